@@ -1,1 +1,38 @@
-//! Placeholder while the workspace is set up.
+//! The policy model and the one evaluator that decides by it.
+//!
+//! A [`ServerPolicy`] is everything in force on one port of one workload. It is plain data: it can be
+//! compared, encoded and printed. [`Evaluator`] is the same policy arranged for deciding; [`naive`]
+//! reads like the specification and exists to check the evaluator against.
+//!
+//! **Invariants.** This crate does no I/O, reads no clock, logs nothing, spawns nothing and knows
+//! neither Kubernetes nor protobuf. An empty list never means "everything": each type says what its
+//! empty list means. `decide` never allocates.
+
+pub mod authorization;
+pub mod decision;
+pub mod effect;
+pub mod identity;
+pub mod limit;
+pub mod matching;
+pub mod name;
+pub mod network;
+pub mod pattern;
+pub mod policy;
+pub mod request;
+pub mod revision;
+
+pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
+pub use decision::{Decision, Denied, Denial, Permit, TargetFault};
+pub use effect::{Effect, EffectKind};
+pub use identity::{Identity, IdentityMatch};
+pub use limit::{LimitOverride, RateLimit};
+pub use matching::{HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch};
+pub use name::{ObjectRef, Origin, Source};
+pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
+pub use pattern::{Pattern, PatternError};
+pub use policy::{
+    DefaultPolicy, Exemption, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable, Rule,
+    ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
+};
+pub use request::{Connection, RequestView, Tls};
+pub use revision::Revision;

@@ -1,0 +1,123 @@
+//! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
+
+use crate::kind::Kind;
+use crate::resource::{ParentRef, PortRef, Resource, WorkloadSelector};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What identifies an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Kind.
+    pub kind: Kind,
+    /// Namespace; empty for cluster-scoped kinds.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{} {}", self.kind.as_str(), self.name)
+        } else {
+            write!(f, "{} {}/{}", self.kind.as_str(), self.namespace, self.name)
+        }
+    }
+}
+
+impl ObjectKey {
+    /// The same name for the policy model.
+    pub fn to_ref(&self) -> policy_core::ObjectRef {
+        policy_core::ObjectRef {
+            group: self.kind.group().into(),
+            kind: self.kind.as_str().into(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// The metadata that policy depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Identity.
+    pub key: ObjectKey,
+    /// Labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Annotations.
+    pub annotations: BTreeMap<Arc<str>, Arc<str>>,
+    /// Creation time, seconds since the epoch, if the source states one.
+    pub created: Option<i64>,
+    /// The API server's uid, if any.
+    pub uid: Option<Arc<str>>,
+    /// Generation, if any.
+    pub generation: Option<i64>,
+}
+
+/// An object: always indexed, valid or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Metadata.
+    pub meta: ObjectMeta,
+    /// Content.
+    pub body: Body,
+}
+
+/// The content of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Every rule holds.
+    Valid(Resource),
+    /// Some rule does not: it grants nothing and keeps its claims.
+    Invalid(Invalid),
+}
+
+/// An object that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Every rule it breaks. Never empty.
+    pub errors: Vec<FieldError>,
+    /// What it claims nonetheless.
+    pub claims: Claims,
+}
+
+/// What an invalid object still claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// Nothing.
+    Nothing,
+    /// Ports, which it denies with `server_invalid`.
+    Server {
+        /// Workloads; unreadable: every workload of the namespace.
+        workloads: Option<WorkloadSelector>,
+        /// Port; unreadable: every port that no older Server owns.
+        port: Option<PortRef>,
+    },
+    /// Servers, which stay route-bound.
+    Route {
+        /// The parents that could be read.
+        parents: Vec<ParentRef>,
+    },
+    /// The Server whose limit it would set; it sets none, and says so.
+    RateLimit {
+        /// Name of the Server, if readable.
+        server: Option<Arc<str>>,
+    },
+}
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field, for example `spec.rules[0].matches[1].path.value`.
+    pub field: String,
+    /// What is wrong and what is allowed. Lower case, no full stop, the user's value in backticks.
+    pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

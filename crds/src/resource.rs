@@ -1,0 +1,398 @@
+//! The typed values that manifests are parsed into: every rule has been checked.
+
+use crate::kind::Kind;
+use crate::selector::LabelSelector;
+use policy_core::{
+    DefaultPolicy, EffectKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol, RequestMatch,
+};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A valid body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resource {
+    /// Server.
+    Server(Server),
+    /// ServerAuthorization.
+    ServerAuthorization(ServerAuthorization),
+    /// AuthorizationPolicy.
+    AuthorizationPolicy(AuthorizationPolicy),
+    /// MeshTLSAuthentication.
+    MeshTlsAuthentication(MeshTlsAuthentication),
+    /// NetworkAuthentication.
+    NetworkAuthentication(NetworkAuthentication),
+    /// HTTPLocalRateLimitPolicy.
+    RateLimit(RateLimitPolicy),
+    /// HTTPRoute of either group, or GRPCRoute; the kind is in the metadata.
+    Route(RouteResource),
+    /// EgressNetwork: known, nothing of it is used.
+    EgressNetwork,
+    /// ReferenceGrant.
+    ReferenceGrant(ReferenceGrant),
+    /// ExternalWorkload.
+    ExternalWorkload(ExternalWorkload),
+    /// Pod.
+    Pod(Pod),
+    /// A workload that stands for pods: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob.
+    Workload(WorkloadResource),
+    /// Namespace: labels and annotations are in the metadata.
+    Namespace,
+    /// Node.
+    Node(Node),
+    /// ServiceAccount.
+    ServiceAccount,
+}
+
+/// Server (controller-semantics 1.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Which workloads of its namespace.
+    pub workloads: WorkloadSelector,
+    /// Which port of them.
+    pub port: PortRef,
+    /// How connections are read.
+    pub protocol: ProxyProtocol,
+    /// Grant for whoever has no authorization; default `deny`.
+    pub access_policy: DefaultPolicy,
+}
+
+/// Which workloads a Server selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkloadSelector {
+    /// Pods by label.
+    Pods(LabelSelector),
+    /// ExternalWorkloads by label.
+    ExternalWorkloads(LabelSelector),
+}
+
+/// A port by number or by name. A numeric string is a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PortRef {
+    /// Number.
+    Number(NonZeroU16),
+    /// Name, case-sensitive.
+    Name(Arc<str>),
+}
+
+/// `proxyProtocol`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProxyProtocol {
+    /// `unknown`: detected.
+    #[default]
+    Unknown,
+    /// `HTTP/1`.
+    Http1,
+    /// `HTTP/2`.
+    Http2,
+    /// `gRPC`.
+    Grpc,
+    /// `opaque`.
+    Opaque,
+    /// `TLS`.
+    Tls,
+}
+
+/// ServerAuthorization (1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerAuthorization {
+    /// Which Servers of its namespace.
+    pub server: ServerRef,
+    /// Client networks; absent: the cluster's networks.
+    pub networks: Option<Vec<NetworkMatch>>,
+    /// What clients must prove.
+    pub client: ClientRequirement,
+}
+
+/// Which Servers a ServerAuthorization is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerRef {
+    /// The one of this name.
+    Name(Arc<str>),
+    /// Those whose labels match.
+    Labels(LabelSelector),
+}
+
+/// What a ServerAuthorization asks of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientRequirement {
+    /// Nothing.
+    Unauthenticated,
+    /// Mesh TLS, with or without an identity.
+    TlsUnauthenticated,
+    /// One of these identities; never both empty.
+    Identities {
+        /// By name or suffix.
+        identities: Vec<IdentityMatch>,
+        /// By ServiceAccount.
+        service_accounts: Vec<NamespacedName>,
+    },
+}
+
+/// A name in a namespace; absent: the namespace of the object that holds the reference.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamespacedName {
+    /// Namespace, if stated.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+/// AuthorizationPolicy (1.3, 2.5). With neither reference it asks for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationPolicy {
+    /// What it protects, in its own namespace.
+    pub target: PolicyTarget,
+    /// Who.
+    pub identity: Option<IdentityRequirement>,
+    /// From where; absent: anywhere.
+    pub network: Option<NetworkRequirement>,
+}
+
+/// What an AuthorizationPolicy protects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyTarget {
+    /// A Server.
+    Server(Arc<str>),
+    /// Every Server of the namespace.
+    Namespace,
+    /// A route.
+    Route {
+        /// `PolicyHttpRoute`, `GatewayHttpRoute` or `GrpcRoute`.
+        kind: Kind,
+        /// Name, compared without case.
+        name: Arc<str>,
+    },
+}
+
+/// The identity half of an AuthorizationPolicy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityRequirement {
+    /// What a MeshTLSAuthentication lists.
+    MeshTls(NamespacedName),
+    /// Exactly this ServiceAccount; it need not exist.
+    ServiceAccount(NamespacedName),
+}
+
+/// The network half of an AuthorizationPolicy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkRequirement {
+    /// What a NetworkAuthentication lists.
+    Authentication(NamespacedName),
+    /// A built-in set: `{group: portcullis.dev, kind: NetworkSet, name: node-local | cluster}`.
+    Set(NetworkSymbol),
+}
+
+/// MeshTLSAuthentication (1.4). Never both empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshTlsAuthentication {
+    /// By name or suffix.
+    pub identities: Vec<IdentityMatch>,
+    /// By object.
+    pub identity_refs: Vec<IdentityRef>,
+}
+
+/// A client named by object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityRef {
+    /// A ServiceAccount; it need not exist.
+    ServiceAccount(NamespacedName),
+    /// Every ServiceAccount of this namespace.
+    Namespace(Arc<str>),
+}
+
+/// NetworkAuthentication (1.5). Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkAuthentication {
+    /// Networks, any of which suffices.
+    pub networks: Vec<NetworkMatch>,
+}
+
+/// HTTPLocalRateLimitPolicy (1.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimitPolicy {
+    /// The Server.
+    pub server: Arc<str>,
+    /// Requests per second of all clients.
+    pub total: Option<NonZeroU32>,
+    /// Requests per second of each identity.
+    pub identity: Option<NonZeroU32>,
+    /// For named ServiceAccounts.
+    pub overrides: Vec<RateLimitOverride>,
+}
+
+/// One override of a [`RateLimitPolicy`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimitOverride {
+    /// Requests per second.
+    pub requests_per_second: NonZeroU32,
+    /// ServiceAccounts; never empty.
+    pub clients: Vec<NamespacedName>,
+}
+
+/// HTTPRoute or GRPCRoute (1.7, 1.10).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteResource {
+    /// Parents of every kind, as written.
+    pub parents: Vec<ParentRef>,
+    /// Hosts; empty: every host.
+    pub hostnames: Vec<HostPattern>,
+    /// Rules.
+    pub rules: Vec<RouteRule>,
+}
+
+/// A reference from a route to a parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentRef {
+    /// API group, with the default applied.
+    pub group: Arc<str>,
+    /// Kind, with the default applied.
+    pub kind: Arc<str>,
+    /// Namespace, if stated.
+    pub namespace: Option<Arc<str>>,
+    /// Name.
+    pub name: Arc<str>,
+    /// Port, if stated.
+    pub port: Option<u16>,
+    /// Section, if stated.
+    pub section: Option<Arc<str>>,
+}
+
+impl ParentRef {
+    /// Whether the parent is a `policy.linkerd.io` Server (compared without case).
+    pub fn is_server(&self) -> bool {
+        Kind::find(&self.group, &self.kind) == Some(Kind::Server)
+    }
+}
+
+/// One rule of a route.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteRule {
+    /// Alternatives; never empty (the default match is written out).
+    pub matches: Vec<RequestMatch>,
+    /// Filters that take effect inbound, in order.
+    pub filters: Vec<EffectKind>,
+    /// `timeouts.request`, if positive.
+    pub timeout: Option<Duration>,
+}
+
+/// ReferenceGrant. Entries with an empty kind or namespace have been refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReferenceGrant {
+    /// Who may refer.
+    pub from: Vec<GrantFrom>,
+    /// To what, in the grant's namespace.
+    pub to: Vec<GrantTo>,
+}
+
+/// Who may refer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantFrom {
+    /// API group (`core` read as empty).
+    pub group: Arc<str>,
+    /// Kind, byte-exact.
+    pub kind: Arc<str>,
+    /// Namespace.
+    pub namespace: Arc<str>,
+}
+
+/// What may be referred to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantTo {
+    /// API group (`core` read as empty).
+    pub group: Arc<str>,
+    /// Kind, byte-exact.
+    pub kind: Arc<str>,
+    /// Name; absent: every object of the kind.
+    pub name: Option<Arc<str>>,
+}
+
+/// ExternalWorkload (1.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalWorkload {
+    /// `spec.meshTLS.identity`.
+    pub identity: Arc<str>,
+    /// `spec.meshTLS.serverName`.
+    pub server_name: Arc<str>,
+    /// Named TCP ports.
+    pub named_ports: BTreeMap<Arc<str>, NonZeroU16>,
+    /// All TCP ports listed.
+    pub ports: Vec<NonZeroU16>,
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// The parts of a pod that policy depends on. Labels and annotations are in the metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// ServiceAccount; default `default`.
+    pub service_account: Arc<str>,
+    /// TCP container ports, of containers and init containers.
+    pub ports: Vec<ContainerPort>,
+    /// Probes and hooks of all containers.
+    pub probes: Vec<Probe>,
+    /// Node, if scheduled.
+    pub node: Option<Arc<str>>,
+    /// Pod addresses, if known.
+    pub addresses: Vec<IpAddr>,
+    /// Address of its node, if known.
+    pub host_addresses: Vec<IpAddr>,
+}
+
+/// A TCP container port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerPort {
+    /// Name, if any.
+    pub name: Option<Arc<str>>,
+    /// Number.
+    pub number: NonZeroU16,
+}
+
+/// A request that the kubelet makes, with named ports already resolved in its container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Probe {
+    /// Port.
+    pub port: NonZeroU16,
+    /// What is asked there.
+    pub action: ProbeAction,
+}
+
+/// What the kubelet asks. `exec` does not reach the network.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProbeAction {
+    /// `GET path` (path component only, canonical, begins with `/`).
+    HttpGet {
+        /// Path.
+        path: Arc<str>,
+        /// Whether over TLS (`scheme: HTTPS`).
+        tls: bool,
+    },
+    /// `grpc.health.v1.Health/Check`.
+    Grpc,
+    /// A connection.
+    TcpSocket,
+}
+
+/// A workload that stands for pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadResource {
+    /// How many pods: `replicas`, or one for kinds without.
+    pub replicas: u32,
+    /// Labels of the pods.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Annotations of the pods.
+    pub annotations: BTreeMap<Arc<str>, Arc<str>>,
+    /// The pods.
+    pub pod: Pod,
+}
+
+/// The parts of a node that probe exemptions depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Addresses of the node.
+    pub addresses: Vec<IpAddr>,
+    /// First address of each `podCIDR`.
+    pub pod_gateways: Vec<IpAddr>,
+}

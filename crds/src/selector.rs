@@ -1,0 +1,55 @@
+//! Label selectors as Linkerd's controller reads them (controller-semantics 2.4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A conjunction over labels. Empty selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// Labels that must have exactly these values.
+    pub match_labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Expressions that must hold.
+    pub match_expressions: Vec<Expression>,
+}
+
+/// One expression of a [`LabelSelector`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Expression {
+    /// Label key.
+    pub key: Arc<str>,
+    /// What is asked of it.
+    pub operator: Operator,
+}
+
+/// What an expression asks. `In` and `NotIn` have at least one value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// The label is present and has one of these values.
+    In(Vec<Arc<str>>),
+    /// The label is absent or has none of these values.
+    NotIn(Vec<Arc<str>>),
+    /// The label is present.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Whether it selects an object with these labels.
+    pub fn matches(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|e| e.holds(labels))
+    }
+}
+
+impl Expression {
+    fn holds(&self, labels: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
+        let value = labels.get(&self.key);
+        match &self.operator {
+            Operator::In(values) => value.is_some_and(|v| values.contains(v)),
+            Operator::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Decisions: closed enums that name their reasons without allocating.
+
+/// What the evaluator says. Ids index into the policy that was evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Decision {
+    /// Forward.
+    Permit(Permit),
+    /// Refuse.
+    Deny(Denial),
+}
+
+/// Proof that a decision allowed something. Only this crate can make one, so that forwarding
+/// without a decision does not compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    pub(crate) route: Option<RuleId>,
+    pub(crate) authorization: AuthorizationId,
+    pub(crate) audit: bool,
+}
+
+/// Why something was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// The stable reason.
+    pub reason: Denied,
+    /// The rule that matched, if one did.
+    pub route: Option<RuleId>,
+}
+
+/// A rule of a policy's route table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleId {
+    /// Index into `RouteTable::routes`.
+    pub route: u32,
+    /// Index into `Route::rules`.
+    pub rule: u32,
+}
+
+/// An authorization of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AuthorizationId {
+    /// Index into `ServerPolicy::authorizations`.
+    Server(u32),
+    /// Index of a route and into its own authorizations.
+    Route(u32, u32),
+    /// Index into `ServerPolicy::exemptions`.
+    Exemption(u32),
+}
+
+impl Permit {
+    /// The rule that matched; none for an opaque connection and for an exemption.
+    pub fn route(&self) -> Option<RuleId> {
+        self.route
+    }
+
+    /// The grant that settled it.
+    pub fn authorization(&self) -> AuthorizationId {
+        self.authorization
+    }
+
+    /// Whether the grant asks for the permit to be logged.
+    pub fn is_audited(&self) -> bool {
+        self.audit
+    }
+}
+
+/// Every reason to refuse. The text of [`Denied::as_str`] is a stable interface of logs, metrics
+/// and the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Denied {
+    /// No route matches.
+    NoRoute,
+    /// No authorization holds.
+    Unauthorized,
+    /// A repeated header or parameter matches on some lines only.
+    CannotTell,
+    /// The target is ambiguous.
+    Target(TargetFault),
+    /// A Server whose protocol is TLS got a connection without a ClientHello.
+    TlsRequired,
+    /// The bytes are not the protocol that the Server declares.
+    ProtocolMismatch,
+    /// The Server that owns the port is invalid.
+    ServerInvalid,
+    /// Routes are attached but none of them is valid.
+    RoutesInvalid,
+    /// The policy asks for a feature that this client lacks.
+    ProxyUnsupported,
+    /// No container port, probe or Server names the port, and undeclared ports are denied.
+    PortUndeclared,
+    /// No policy has been received yet.
+    PolicyPending,
+    /// The policy is older than the configured bound.
+    PolicyExpired,
+    /// A rate limit has no room.
+    RateLimited,
+    /// The policy changed while the stream was open.
+    Revoked,
+}
+
+/// What is wrong with a request target (product: ambiguous targets are answered 400).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TargetFault {
+    /// Neither an absolute path nor `*` nor an authority where one belongs.
+    Malformed,
+    /// A segment is `.` or `..`, also percent-encoded.
+    DotSegment,
+    /// An empty segment before the last: `//`.
+    EmptySegment,
+    /// `%2F`.
+    EncodedSlash,
+    /// `\` or `%5C`.
+    Backslash,
+    /// `%00` or a control byte.
+    Control,
+    /// `%` not followed by two hex digits.
+    BadEncoding,
+    /// `;` in a path segment, also percent-encoded.
+    PathParameter,
+    /// Bytes outside ASCII.
+    NonAscii,
+    /// More than one `Host`.
+    DuplicateHost,
+    /// Absolute-form or `:authority` disagrees with `Host`.
+    AuthorityMismatch,
+    /// The host is not a valid name or address.
+    InvalidHost,
+    /// HTTP/1.1 without `Host`.
+    MissingHost,
+    /// A header that a matcher looks at has bytes outside visible ASCII.
+    ObsText,
+}
+
+impl Denied {
+    /// The reason as logs, metrics and the API write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoRoute => "no_route",
+            Self::Unauthorized => "unauthorized",
+            Self::CannotTell => "cannot_tell",
+            Self::Target(fault) => fault.as_str(),
+            Self::TlsRequired => "tls_required",
+            Self::ProtocolMismatch => "protocol_mismatch",
+            Self::ServerInvalid => "server_invalid",
+            Self::RoutesInvalid => "routes_invalid",
+            Self::ProxyUnsupported => "proxy_unsupported",
+            Self::PortUndeclared => "port_undeclared",
+            Self::PolicyPending => "policy_pending",
+            Self::PolicyExpired => "policy_expired",
+            Self::RateLimited => "rate_limited",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl TargetFault {
+    /// Every fault, for tables and tests.
+    pub const ALL: [TargetFault; 14] = [
+        Self::Malformed,
+        Self::DotSegment,
+        Self::EmptySegment,
+        Self::EncodedSlash,
+        Self::Backslash,
+        Self::Control,
+        Self::BadEncoding,
+        Self::PathParameter,
+        Self::NonAscii,
+        Self::DuplicateHost,
+        Self::AuthorityMismatch,
+        Self::InvalidHost,
+        Self::MissingHost,
+        Self::ObsText,
+    ];
+
+    /// The fault as logs, metrics and the API write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "target_malformed",
+            Self::DotSegment => "target_dot_segment",
+            Self::EmptySegment => "target_empty_segment",
+            Self::EncodedSlash => "target_encoded_slash",
+            Self::Backslash => "target_backslash",
+            Self::Control => "target_control",
+            Self::BadEncoding => "target_bad_encoding",
+            Self::PathParameter => "target_path_parameter",
+            Self::NonAscii => "target_non_ascii",
+            Self::DuplicateHost => "host_duplicate",
+            Self::AuthorityMismatch => "host_mismatch",
+            Self::InvalidHost => "host_invalid",
+            Self::MissingHost => "host_missing",
+            Self::ObsText => "header_obs_text",
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How a request is recognised: Gateway API match types over the canonical request.
+
+use crate::pattern::Pattern;
+use http::{HeaderName, Method};
+use std::sync::Arc;
+
+/// A conjunction: a request matches if every part that is present matches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestMatch {
+    /// Path pattern. `PathPattern::prefix("/")` matches every path.
+    pub path: PathPattern,
+    /// Method; absent: any.
+    pub method: Option<Method>,
+    /// Header predicates; all must match. Empty: none asked.
+    pub headers: Vec<HeaderMatch>,
+    /// Query parameter predicates; all must match. Empty: none asked.
+    pub query: Vec<QueryMatch>,
+}
+
+impl RequestMatch {
+    /// Matches by path alone.
+    pub fn path(path: PathPattern) -> Self {
+        Self { path, method: None, headers: Vec::new(), query: Vec::new() }
+    }
+
+    /// Matches every request.
+    pub fn everything() -> Self {
+        Self::path(PathPattern::prefix("/"))
+    }
+
+    /// A gRPC call: `POST` and two path segments; an absent service or method is a wildcard
+    /// (GRPCMethodMatch).
+    pub fn grpc(service: Option<&str>, method: Option<&str>) -> Self {
+        Self {
+            path: PathPattern::grpc(service, method),
+            method: Some(Method::POST),
+            headers: Vec::new(),
+            query: Vec::new(),
+        }
+    }
+}
+
+/// A pattern over canonical paths.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PathPattern {
+    /// Segment by segment.
+    Segments {
+        /// The segments after the leading `/`. `/a/` has the segments `a` and the empty one.
+        segments: Vec<Segment>,
+        /// Whether any number of further segments may follow, none included (a prefix).
+        rest: bool,
+    },
+    /// The whole path matches a regular expression.
+    Regex(Pattern),
+}
+
+/// One segment of a [`PathPattern`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Segment {
+    /// Exactly this text; may be empty only as the last segment.
+    Literal(Arc<str>),
+    /// Any one non-empty segment, captured under this name.
+    Parameter(Arc<str>),
+}
+
+impl PathPattern {
+    /// Exactly this path. `/a` and `/a/` differ.
+    pub fn exact(path: &str) -> Self {
+        Self::Segments { segments: literals(path.strip_prefix('/').unwrap_or(path)), rest: false }
+    }
+
+    /// This path and everything below it, by whole segments; a trailing `/` changes nothing
+    /// (Gateway API PathPrefix).
+    pub fn prefix(path: &str) -> Self {
+        let trimmed = path.trim_matches('/');
+        let segments = if trimmed.is_empty() { Vec::new() } else { literals(trimmed) };
+        Self::Segments { segments, rest: true }
+    }
+
+    /// `/service/method`; what is absent is any one segment.
+    pub fn grpc(service: Option<&str>, method: Option<&str>) -> Self {
+        let segment = |text: Option<&str>, name: &str| match text {
+            Some(text) if !text.is_empty() => Segment::Literal(text.into()),
+            Some(_) | None => Segment::Parameter(name.into()),
+        };
+        Self::Segments {
+            segments: vec![segment(service, "service"), segment(method, "method")],
+            rest: false,
+        }
+    }
+}
+
+fn literals(path: &str) -> Vec<Segment> {
+    path.split('/').map(|s| Segment::Literal(s.into())).collect()
+}
+
+/// A predicate over a header. A header that appears on several lines is judged line by line: all
+/// lines match is a match, none is none, mixed cannot be told and denies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HeaderMatch {
+    /// Header name, lower-case by construction.
+    pub name: HeaderName,
+    /// What each line must be.
+    pub value: ValueMatch,
+}
+
+/// A predicate over a query parameter, after form decoding. Repeated parameters are judged like
+/// repeated headers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueryMatch {
+    /// Parameter name, decoded, case-sensitive.
+    pub name: Arc<str>,
+    /// What each value must be.
+    pub value: ValueMatch,
+}
+
+/// What a header or parameter value must be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ValueMatch {
+    /// Exactly these bytes.
+    Exact(Arc<[u8]>),
+    /// The whole value matches. A header value with bytes outside visible ASCII cannot be judged
+    /// and denies.
+    Regex(Pattern),
+}
+
+/// A pattern over canonical hosts (lower-case, no port, no trailing dot).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostPattern {
+    /// Exactly this name.
+    Exact(Arc<str>),
+    /// Names that end in `.` and this text, with at least one label before it; stored without the
+    /// leading `*.`.
+    Suffix(Arc<str>),
+}
+
+impl HostPattern {
+    /// Reads `name` or `*.rest`, lower-cased and without a trailing dot.
+    pub fn parse(text: &str) -> Self {
+        let canonical = text.to_ascii_lowercase();
+        let canonical = canonical.strip_suffix('.').unwrap_or(&canonical);
+        match canonical.strip_prefix("*.") {
+            Some(rest) => Self::Suffix(rest.into()),
+            None => Self::Exact(canonical.into()),
+        }
+    }
+
+    /// Whether the pattern names `host`, a canonical host.
+    pub fn admits(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => **name == *host,
+            Self::Suffix(suffix) => host
+                .strip_suffix(&**suffix)
+                .is_some_and(|head| head.len() > 1 && head.ends_with('.')),
+        }
+    }
+}

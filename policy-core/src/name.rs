@@ -1,0 +1,96 @@
+//! Names of the objects that policy comes from, as decisions, metrics and explanations show them.
+
+use crate::decision::Denied;
+use std::fmt;
+use std::sync::Arc;
+
+/// An object that contributed to a policy. Opaque to the evaluator: only compared and shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// API group; empty for the core group.
+    pub group: Arc<str>,
+    /// Kind in its own spelling, for example `AuthorizationPolicy`.
+    pub kind: Arc<str>,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Name within the namespace.
+    pub name: Arc<str>,
+}
+
+impl ObjectRef {
+    /// Builds a reference from its four parts.
+    pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// `kind namespace/name`, or `kind name` where there is no namespace.
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            write!(f, "{} {}", self.kind, self.name)
+        } else {
+            write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+        }
+    }
+}
+
+/// What a grant, a limit or an effect comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// An object that a user wrote.
+    Object(ObjectRef),
+    /// Something built in, by the name Linkerd gives it: a default policy (`all-unauthenticated`,
+    /// `audit`, …), `probe`, `localhost`.
+    Default(Arc<str>),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(object) => object.fmt(f),
+            Self::Default(name) => write!(f, "default {name}"),
+        }
+    }
+}
+
+/// Why a route exists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Origin {
+    /// The objects that produced it, outermost first (one for a plain route; a delegation chain
+    /// ends with the object that holds the rule). Never empty.
+    Objects(Arc<[ObjectRef]>),
+    /// The route that a port without routes of its own gets.
+    Default,
+    /// The route for kubelet probes, where a route has to stand in for an exemption.
+    Probe,
+    /// A route that refuses what must not be matched by anything else.
+    Guard,
+    /// A route that only denies.
+    Deny(Denied),
+}
+
+impl Origin {
+    /// The object that holds the rule, where a user wrote one.
+    pub fn object(&self) -> Option<&ObjectRef> {
+        match self {
+            Self::Objects(chain) => chain.last(),
+            Self::Default | Self::Probe | Self::Guard | Self::Deny(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Objects(chain) => match chain.last() {
+                Some(object) => object.fmt(f),
+                None => f.write_str("none"),
+            },
+            Self::Default => f.write_str("default default"),
+            Self::Probe => f.write_str("default probe"),
+            Self::Guard => f.write_str("default guard"),
+            Self::Deny(reason) => write!(f, "deny {}", reason.as_str()),
+        }
+    }
+}

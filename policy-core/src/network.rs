@@ -1,0 +1,85 @@
+//! Client networks: blocks with exceptions, and symbols that each workload resolves for itself.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// One entry of a network list: a client matches if it is inside `term` and inside no exception.
+/// IPv4 and IPv6 never match each other; IPv4-mapped IPv6 client addresses are folded to IPv4
+/// before they get here (see [`fold_mapped`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetworkMatch {
+    /// What must contain the client.
+    pub term: NetworkTerm,
+    /// What must not. Empty means no exceptions.
+    pub except: Vec<IpNet>,
+}
+
+/// A block of addresses, literally or by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NetworkTerm {
+    /// A literal block.
+    Net(IpNet),
+    /// A block that the workload's [`Facts`] stand for. A symbol keeps equal policies equal across
+    /// pods of different nodes.
+    Symbol(NetworkSymbol),
+}
+
+/// The symbols a network condition may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NetworkSymbol {
+    /// The addresses that the pod's own node sends probes from.
+    NodeLocal,
+    /// The cluster's networks.
+    Cluster,
+}
+
+/// What differs per workload and is therefore not part of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Facts {
+    /// The pod's own addresses. Empty: not known (yet), so a redirected connection cannot be
+    /// checked against them.
+    pub pod_addresses: Vec<IpAddr>,
+    /// What `NodeLocal` stands for. Empty: it matches nobody.
+    pub node_local: Vec<IpNet>,
+    /// What `Cluster` stands for. Empty: it matches nobody.
+    pub cluster: Vec<IpNet>,
+}
+
+impl Facts {
+    /// The blocks that `symbol` stands for.
+    pub fn resolve(&self, symbol: NetworkSymbol) -> &[IpNet] {
+        match symbol {
+            NetworkSymbol::NodeLocal => &self.node_local,
+            NetworkSymbol::Cluster => &self.cluster,
+        }
+    }
+}
+
+impl NetworkMatch {
+    /// Every address of a literal block.
+    pub fn net(net: IpNet) -> Self {
+        Self { term: NetworkTerm::Net(net), except: Vec::new() }
+    }
+
+    /// Every address the symbol stands for.
+    pub fn symbol(symbol: NetworkSymbol) -> Self {
+        Self { term: NetworkTerm::Symbol(symbol), except: Vec::new() }
+    }
+
+    /// Whether this entry admits `client`, an address already folded by [`fold_mapped`].
+    pub fn admits(&self, client: IpAddr, facts: &Facts) -> bool {
+        let inside = match self.term {
+            NetworkTerm::Net(net) => net.contains(&client),
+            NetworkTerm::Symbol(symbol) => {
+                facts.resolve(symbol).iter().any(|net| net.contains(&client))
+            }
+        };
+        inside && !self.except.iter().any(|net| net.contains(&client))
+    }
+}
+
+/// The address that policy sees: `::ffff:a.b.c.d` is `a.b.c.d` (RFC 4291 section 2.5.5.2), so that a
+/// dual-stack listener and an IPv4 one decide alike.
+pub fn fold_mapped(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}

@@ -1,0 +1,113 @@
+//! Regular expressions of bounded size that always mean the whole text.
+
+use regex_automata::meta;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The longest expression accepted, in bytes (Gateway API allows 1,024 for a path, 4,096 for a
+/// header value).
+pub const MAX_SOURCE: usize = 4096;
+
+/// The largest automaton accepted for one expression, in bytes.
+pub const MAX_AUTOMATON: usize = 256 * 1024;
+
+/// A regular expression in the syntax of Rust's `regex`, checked for syntax and size when made. It
+/// means and is sent as `^(?:…)$`.
+#[derive(Clone)]
+pub struct Pattern {
+    source: Arc<str>,
+    matcher: Arc<meta::Regex>,
+}
+
+/// Why a text is not an acceptable regular expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Longer than [`MAX_SOURCE`].
+    #[error("regular expression of {0} bytes is longer than {MAX_SOURCE}")]
+    TooLong(usize),
+    /// Does not parse, or compiles to more than [`MAX_AUTOMATON`].
+    #[error("invalid regular expression: {0}")]
+    Invalid(String),
+}
+
+impl Pattern {
+    /// Checks `source`, without the anchors that are implied.
+    pub fn parse(source: &str) -> Result<Self, PatternError> {
+        if source.len() > MAX_SOURCE {
+            return Err(PatternError::TooLong(source.len()));
+        }
+        let config = meta::Config::new()
+            .nfa_size_limit(Some(MAX_AUTOMATON))
+            .onepass_size_limit(Some(MAX_AUTOMATON))
+            .hybrid_cache_capacity(MAX_AUTOMATON)
+            .dfa_size_limit(Some(MAX_AUTOMATON));
+        // Parsed alone first: `a)(b` is only valid once wrapped, and must not be accepted for that.
+        let parse = |text: &str| {
+            meta::Builder::new()
+                .configure(config.clone())
+                .build(text)
+                .map_err(|error| PatternError::Invalid(shorten(&error)))
+        };
+        parse(source)?;
+        let matcher = parse(&format!("^(?:{source})$"))?;
+        Ok(Self { source: source.into(), matcher: Arc::new(matcher) })
+    }
+
+    /// The expression as written, without the implied anchors.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The expression with the implied anchors, as it is sent to proxies.
+    pub fn anchored(&self) -> String {
+        format!("^(?:{})$", self.source)
+    }
+
+    /// Whether the whole of `text` matches. May allocate on first use per thread.
+    pub fn matches(&self, text: &str) -> bool {
+        self.matcher.is_match(text)
+    }
+}
+
+fn shorten(error: &meta::BuildError) -> String {
+    match error.syntax_error() {
+        Some(syntax) => {
+            let text = syntax.to_string();
+            text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+        None => error.to_string(),
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Pattern {}
+
+impl PartialOrd for Pattern {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pattern {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.source.cmp(&other.source)
+    }
+}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.source.hash(state);
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.source)
+    }
+}

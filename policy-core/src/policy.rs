@@ -1,0 +1,252 @@
+//! Everything in force on one port, as plain data.
+
+use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
+use crate::decision::Denied;
+use crate::effect::Effect;
+use crate::identity::IdentityMatch;
+use crate::limit::RateLimit;
+use crate::matching::{HostPattern, RequestMatch};
+use crate::name::{ObjectRef, Origin, Source};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The policy of a workload: its declared ports, and what holds for all others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadPolicy {
+    /// Ports that a container port, a probe, a hook, the proxy or a Server names.
+    pub ports: BTreeMap<NonZeroU16, Arc<ServerPolicy>>,
+    /// Every other port.
+    pub undeclared: Undeclared,
+}
+
+/// What holds for a port that nothing declares.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Undeclared {
+    /// This policy, the workload's default.
+    Policy(Arc<ServerPolicy>),
+    /// Refused as `port_undeclared`.
+    Deny,
+}
+
+/// Everything in force on one port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerPolicy {
+    /// Whose policy this is.
+    pub owner: Owner,
+    /// How connections are read.
+    pub protocol: Protocol,
+    /// If present, the whole port is denied with this reason and nothing below counts.
+    pub deny: Option<Denied>,
+    /// What is done about ambiguous targets.
+    pub paths: PathHandling,
+    /// Grants for every connection, and for every request whose route inherits them.
+    pub authorizations: AuthorizationSet,
+    /// What is let through before routes are looked at (kubelet probes).
+    pub exemptions: Vec<Exemption>,
+    /// The routes. Not looked at where the protocol is opaque or TLS.
+    pub routes: RouteTable,
+    /// Rate limit of requests; absent: unlimited.
+    pub rate_limit: Option<RateLimit>,
+    /// Effects on every permitted request, after those of its rule.
+    pub effects: Vec<Effect>,
+    /// Grants on the Server that resolved to nothing.
+    pub withheld: Vec<Withheld>,
+}
+
+/// Whose policy a port has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    /// A Server owns the port.
+    Server(ObjectRef),
+    /// No Server owns it; the default policy holds.
+    Default(DefaultPolicy),
+}
+
+/// How connections to a port are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// HTTP/1 or HTTP/2 if the client's first bytes say so within the time given, else opaque.
+    Detect {
+        /// How long to wait for the first bytes.
+        timeout: Duration,
+    },
+    /// HTTP/1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC over HTTP/2.
+    Grpc,
+    /// Bytes; TLS is not looked for.
+    Opaque,
+    /// TLS that the workload terminates.
+    Tls,
+}
+
+impl Protocol {
+    /// Whether requests can be decided on.
+    pub fn is_http(self) -> bool {
+        match self {
+            Self::Detect { .. } | Self::Http1 | Self::Http2 | Self::Grpc => true,
+            Self::Opaque | Self::Tls => false,
+        }
+    }
+
+    /// Whether a connection may carry something other than HTTP.
+    pub fn allows_opaque(self) -> bool {
+        match self {
+            Self::Detect { .. } | Self::Opaque | Self::Tls => true,
+            Self::Http1 | Self::Http2 | Self::Grpc => false,
+        }
+    }
+}
+
+/// What is done about ambiguous targets on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathHandling {
+    /// One canonical form; ambiguous targets are refused with 400.
+    Canonical,
+    /// Paths are matched and forwarded as received (opt-out by annotation).
+    Raw,
+}
+
+/// A connection or request that passes without looking at routes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exemption {
+    /// Which requests; absent: connections that are not HTTP.
+    pub request: Option<RequestMatch>,
+    /// Who. If it does not hold, the exemption is as if absent.
+    pub authorization: Arc<Authorization>,
+}
+
+/// Routes and what happens where none matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteTable {
+    /// Routes in tie-breaking order: oldest first, those without a time last, then by name
+    /// (Gateway API; controller-semantics 2.6).
+    pub routes: Vec<Arc<Route>>,
+    /// What happens when a host names a table of its own but no rule of it matches. Hosts that
+    /// appear on routes only are `FallThrough` and need not be listed.
+    pub hosts: BTreeMap<HostPattern, Unmatched>,
+    /// What happens when nothing matches at all. `FallThrough` is read as `NotFound`.
+    pub otherwise: Unmatched,
+}
+
+/// What happens when no rule of a host's table matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unmatched {
+    /// The request is decided by the Server's authorizations alone, as route `default`.
+    DefaultRoute,
+    /// 404.
+    NotFound,
+    /// Refused with this reason.
+    Deny(Denied),
+    /// The next less specific host table is asked.
+    FallThrough,
+}
+
+/// A route: who may send which requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Why it exists. Unique within a table, and the key of incremental updates.
+    pub origin: Origin,
+    /// Which API it came from.
+    pub kind: RouteKind,
+    /// Creation time, seconds since the epoch; part of the order, absent sorts last.
+    pub created: Option<i64>,
+    /// Hosts it applies to; empty: every host, and requests without one.
+    pub hosts: Vec<HostPattern>,
+    /// Its rules. Empty: it matches nothing.
+    pub rules: Vec<Rule>,
+    /// Its own grants.
+    pub authorizations: AuthorizationSet,
+    /// Whether the Server's grants count too, after its own.
+    pub inherits_server: bool,
+    /// Grants on the route that resolved to nothing.
+    pub withheld: Vec<Withheld>,
+}
+
+/// Which API a route came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RouteKind {
+    /// HTTPRoute, and everything built in.
+    Http,
+    /// GRPCRoute.
+    Grpc,
+}
+
+/// One rule of a route: it applies when any of its matches does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Alternatives. Empty: it matches every request (Gateway API: default match).
+    pub matches: Vec<RequestMatch>,
+    /// What is done to requests it permits, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// The default policies there are (controller-semantics 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DefaultPolicy {
+    /// Everybody.
+    AllUnauthenticated,
+    /// Any verified identity.
+    AllAuthenticated,
+    /// Everybody in the cluster's networks.
+    ClusterUnauthenticated,
+    /// Any verified identity in the cluster's networks.
+    ClusterAuthenticated,
+    /// Nobody.
+    Deny,
+    /// Everybody, and each permit is logged.
+    Audit,
+}
+
+impl DefaultPolicy {
+    /// All of them, for messages and tests.
+    pub const ALL: [DefaultPolicy; 6] = [
+        Self::AllUnauthenticated,
+        Self::AllAuthenticated,
+        Self::ClusterUnauthenticated,
+        Self::ClusterAuthenticated,
+        Self::Deny,
+        Self::Audit,
+    ];
+
+    /// The name in annotations, flags and `accessPolicy`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllUnauthenticated => "all-unauthenticated",
+            Self::AllAuthenticated => "all-authenticated",
+            Self::ClusterUnauthenticated => "cluster-unauthenticated",
+            Self::ClusterAuthenticated => "cluster-authenticated",
+            Self::Deny => "deny",
+            Self::Audit => "audit",
+        }
+    }
+
+    /// Reads a name; exact and case-sensitive. `None`: no such policy.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+
+    /// The grants it stands for: one, or none for `deny`.
+    pub fn authorizations(self) -> AuthorizationSet {
+        let source = Source::Default(self.as_str().into());
+        let (networks, identity) = match self {
+            Self::Deny => return Arc::from([]),
+            Self::AllUnauthenticated | Self::Audit => (Test::all_networks(), false),
+            Self::AllAuthenticated => (Test::all_networks(), true),
+            Self::ClusterUnauthenticated => (Test::cluster_networks(), false),
+            Self::ClusterAuthenticated => (Test::cluster_networks(), true),
+        };
+        let mut conditions = vec![Condition { source: source.clone(), test: networks }];
+        if identity {
+            let test = Test::Identity(vec![IdentityMatch::Any]);
+            conditions.push(Condition { source: source.clone(), test });
+        }
+        let requirement = Requirement::All(conditions);
+        let audit = matches!(self, Self::Audit);
+        Arc::from([Arc::new(Authorization { source, requirement, audit })])
+    }
+}
