@@ -1,0 +1,39 @@
+# The verbs of this repository. `make test` is the test command of the README and of .ci/run.
+
+CACHE  ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/portcullis
+PYTHON  = $(CACHE)/python
+export PORTCULLIS_PYTHON = $(PYTHON)/bin/python
+
+.PHONY: test lint gen fmt bench python
+
+## test: run every test of the workspace (installs what the tests need into $(CACHE) first)
+test: python
+	@echo "==> cargo test --workspace"
+	cargo test --workspace
+
+## lint: formatting and every lint, as errors
+lint:
+	cargo fmt --all -- --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+## gen: rewrite the checked-in generated files (protobuf code, CRD YAML)
+gen:
+	cargo run -p xtask -- gen
+
+## fmt: format the code
+fmt:
+	cargo fmt --all
+
+## bench: what a decision costs, in nanoseconds and in instructions
+bench:
+	cargo bench -p policy-core --bench decide
+
+# The documented API has an example client in Python, which a test runs against the controller.
+python: $(PYTHON)/.installed
+
+$(PYTHON)/.installed: docs/examples/python/requirements.txt
+	@echo "==> installing the Python gRPC packages for the example client into $(PYTHON)"
+	@command -v python3 >/dev/null || { echo "python3 is needed for the example client's test" >&2; exit 1; }
+	python3 -m venv $(PYTHON) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON)/bin/pip install --quiet --disable-pip-version-check -r docs/examples/python/requirements.txt
+	@touch $@
