@@ -1,1 +1,26 @@
-//! Placeholder while the workspace is set up.
+//! From policy resources to one policy per workload port, streamed to whoever watches it.
+//!
+//! ```text
+//! source ──Batch──▶ index ──Topics──▶ resolve ──answers──▶ compile ──ServerPolicy──▶ publish ──▶ serve
+//! directory         tables per        pure functions       joins the pieces for      one watch    gRPC
+//! (a cluster        kind and          of a key, each       one workload shape        channel per
+//!  next)            namespace         with what it read    and port                  subscription
+//! ```
+//!
+//! One task (see [`start`]) owns the index. A batch of changes is one transaction: it names the
+//! topics it touched; answers that read one of them are computed again, and whoever read an answer
+//! only if it came out different. What is left at the end of the chain is published to the
+//! subscribers concerned, once.
+//!
+//! **Invariants.** Resources stop at `compile`: what is published names no Kubernetes type. An
+//! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
+//! configuration alone, never on the order of events. Pods of one shape share one policy.
+
+pub mod config;
+pub mod kinds;
+pub mod publish;
+
+pub use config::ControllerConfig;
+pub use publish::{
+    LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
+};

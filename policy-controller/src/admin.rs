@@ -1,0 +1,230 @@
+//! The admin server: `/live`, `/ready` and `/metrics` over HTTP/1 (controller-semantics 6.3).
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Connections served at once; scrapes and probes are few.
+const MAX_CONNECTIONS: usize = 64;
+
+/// What must hold before this process is ready, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness {
+    missing: Arc<Mutex<Vec<Arc<str>>>>,
+}
+
+/// One thing that must hold. Until [`Requirement::met`] is called it does not.
+#[derive(Clone, Debug)]
+pub struct Requirement {
+    name: Arc<str>,
+    readiness: Readiness,
+}
+
+impl Readiness {
+    /// Adds something that does not hold yet. `name` is what `/ready` shows, in words.
+    pub fn require(&self, name: &str) -> Requirement {
+        let requirement = Requirement { name: name.into(), readiness: self.clone() };
+        requirement.lost();
+        requirement
+    }
+
+    /// What does not hold, in the order it was required or lost.
+    pub fn missing(&self) -> Vec<Arc<str>> {
+        self.missing.lock().clone()
+    }
+
+    /// Whether nothing is missing.
+    pub fn is_ready(&self) -> bool {
+        self.missing.lock().is_empty()
+    }
+}
+
+impl Requirement {
+    /// It holds.
+    pub fn met(&self) {
+        self.readiness.missing.lock().retain(|name| *name != self.name);
+    }
+
+    /// It does not hold, or no longer.
+    pub fn lost(&self) {
+        let mut missing = self.readiness.missing.lock();
+        if !missing.contains(&self.name) {
+            missing.push(self.name.clone());
+        }
+    }
+}
+
+/// What the admin server answers from.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    readiness: Readiness,
+    registry: Arc<Registry>,
+}
+
+impl Admin {
+    /// An admin server over `readiness` and the metrics of `registry`.
+    pub fn new(readiness: Readiness, registry: Registry) -> Self {
+        Self { readiness, registry: Arc::new(registry) }
+    }
+
+    /// Serves on `listener` until `shutdown` is cancelled.
+    pub async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let Ok(permit) = connections.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = shutdown.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, remote)) => {
+                    let (admin, shutdown) = (self.clone(), shutdown.clone());
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            () = admin.connection(stream, remote) => {}
+                            () = shutdown.cancelled() => {}
+                        }
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "admin server cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(self, stream: TcpStream, remote: SocketAddr) {
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let response = self.answer(request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let served = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_secs(30))
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(%remote, %error, "admin connection ended");
+        }
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Response<http_body_util::Full<Bytes>> {
+        let respond: fn(&Self) -> (StatusCode, &'static str, String) = match path {
+            "/live" => |_| (StatusCode::OK, TEXT, "alive\n".to_owned()),
+            "/ready" => Self::ready,
+            "/metrics" => Self::metrics,
+            _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
+        };
+        if method != Method::GET && method != Method::HEAD {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+            let allow = header::HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(header::ALLOW, allow);
+            return response;
+        }
+        let (status, kind, body) = respond(self);
+        let mut response = plain(status, body);
+        let kind = header::HeaderValue::from_static(kind);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
+    fn ready(&self) -> (StatusCode, &'static str, String) {
+        let missing = self.readiness.missing();
+        if missing.is_empty() {
+            return (StatusCode::OK, TEXT, "ready\n".to_owned());
+        }
+        // 500 and the first words are Linkerd's; what is missing is ours.
+        (StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("not ready: {}\n", missing.join(", ")))
+    }
+
+    fn metrics(&self) -> (StatusCode, &'static str, String) {
+        let mut text = String::new();
+        match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
+            Ok(()) => (StatusCode::OK, OPEN_METRICS, text),
+            Err(error) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("cannot encode metrics: {error}\n"))
+            }
+        }
+    }
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<http_body_util::Full<Bytes>> {
+    let mut response = Response::new(http_body_util::Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Binds a listener, naming the address and what it was for if that fails.
+///
+/// # Errors
+/// The operating system's, with `what` and `address` in its text.
+pub async fn bind(what: &str, address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on {address} for {what}: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    async fn ask(admin: &Admin, method: Method, path: &str) -> (u16, String) {
+        let response = admin.answer(&method, path);
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn ready_names_what_is_missing() {
+        let readiness = Readiness::default();
+        let listed = readiness.require("manifests are not read yet");
+        let listener = readiness.require("the gRPC port is not open");
+        let admin = Admin::new(readiness.clone(), Registry::default());
+        let (status, body) = ask(&admin, Method::GET, "/ready").await;
+        assert_eq!(status, 500);
+        assert_eq!(body, "not ready: manifests are not read yet, the gRPC port is not open\n");
+        listed.met();
+        listener.met();
+        assert_eq!(ask(&admin, Method::GET, "/ready").await, (200, "ready\n".to_owned()));
+        listed.lost();
+        listed.lost();
+        assert_eq!(readiness.missing().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn only_get_and_head_of_three_paths_are_answered() {
+        let admin = Admin::new(Readiness::default(), Registry::default());
+        assert_eq!(ask(&admin, Method::GET, "/live").await, (200, "alive\n".to_owned()));
+        assert_eq!(ask(&admin, Method::HEAD, "/live").await.0, 200);
+        assert_eq!(ask(&admin, Method::POST, "/live").await.0, 405);
+        assert_eq!(ask(&admin, Method::POST, "/other").await.0, 404);
+        assert_eq!(ask(&admin, Method::GET, "/metrics").await, (200, "# EOF\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_port_taken_is_named_in_the_error() {
+        let first = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = first.local_addr().unwrap();
+        let error = bind("metrics", address).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot listen on {address} for metrics:")), "{error}");
+    }
+}

@@ -1,0 +1,220 @@
+//! What the controller is told, as understood: checked once, then never again.
+
+use crate::publish::UndeclaredPorts;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::sync::Arc;
+
+/// Everything that compiling depends on besides the objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerConfig {
+    /// Default policy of the cluster, below those of namespaces and pods.
+    pub default_policy: DefaultPolicy,
+    /// What `Cluster` stands for.
+    pub cluster_networks: Vec<IpNet>,
+    /// Where probes may come from. Empty: probes are not exempt.
+    pub probe_networks: Vec<NetworkMatch>,
+    /// Namespace of the control plane; part of every mesh identity.
+    pub control_plane_namespace: Arc<str>,
+    /// Trust domain; ends every mesh identity.
+    pub identity_domain: Arc<str>,
+    /// How much the kubelet may do without an authorization.
+    pub kubelet_exemption: KubeletExemption,
+    /// On which ports probes are exempt.
+    pub probe_routes: ProbeRoutes,
+    /// Whether every port grants to loopback addresses, as Linkerd's proxies do.
+    pub localhost_authorization: bool,
+    /// Whether authentications of another namespace need a ReferenceGrant.
+    pub reference_grants: ReferenceGrants,
+    /// Namespaces whose authentications need no ReferenceGrant.
+    pub shared_namespaces: BTreeSet<Arc<str>>,
+    /// What holds for ports that nothing declares, where no annotation says otherwise.
+    pub undeclared_ports: UndeclaredPorts,
+    /// Ports of the proxy itself (its admin port), declared on every workload.
+    pub proxy_ports: BTreeSet<NonZeroU16>,
+    /// Bounds on what others can make the controller hold.
+    pub limits: Limits,
+}
+
+/// How much the kubelet may do without an authorization.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KubeletExemption {
+    /// The probes and hooks that the pod declares.
+    #[default]
+    Probes,
+    /// Everything that comes from the probe networks.
+    All,
+}
+
+/// On which ports probes are exempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProbeRoutes {
+    /// On all.
+    #[default]
+    Always,
+    /// On those without routes, as in Linkerd.
+    Unrouted,
+}
+
+/// What a reference to an authentication of another namespace needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReferenceGrants {
+    /// A ReferenceGrant.
+    #[default]
+    Enforce,
+    /// Nothing; a missing grant is reported as a condition (Linkerd's behaviour).
+    Warn,
+}
+
+/// Bounds on what others can make the controller hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Watched ports per workload that the workload does not declare.
+    pub undeclared_ports_per_workload: NonZeroUsize,
+    /// Bytes of a manifest file; larger ones are refused unread.
+    pub file_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            undeclared_ports_per_workload: NonZeroUsize::new(256).unwrap_or(NonZeroUsize::MIN),
+            file_bytes: 10_000_000,
+        }
+    }
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        let namespace: Arc<str> = "linkerd".into();
+        Self {
+            default_policy: DefaultPolicy::AllUnauthenticated,
+            cluster_networks: private_networks(),
+            probe_networks: vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)],
+            control_plane_namespace: namespace.clone(),
+            identity_domain: "cluster.local".into(),
+            kubelet_exemption: KubeletExemption::default(),
+            probe_routes: ProbeRoutes::default(),
+            localhost_authorization: false,
+            reference_grants: ReferenceGrants::default(),
+            shared_namespaces: BTreeSet::from([namespace]),
+            undeclared_ports: UndeclaredPorts::default(),
+            proxy_ports: BTreeSet::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The private address blocks that Linkerd's chart calls cluster networks.
+fn private_networks() -> Vec<IpNet> {
+    let v4 = |a, b, length| Ipv4Net::new(Ipv4Addr::new(a, b, 0, 0), length).ok().map(IpNet::V4);
+    let v6 = Ipv6Net::new(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0), 8).ok().map(IpNet::V6);
+    [v4(10, 0, 8), v4(100, 64, 10), v4(172, 16, 12), v4(192, 168, 16), v6]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// A setting that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Not a DNS label or name.
+    #[error("{setting}: `{value}` is not a lower-case DNS name")]
+    NotAName {
+        /// Which setting.
+        setting: &'static str,
+        /// What it was.
+        value: Arc<str>,
+    },
+    /// An exception outside the block that it is an exception to.
+    #[error("probe networks: exception `{except}` is outside `{net}`")]
+    ExceptionOutside {
+        /// The block.
+        net: IpNet,
+        /// The exception.
+        except: IpNet,
+    },
+}
+
+impl ControllerConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// The first setting that makes no sense.
+    pub fn validated(self) -> Result<Self, ConfigError> {
+        named("control plane namespace", &self.control_plane_namespace)?;
+        named("identity domain", &self.identity_domain)?;
+        for namespace in &self.shared_namespaces {
+            named("shared namespaces", namespace)?;
+        }
+        for network in &self.probe_networks {
+            if let policy_core::NetworkTerm::Net(net) = network.term
+                && let Some(except) = network.except.iter().find(|e| !net.contains(*e))
+            {
+                return Err(ConfigError::ExceptionOutside { net, except: *except });
+            }
+        }
+        Ok(self)
+    }
+
+    /// The mesh identity of a ServiceAccount (controller-semantics 2.5).
+    pub fn service_account_identity(&self, namespace: &str, name: &str) -> Arc<str> {
+        format!("{name}.{}", self.namespace_suffix(namespace)).into()
+    }
+
+    /// What the identities of all ServiceAccounts of a namespace end in, without the leading dot.
+    pub fn namespace_suffix(&self, namespace: &str) -> Arc<str> {
+        format!(
+            "{namespace}.serviceaccount.identity.{}.{}",
+            self.control_plane_namespace, self.identity_domain
+        )
+        .into()
+    }
+}
+
+fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
+    let label = |text: &str| {
+        !text.is_empty()
+            && text.len() <= 63
+            && !text.starts_with('-')
+            && !text.ends_with('-')
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    if value.len() <= 253 && value.split('.').all(label) {
+        Ok(())
+    } else {
+        Err(ConfigError::NotAName { setting, value: value.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid_and_as_documented() {
+        let config = ControllerConfig::default().validated().unwrap();
+        assert_eq!(config.cluster_networks.len(), 5);
+        assert_eq!(config.default_policy, DefaultPolicy::AllUnauthenticated);
+        assert!(config.shared_namespaces.contains("linkerd"));
+        assert_eq!(
+            &*config.service_account_identity("emojivoto", "web"),
+            "web.emojivoto.serviceaccount.identity.linkerd.cluster.local"
+        );
+    }
+
+    #[test]
+    fn names_and_exceptions_are_checked() {
+        let bad = ControllerConfig { identity_domain: "Cluster.Local".into(), ..Default::default() };
+        assert!(matches!(bad.validated(), Err(ConfigError::NotAName { .. })));
+        let probe = NetworkMatch {
+            except: vec!["192.168.0.0/24".parse().unwrap()],
+            ..NetworkMatch::net("10.0.0.0/8".parse().unwrap())
+        };
+        let bad = ControllerConfig { probe_networks: vec![probe], ..Default::default() };
+        assert!(matches!(bad.validated(), Err(ConfigError::ExceptionOutside { .. })));
+    }
+}

@@ -1,0 +1,88 @@
+//! What an operator can set about serving policy: bounds of size, number and time.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Settings of the policy server. Every bound is finite; [`ServeConfig::default`] is what the
+/// binary uses where no flag says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeConfig {
+    /// Where to listen. Port 0 takes a free port.
+    pub listen: SocketAddr,
+    /// Open watches of one peer address, over all its connections.
+    pub max_streams_per_peer: u32,
+    /// Open connections of one peer address.
+    pub max_connections_per_peer: u32,
+    /// Open streams of one connection, as announced in HTTP/2 settings.
+    pub max_concurrent_streams: u32,
+    /// Ports of one native watch, declared ones included.
+    pub max_ports_per_stream: usize,
+    /// Largest message accepted from a client, in bytes.
+    pub max_request_bytes: usize,
+    /// Largest policy sent to a compatible client, in bytes. gRPC libraries refuse more than 4 MiB
+    /// unless told otherwise.
+    pub max_policy_bytes: usize,
+    /// Largest message sent to a native client, in bytes.
+    pub max_update_bytes: usize,
+    /// HTTP/2 flow-control window of a stream and of a connection, in bytes.
+    pub window_bytes: u32,
+    /// How long a connection is silent before a ping is sent.
+    pub keepalive_interval: Duration,
+    /// How long the answer to a ping may take before the connection is closed.
+    pub keepalive_timeout: Duration,
+    /// Age at which a connection is asked to reconnect, so that clients spread over replicas;
+    /// varied by a fifth either way. `None`: never.
+    pub max_connection_age: Option<Duration>,
+    /// How long connections may take to end, once asked to, before they are closed.
+    pub drain_timeout: Duration,
+}
+
+impl Default for ServeConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([0, 0, 0, 0], 8090)),
+            max_streams_per_peer: 1024,
+            max_connections_per_peer: 128,
+            max_concurrent_streams: 1024,
+            max_ports_per_stream: 256,
+            max_request_bytes: 256 * 1024,
+            max_policy_bytes: 4 * 1024 * 1024,
+            max_update_bytes: 16 * 1024 * 1024,
+            window_bytes: 64 * 1024,
+            keepalive_interval: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+            max_connection_age: Some(Duration::from_secs(3600)),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// `age` varied by up to a fifth either way by `random`, so that connections made together are not
+/// ended together.
+pub(crate) fn jittered(age: Duration, random: u64) -> Duration {
+    // 0 to 399 thousandths, minus 200: a factor of 0.8 to 1.2.
+    let thousandths = u32::try_from(random % 401).unwrap_or(200).saturating_add(800);
+    age.checked_div(1000).unwrap_or(age).saturating_mul(thousandths)
+}
+
+/// A number that differs from call to call. Not for secrets.
+pub(crate) fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_stays_within_a_fifth_and_varies() {
+        let age = Duration::from_secs(1000);
+        let ages: std::collections::BTreeSet<_> =
+            (0..200).map(|_| jittered(age, random())).collect();
+        assert!(ages.len() > 20, "{} different ages", ages.len());
+        assert!(ages.iter().all(|a| (800..=1200).contains(&a.as_secs())), "{ages:?}");
+        assert_eq!(jittered(age, 0), Duration::from_secs(800));
+        assert_eq!(jittered(age, 400), Duration::from_secs(1200));
+    }
+}

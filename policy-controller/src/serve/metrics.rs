@@ -1,0 +1,292 @@
+//! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
+//! (controller-semantics 6.4); the `policy_watch_` family is ours.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// A gRPC method as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Method {
+    grpc_service: &'static str,
+    grpc_method: &'static str,
+    grpc_type: &'static str,
+}
+
+impl Method {
+    /// `InboundServerPolicies.GetPort`.
+    pub(crate) const GET_PORT: Self = Self {
+        grpc_service: "io.linkerd.proxy.inbound.InboundServerPolicies",
+        grpc_method: "GetPort",
+        grpc_type: "unary",
+    };
+    /// `InboundServerPolicies.WatchPort`.
+    pub(crate) const WATCH_PORT: Self = Self {
+        grpc_service: "io.linkerd.proxy.inbound.InboundServerPolicies",
+        grpc_method: "WatchPort",
+        grpc_type: "server_stream",
+    };
+    /// `PolicyDiscovery.Watch`.
+    pub(crate) const WATCH: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyDiscovery",
+        grpc_method: "Watch",
+        grpc_type: "bidi_stream",
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handled {
+    grpc_service: &'static str,
+    grpc_method: &'static str,
+    grpc_type: &'static str,
+    grpc_code: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Api {
+    api: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    reason: &'static str,
+}
+
+/// Handles on the policy server's metrics; clones share them.
+#[derive(Clone, Debug)]
+pub struct ServeMetrics {
+    started: Family<Method, Counter>,
+    received: Family<Method, Counter>,
+    sent: Family<Method, Counter>,
+    handled: Family<Handled, Counter>,
+    seconds: Family<Method, Histogram, fn() -> Histogram>,
+    open: Family<Method, Gauge>,
+    connections: Gauge,
+    refused: Family<Refusal, Counter>,
+    encodings: Family<Api, Counter>,
+    shared: Family<Api, Counter>,
+    replaced: Family<Api, Counter>,
+    ack_seconds: Histogram,
+    nacks: Family<Refusal, Counter>,
+    holding: Gauge,
+}
+
+impl Default for ServeMetrics {
+    fn default() -> Self {
+        Self {
+            started: Family::default(),
+            received: Family::default(),
+            sent: Family::default(),
+            handled: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new([0.1, 1.0, 300.0, 3600.0])),
+            open: Family::default(),
+            connections: Gauge::default(),
+            refused: Family::default(),
+            encodings: Family::default(),
+            shared: Family::default(),
+            replaced: Family::default(),
+            ack_seconds: Histogram::new([
+                0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
+            ]),
+            nacks: Family::default(),
+            holding: Gauge::default(),
+        }
+    }
+}
+
+impl ServeMetrics {
+    /// Adds the metrics to `registry`, under their full names.
+    pub fn register(&self, registry: &mut Registry) {
+        let grpc = registry.sub_registry_with_prefix("grpc_server");
+        grpc.register("started", "RPCs started", self.started.clone());
+        grpc.register("msg_received", "Messages received", self.received.clone());
+        grpc.register("msg_sent", "Messages sent on streams", self.sent.clone());
+        grpc.register("handled", "RPCs completed, by status code", self.handled.clone());
+        let help = "Time from the start of an RPC to its end";
+        grpc.register_with_unit("handling", help, Unit::Seconds, self.seconds.clone());
+        let ours = registry.sub_registry_with_prefix("policy_watch");
+        ours.register("open_streams", "RPCs in progress", self.open.clone());
+        ours.register("open_connections", "Connections of clients", self.connections.clone());
+        ours.register("refused", "Connections and RPCs over a bound", self.refused.clone());
+        ours.register("encodings", "Policies encoded", self.encodings.clone());
+        let help = "Policies sent from an encoding that existed";
+        ours.register("encodings_shared", help, self.shared.clone());
+        let help = "Policies sent as a denial because they were too large for the client";
+        ours.register("too_large", help, self.replaced.clone());
+        let help = "Time from publishing a policy to a client's acknowledgement";
+        ours.register_with_unit("ack", help, Unit::Seconds, self.ack_seconds.clone());
+        ours.register("nacks", "Updates that clients refused", self.nacks.clone());
+        let help = "Streams held because their client applied what this replica has not seen";
+        ours.register("held_streams", help, self.holding.clone());
+    }
+
+    pub(crate) fn open_connection(&self) -> OpenGauge {
+        OpenGauge::new(self.connections.clone())
+    }
+
+    pub(crate) fn hold(&self) -> OpenGauge {
+        OpenGauge::new(self.holding.clone())
+    }
+
+    pub(crate) fn refused_connection(&self) {
+        self.refused.get_or_create(&Refusal { reason: "connections_per_peer" }).inc();
+    }
+
+    pub(crate) fn refused_stream(&self) {
+        self.refused.get_or_create(&Refusal { reason: "streams_per_peer" }).inc();
+    }
+
+    pub(crate) fn refused_ports(&self) {
+        self.refused.get_or_create(&Refusal { reason: "ports_per_stream" }).inc();
+    }
+
+    pub(crate) fn encoded(&self, api: &'static str) {
+        self.encodings.get_or_create(&Api { api }).inc();
+    }
+
+    pub(crate) fn shared(&self, api: &'static str) {
+        self.shared.get_or_create(&Api { api }).inc();
+    }
+
+    pub(crate) fn too_large(&self, api: &'static str) {
+        self.replaced.get_or_create(&Api { api }).inc();
+    }
+
+    pub(crate) fn acked(&self, after: Duration) {
+        self.ack_seconds.observe(after.as_secs_f64());
+    }
+
+    pub(crate) fn nacked(&self, reason: &'static str) {
+        self.nacks.get_or_create(&Refusal { reason }).inc();
+    }
+
+    /// How many encodings were made and how many reused, of both APIs. For tests.
+    #[doc(hidden)]
+    pub fn encodings(&self) -> (u64, u64) {
+        let sum = |family: &Family<Api, Counter>| {
+            ["compatible", "native"].into_iter().fold(0u64, |sum, api| {
+                sum.saturating_add(family.get_or_create(&Api { api }).get())
+            })
+        };
+        (sum(&self.encodings), sum(&self.shared))
+    }
+
+    /// Starts the record of one RPC.
+    pub(crate) fn call(&self, method: Method) -> Call {
+        self.started.get_or_create(&method).inc();
+        let open = OpenGauge::new(self.open.get_or_create(&method).clone());
+        Call { metrics: self.clone(), method, began: Instant::now(), code: None, _open: open }
+    }
+}
+
+/// Raises a gauge by one until dropped.
+#[derive(Debug)]
+pub(crate) struct OpenGauge(Gauge);
+
+impl OpenGauge {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for OpenGauge {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// One RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
+#[derive(Debug)]
+pub(crate) struct Call {
+    metrics: ServeMetrics,
+    method: Method,
+    began: Instant,
+    code: Option<Code>,
+    _open: OpenGauge,
+}
+
+impl Call {
+    /// Counts a message from the client.
+    pub(crate) fn received(&self) {
+        self.metrics.received.get_or_create(&self.method).inc();
+    }
+
+    /// Counts a message to the client.
+    pub(crate) fn sent(&self) {
+        self.metrics.sent.get_or_create(&self.method).inc();
+    }
+
+    /// Says how the RPC ends; the first word counts.
+    pub(crate) fn end(&mut self, code: Code) {
+        self.code.get_or_insert(code);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let grpc_code = code_name(self.code.unwrap_or(Code::Cancelled));
+        let Method { grpc_service, grpc_method, grpc_type } = self.method;
+        let labels = Handled { grpc_service, grpc_method, grpc_type, grpc_code };
+        self.metrics.handled.get_or_create(&labels).inc();
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.metrics.seconds.get_or_create(&self.method).observe(seconds);
+    }
+}
+
+/// The names that gRPC metrics use in most languages.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &ServeMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_call_is_counted_by_its_code_and_a_dropped_one_as_cancelled() {
+        let metrics = ServeMetrics::default();
+        let mut call = metrics.call(Method::GET_PORT);
+        assert!(text(&metrics).contains("policy_watch_open_streams{grpc_service=\"io.linkerd.proxy.inbound.InboundServerPolicies\",grpc_method=\"GetPort\",grpc_type=\"unary\"} 1"));
+        call.end(Code::NotFound);
+        call.end(Code::Ok);
+        drop(call);
+        drop(metrics.call(Method::WATCH));
+        let text = text(&metrics);
+        assert!(text.contains("grpc_method=\"GetPort\",grpc_type=\"unary\",grpc_code=\"NotFound\"} 1"), "{text}");
+        assert!(text.contains("grpc_method=\"Watch\",grpc_type=\"bidi_stream\",grpc_code=\"Canceled\"} 1"), "{text}");
+        assert!(text.contains("grpc_server_handling_seconds_count"), "{text}");
+        assert!(!text.contains("grpc_code=\"OK\""), "{text}");
+    }
+}
