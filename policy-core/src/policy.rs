@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The policy of a workload: its declared ports, and what holds for all others.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkloadPolicy {
     /// Ports that a container port, a probe, a hook, the proxy or a Server names.
     pub ports: BTreeMap<NonZeroU16, Arc<ServerPolicy>>,
@@ -22,7 +22,7 @@ pub struct WorkloadPolicy {
 }
 
 /// What holds for a port that nothing declares.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Undeclared {
     /// This policy, the workload's default.
     Policy(Arc<ServerPolicy>),
@@ -31,7 +31,7 @@ pub enum Undeclared {
 }
 
 /// Everything in force on one port.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerPolicy {
     /// Whose policy this is.
     pub owner: Owner,
@@ -112,7 +112,7 @@ pub enum PathHandling {
 }
 
 /// A connection or request that passes without looking at routes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exemption {
     /// Which requests; absent: connections that are not HTTP.
     pub request: Option<RequestMatch>,
@@ -121,7 +121,7 @@ pub struct Exemption {
 }
 
 /// Routes and what happens where none matches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RouteTable {
     /// Routes in tie-breaking order: oldest first, those without a time last, then by name
     /// (Gateway API; controller-semantics 2.6).
@@ -147,7 +147,7 @@ pub enum Unmatched {
 }
 
 /// A route: who may send which requests.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Why it exists. Unique within a table, and the key of incremental updates.
     pub origin: Origin,
@@ -177,7 +177,7 @@ pub enum RouteKind {
 }
 
 /// One rule of a route: it applies when any of its matches does.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Alternatives. Empty: it matches every request (Gateway API: default match).
     pub matches: Vec<RequestMatch>,
