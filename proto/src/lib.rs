@@ -1,1 +1,18 @@
-//! Placeholder while the workspace is set up.
+//! The wire: protobuf messages and both conversions.
+//!
+//! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
+//! service; `compat` and `native` convert between them and `policy_core`'s model. Encoding is a
+//! function of policy, workload facts and what the client can do, and says what it had to replace.
+//! Decoding is all or nothing and names the field that it refuses.
+//!
+//! **Invariants.** No I/O and no Kubernetes. Every field of every model type is named where it is
+//! encoded, so that a new one cannot be forgotten. What a client could not enforce is never sent as
+//! if it could.
+
+pub mod linkerd;
+
+/// Package `portcullis.policy.v1`: the native service.
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
+#[path = "gen/portcullis.policy.v1.rs"]
+pub mod messages;

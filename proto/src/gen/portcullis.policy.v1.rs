@@ -1,0 +1,1328 @@
+//! Package `portcullis.policy.v1`. Generated from the `.proto` files beside this crate by
+//! `cargo run -p xtask -- gen`; changes here are lost. @generated
+
+/// An object that contributed to a policy.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectRef {
+    /// API group; empty for the core group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Kind in its own spelling.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// Namespace; empty for cluster-scoped objects.
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+}
+/// What a grant, a limit or an effect comes from.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Source {
+    /// Exactly one is set.
+    #[prost(oneof = "source::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<source::Kind>,
+}
+/// Nested message and enum types in `Source`.
+pub mod source {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// An object that a user wrote.
+        #[prost(message, tag = "1")]
+        Object(super::ObjectRef),
+        /// Something built in, by name: a default policy, `probe`, `localhost`.
+        #[prost(string, tag = "2")]
+        Default(::prost::alloc::string::String),
+    }
+}
+/// Nothing to say besides that it was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unit {}
+/// A block of addresses.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Network {
+    /// Any address of the block: 4 bytes for IPv4, 16 for IPv6, most significant first.
+    #[prost(bytes = "vec", tag = "1")]
+    pub address: ::prost::alloc::vec::Vec<u8>,
+    /// Bits that count; at most 32 or 128.
+    #[prost(uint32, tag = "2")]
+    pub prefix_length: u32,
+}
+/// A block with exceptions: a client must be inside it and inside no exception.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NetworkMatch {
+    /// Blocks that are left out.
+    #[prost(message, repeated, tag = "3")]
+    pub except: ::prost::alloc::vec::Vec<Network>,
+    /// Exactly one is set.
+    #[prost(oneof = "network_match::Term", tags = "1, 2")]
+    pub term: ::core::option::Option<network_match::Term>,
+}
+/// Nested message and enum types in `NetworkMatch`.
+pub mod network_match {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Term {
+        /// A literal block.
+        #[prost(message, tag = "1")]
+        Net(super::Network),
+        /// A block by name.
+        #[prost(enumeration = "super::NetworkSymbol", tag = "2")]
+        Symbol(i32),
+    }
+}
+/// A pattern over verified identities.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IdentityMatch {
+    /// Exactly one is set.
+    #[prost(oneof = "identity_match::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<identity_match::Kind>,
+}
+/// Nested message and enum types in `IdentityMatch`.
+pub mod identity_match {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Any verified identity, SPIFFE included.
+        #[prost(message, tag = "1")]
+        Any(super::Unit),
+        /// Exactly this name.
+        #[prost(string, tag = "2")]
+        Exact(::prost::alloc::string::String),
+        /// DNS names that end in `.` and this text.
+        #[prost(string, tag = "3")]
+        Suffix(::prost::alloc::string::String),
+    }
+}
+/// One condition of a grant.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Condition {
+    /// The object that set it.
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<Source>,
+    /// What is asked. Exactly one is set.
+    #[prost(oneof = "condition::Test", tags = "2, 3, 4, 5")]
+    pub test: ::core::option::Option<condition::Test>,
+}
+/// Nested message and enum types in `Condition`.
+pub mod condition {
+    /// Alternatives over the client's address; an empty list holds for nobody.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Networks {
+        /// Any of these.
+        #[prost(message, repeated, tag = "1")]
+        pub networks: ::prost::alloc::vec::Vec<super::NetworkMatch>,
+    }
+    /// Alternatives over the client's identity; an empty list holds for nobody.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Identities {
+        /// Any of these.
+        #[prost(message, repeated, tag = "1")]
+        pub identities: ::prost::alloc::vec::Vec<super::IdentityMatch>,
+    }
+    /// What is asked. Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Test {
+        /// The client's address.
+        #[prost(message, tag = "2")]
+        Network(Networks),
+        /// Mesh TLS was terminated by the proxy; the client need not have an identity.
+        #[prost(message, tag = "3")]
+        MeshTls(super::Unit),
+        /// Mesh TLS was terminated by the proxy and the client proved one of these identities.
+        #[prost(message, tag = "4")]
+        Identity(Identities),
+        /// The connection carries TLS that is passed through unread.
+        #[prost(message, tag = "5")]
+        TlsPassthrough(super::Unit),
+    }
+}
+/// One grant.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Authorization {
+    /// Its key within the policy of one port. Not 0. The same key may stand for another grant in the
+    /// policy of another port or client.
+    #[prost(fixed64, tag = "1")]
+    pub key: u64,
+    /// The object that grants.
+    #[prost(message, optional, tag = "2")]
+    pub source: ::core::option::Option<Source>,
+    /// Whether permits by this grant are logged as audited.
+    #[prost(bool, tag = "5")]
+    pub audit: bool,
+    /// What is asked. Exactly one is set.
+    #[prost(oneof = "authorization::Requirement", tags = "3, 4")]
+    pub requirement: ::core::option::Option<authorization::Requirement>,
+}
+/// Nested message and enum types in `Authorization`.
+pub mod authorization {
+    /// A conjunction; an empty list holds for nobody.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Conditions {
+        /// All must hold.
+        #[prost(message, repeated, tag = "1")]
+        pub conditions: ::prost::alloc::vec::Vec<super::Condition>,
+    }
+    /// What is asked. Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Requirement {
+        /// Nothing.
+        #[prost(message, tag = "3")]
+        Nothing(super::Unit),
+        /// Conditions.
+        #[prost(message, tag = "4")]
+        All(Conditions),
+    }
+}
+/// A grant that resolved to nothing; for explanation only.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Withheld {
+    /// The object that would have granted.
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<ObjectRef>,
+    /// Why it does not, for people.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// One segment of a path pattern.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Segment {
+    /// Exactly one is set.
+    #[prost(oneof = "segment::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<segment::Kind>,
+}
+/// Nested message and enum types in `Segment`.
+pub mod segment {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Exactly this text; empty only as the last segment.
+        #[prost(string, tag = "1")]
+        Literal(::prost::alloc::string::String),
+        /// Any one non-empty segment, captured under this name.
+        #[prost(string, tag = "2")]
+        Parameter(::prost::alloc::string::String),
+    }
+}
+/// A pattern over canonical paths.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PathPattern {
+    /// Exactly one is set.
+    #[prost(oneof = "path_pattern::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<path_pattern::Kind>,
+}
+/// Nested message and enum types in `PathPattern`.
+pub mod path_pattern {
+    /// Segment by segment, after the leading `/`.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Segments {
+        /// The segments.
+        #[prost(message, repeated, tag = "1")]
+        pub segments: ::prost::alloc::vec::Vec<super::Segment>,
+        /// Whether any number of further segments may follow.
+        #[prost(bool, tag = "2")]
+        pub rest: bool,
+    }
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Segment by segment.
+        #[prost(message, tag = "1")]
+        Segments(Segments),
+        /// The whole path matches; without anchors, which are implied.
+        #[prost(string, tag = "2")]
+        Regex(::prost::alloc::string::String),
+    }
+}
+/// What a value must be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ValueMatch {
+    /// Exactly one is set.
+    #[prost(oneof = "value_match::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<value_match::Kind>,
+}
+/// Nested message and enum types in `ValueMatch`.
+pub mod value_match {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Exactly these bytes.
+        #[prost(bytes, tag = "1")]
+        Exact(::prost::alloc::vec::Vec<u8>),
+        /// The whole value matches; without anchors, which are implied.
+        #[prost(string, tag = "2")]
+        Regex(::prost::alloc::string::String),
+    }
+}
+/// A predicate over a header. Of several lines of that name all must match; where only some do,
+/// the request is denied.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeaderMatch {
+    /// Name, lower-case.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What each line must be.
+    #[prost(message, optional, tag = "2")]
+    pub value: ::core::option::Option<ValueMatch>,
+}
+/// A predicate over a query parameter, after form decoding. Repeated ones are judged like headers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueryMatch {
+    /// Name, decoded.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What each value must be.
+    #[prost(message, optional, tag = "2")]
+    pub value: ::core::option::Option<ValueMatch>,
+}
+/// A conjunction over one request.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestMatch {
+    /// The path; must be present.
+    #[prost(message, optional, tag = "1")]
+    pub path: ::core::option::Option<PathPattern>,
+    /// The method; absent: any.
+    #[prost(string, optional, tag = "2")]
+    pub method: ::core::option::Option<::prost::alloc::string::String>,
+    /// Headers; all must match.
+    #[prost(message, repeated, tag = "3")]
+    pub headers: ::prost::alloc::vec::Vec<HeaderMatch>,
+    /// Query parameters; all must match.
+    #[prost(message, repeated, tag = "4")]
+    pub query: ::prost::alloc::vec::Vec<QueryMatch>,
+}
+/// A pattern over canonical hosts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostPattern {
+    /// Exactly one is set.
+    #[prost(oneof = "host_pattern::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<host_pattern::Kind>,
+}
+/// Nested message and enum types in `HostPattern`.
+pub mod host_pattern {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Exactly this name, lower-case, without a trailing dot.
+        #[prost(string, tag = "1")]
+        Exact(::prost::alloc::string::String),
+        /// Names that end in `.` and this text.
+        #[prost(string, tag = "2")]
+        Suffix(::prost::alloc::string::String),
+    }
+}
+/// One header field.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeaderField {
+    /// Name, lower-case.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Value.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: ::prost::alloc::vec::Vec<u8>,
+}
+/// Changes to headers: first add, then set, then remove.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeaderChange {
+    /// Appended.
+    #[prost(message, repeated, tag = "1")]
+    pub add: ::prost::alloc::vec::Vec<HeaderField>,
+    /// Put in place of all of that name.
+    #[prost(message, repeated, tag = "2")]
+    pub set: ::prost::alloc::vec::Vec<HeaderField>,
+    /// Names removed.
+    #[prost(string, repeated, tag = "3")]
+    pub remove: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Answers with a redirect.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Redirect {
+    /// `http` or `https`; absent: as requested.
+    #[prost(string, optional, tag = "1")]
+    pub scheme: ::core::option::Option<::prost::alloc::string::String>,
+    /// Host; absent: as requested.
+    #[prost(string, optional, tag = "2")]
+    pub host: ::core::option::Option<::prost::alloc::string::String>,
+    /// Port; absent: as requested, or the scheme's own where host or scheme changed.
+    #[prost(uint32, optional, tag = "3")]
+    pub port: ::core::option::Option<u32>,
+    /// HTTP status, 300 to 399.
+    #[prost(uint32, tag = "6")]
+    pub status: u32,
+    /// Path; unset: as requested.
+    #[prost(oneof = "redirect::Path", tags = "4, 5")]
+    pub path: ::core::option::Option<redirect::Path>,
+}
+/// Nested message and enum types in `Redirect`.
+pub mod redirect {
+    /// Path; unset: as requested.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Path {
+        /// The whole path becomes this.
+        #[prost(string, tag = "4")]
+        FullPath(::prost::alloc::string::String),
+        /// The prefix that matched becomes this.
+        #[prost(string, tag = "5")]
+        Prefix(::prost::alloc::string::String),
+    }
+}
+/// Answers with a failure.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Failure {
+    /// HTTP status, 100 to 599.
+    #[prost(uint32, tag = "1")]
+    pub status: u32,
+    /// gRPC status, 0 to 16.
+    #[prost(uint32, tag = "2")]
+    pub grpc_status: u32,
+    /// Message for the caller.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+    /// Share of the requests that fail: so many
+    #[prost(uint32, tag = "4")]
+    pub numerator: u32,
+    /// of so many; not 0.
+    #[prost(uint32, tag = "5")]
+    pub denominator: u32,
+}
+/// What a permit does to the request besides letting it pass.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Effect {
+    /// The object that asked for it.
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<Source>,
+    /// Exactly one is set.
+    #[prost(oneof = "effect::Kind", tags = "2, 3, 4, 5, 6")]
+    pub kind: ::core::option::Option<effect::Kind>,
+}
+/// Nested message and enum types in `Effect`.
+pub mod effect {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Changes headers of the request.
+        #[prost(message, tag = "2")]
+        RequestHeaders(super::HeaderChange),
+        /// Changes headers of the response.
+        #[prost(message, tag = "3")]
+        ResponseHeaders(super::HeaderChange),
+        /// Answers with a redirect.
+        #[prost(message, tag = "4")]
+        Redirect(super::Redirect),
+        /// Answers with a failure.
+        #[prost(message, tag = "5")]
+        Failure(super::Failure),
+        /// Bounds the time until the response is complete; the smallest of several counts.
+        #[prost(message, tag = "6")]
+        Timeout(::prost_types::Duration),
+    }
+}
+/// Why a route exists.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Origin {
+    /// Exactly one is set.
+    #[prost(oneof = "origin::Kind", tags = "1, 2, 3, 4, 5")]
+    pub kind: ::core::option::Option<origin::Kind>,
+}
+/// Nested message and enum types in `Origin`.
+pub mod origin {
+    /// A chain of objects.
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Objects {
+        /// Outermost first; never empty.
+        #[prost(message, repeated, tag = "1")]
+        pub chain: ::prost::alloc::vec::Vec<super::ObjectRef>,
+    }
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// The objects that produced it.
+        #[prost(message, tag = "1")]
+        Objects(Objects),
+        /// The route that a port without routes of its own gets.
+        #[prost(message, tag = "2")]
+        Default(super::Unit),
+        /// The route for kubelet probes.
+        #[prost(message, tag = "3")]
+        Probe(super::Unit),
+        /// A route that refuses what must not be matched by anything else.
+        #[prost(message, tag = "4")]
+        Guard(super::Unit),
+        /// A route that only denies, with this reason (see PortHeader.deny).
+        #[prost(string, tag = "5")]
+        Deny(::prost::alloc::string::String),
+    }
+}
+/// One rule of a route: it applies when any of its matches does.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Rule {
+    /// Alternatives; empty: every request.
+    #[prost(message, repeated, tag = "1")]
+    pub matches: ::prost::alloc::vec::Vec<RequestMatch>,
+    /// What is done to requests it permits, in order.
+    #[prost(message, repeated, tag = "2")]
+    pub effects: ::prost::alloc::vec::Vec<Effect>,
+}
+/// Who may send which requests.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Route {
+    /// Its key within the policy of one port. Not 0.
+    #[prost(fixed64, tag = "1")]
+    pub key: u64,
+    /// Why it exists; unique within the policy of one port.
+    #[prost(message, optional, tag = "2")]
+    pub origin: ::core::option::Option<Origin>,
+    /// Which API it came from.
+    #[prost(enumeration = "RouteKind", tag = "3")]
+    pub kind: i32,
+    /// Creation time, seconds since 1970-01-01T00:00:00Z; absent: not known, which sorts last.
+    #[prost(int64, optional, tag = "4")]
+    pub created: ::core::option::Option<i64>,
+    /// Hosts it applies to; empty: every host, and requests without one.
+    #[prost(message, repeated, tag = "5")]
+    pub hosts: ::prost::alloc::vec::Vec<HostPattern>,
+    /// Its rules; empty: it matches nothing.
+    #[prost(message, repeated, tag = "6")]
+    pub rules: ::prost::alloc::vec::Vec<Rule>,
+    /// Keys of its own grants, in the order they are tried.
+    #[prost(fixed64, repeated, tag = "7")]
+    pub authorizations: ::prost::alloc::vec::Vec<u64>,
+    /// Whether the port's grants count too, after its own.
+    #[prost(bool, tag = "8")]
+    pub inherits_server: bool,
+    /// Grants on it that resolved to nothing.
+    #[prost(message, repeated, tag = "9")]
+    pub withheld: ::prost::alloc::vec::Vec<Withheld>,
+}
+/// How connections are read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Protocol {
+    /// Exactly one is set.
+    #[prost(oneof = "protocol::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    pub kind: ::core::option::Option<protocol::Kind>,
+}
+/// Nested message and enum types in `Protocol`.
+pub mod protocol {
+    /// HTTP if the first bytes say so, else bytes.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Detect {
+        /// How long to wait for the first bytes; must be present.
+        #[prost(message, optional, tag = "1")]
+        pub timeout: ::core::option::Option<::prost_types::Duration>,
+    }
+    /// Exactly one is set.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Found out per connection.
+        #[prost(message, tag = "1")]
+        Detect(Detect),
+        /// HTTP/1.
+        #[prost(message, tag = "2")]
+        Http1(super::Unit),
+        /// HTTP/2.
+        #[prost(message, tag = "3")]
+        Http2(super::Unit),
+        /// gRPC over HTTP/2.
+        #[prost(message, tag = "4")]
+        Grpc(super::Unit),
+        /// Bytes; TLS is not looked for.
+        #[prost(message, tag = "5")]
+        Opaque(super::Unit),
+        /// TLS that the workload terminates.
+        #[prost(message, tag = "6")]
+        Tls(super::Unit),
+    }
+}
+/// What happens where no rule matches.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unmatched {
+    /// Exactly one is set.
+    #[prost(oneof = "unmatched::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<unmatched::Kind>,
+}
+/// Nested message and enum types in `Unmatched`.
+pub mod unmatched {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Decided by the port's grants alone.
+        #[prost(message, tag = "1")]
+        DefaultRoute(super::Unit),
+        /// Answered 404.
+        #[prost(message, tag = "2")]
+        NotFound(super::Unit),
+        /// Refused with this reason (see PortHeader.deny).
+        #[prost(string, tag = "3")]
+        Deny(::prost::alloc::string::String),
+        /// The next less specific host is asked.
+        #[prost(message, tag = "4")]
+        FallThrough(super::Unit),
+    }
+}
+/// What happens when no rule of a host matches.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostRule {
+    /// The host.
+    #[prost(message, optional, tag = "1")]
+    pub host: ::core::option::Option<HostPattern>,
+    /// What happens.
+    #[prost(message, optional, tag = "2")]
+    pub unmatched: ::core::option::Option<Unmatched>,
+}
+/// What passes before routes are looked at.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Exemption {
+    /// Which requests; absent: connections that are not HTTP.
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<RequestMatch>,
+    /// Key of the grant that must hold.
+    #[prost(fixed64, tag = "2")]
+    pub authorization: u64,
+}
+/// A rate limit, kept by each proxy for itself.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RateLimit {
+    /// The object that sets it.
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<Source>,
+    /// Requests per second of all clients; absent: unlimited. Not 0.
+    #[prost(uint32, optional, tag = "2")]
+    pub total: ::core::option::Option<u32>,
+    /// Requests per second of each client; absent: unlimited. Not 0.
+    #[prost(uint32, optional, tag = "3")]
+    pub identity: ::core::option::Option<u32>,
+    /// The first that names a client counts.
+    #[prost(message, repeated, tag = "4")]
+    pub overrides: ::prost::alloc::vec::Vec<rate_limit::Override>,
+}
+/// Nested message and enum types in `RateLimit`.
+pub mod rate_limit {
+    /// A rate for named clients, in place of `identity`.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Override {
+        /// Requests per second of all of them together; not 0.
+        #[prost(uint32, tag = "1")]
+        pub requests_per_second: u32,
+        /// Exact identities.
+        #[prost(string, repeated, tag = "2")]
+        pub clients: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    }
+}
+/// Whose policy a port has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Owner {
+    /// Exactly one is set.
+    #[prost(oneof = "owner::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<owner::Kind>,
+}
+/// Nested message and enum types in `Owner`.
+pub mod owner {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// The Server that owns the port.
+        #[prost(message, tag = "1")]
+        Server(super::ObjectRef),
+        /// No Server owns it; the default policy of this name holds.
+        #[prost(string, tag = "2")]
+        Default(::prost::alloc::string::String),
+    }
+}
+/// Everything about a port besides its grants and routes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PortHeader {
+    /// Whose policy it is.
+    #[prost(message, optional, tag = "1")]
+    pub owner: ::core::option::Option<Owner>,
+    /// How connections are read.
+    #[prost(message, optional, tag = "2")]
+    pub protocol: ::core::option::Option<Protocol>,
+    /// If present, the whole port is refused and nothing else counts. A stable reason, as in logs
+    /// and metrics: `no_route`, `unauthorized`, `server_invalid`, `proxy_unsupported` and so on.
+    #[prost(string, optional, tag = "3")]
+    pub deny: ::core::option::Option<::prost::alloc::string::String>,
+    /// What is done about ambiguous targets.
+    #[prost(enumeration = "PathHandling", tag = "4")]
+    pub paths: i32,
+    /// What passes before routes are looked at.
+    #[prost(message, repeated, tag = "5")]
+    pub exemptions: ::prost::alloc::vec::Vec<Exemption>,
+    /// Limit on requests; absent: none.
+    #[prost(message, optional, tag = "6")]
+    pub rate_limit: ::core::option::Option<RateLimit>,
+    /// Effects on every permitted request, after those of its rule.
+    #[prost(message, repeated, tag = "7")]
+    pub effects: ::prost::alloc::vec::Vec<Effect>,
+    /// Grants on the port that resolved to nothing.
+    #[prost(message, repeated, tag = "8")]
+    pub withheld: ::prost::alloc::vec::Vec<Withheld>,
+    /// Hosts that have a table of their own, in ascending order.
+    #[prost(message, repeated, tag = "9")]
+    pub hosts: ::prost::alloc::vec::Vec<HostRule>,
+    /// What happens when nothing matches at all.
+    #[prost(message, optional, tag = "10")]
+    pub otherwise: ::core::option::Option<Unmatched>,
+}
+/// What differs per workload and is therefore not part of its ports' policies.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Facts {
+    /// The workload's own addresses, 4 or 16 bytes each. Empty: not known.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub pod_addresses: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// What NODE_LOCAL stands for. Empty: it matches nobody.
+    #[prost(message, repeated, tag = "2")]
+    pub node_local: ::prost::alloc::vec::Vec<Network>,
+    /// What CLUSTER stands for. Empty: it matches nobody.
+    #[prost(message, repeated, tag = "3")]
+    pub cluster: ::prost::alloc::vec::Vec<Network>,
+}
+/// A block that each workload resolves by its own facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NetworkSymbol {
+    /// Not allowed.
+    Unspecified = 0,
+    /// The addresses that the workload's own node sends probes from.
+    NodeLocal = 1,
+    /// The cluster's networks.
+    Cluster = 2,
+}
+impl NetworkSymbol {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NETWORK_SYMBOL_UNSPECIFIED",
+            Self::NodeLocal => "NETWORK_SYMBOL_NODE_LOCAL",
+            Self::Cluster => "NETWORK_SYMBOL_CLUSTER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NETWORK_SYMBOL_UNSPECIFIED" => Some(Self::Unspecified),
+            "NETWORK_SYMBOL_NODE_LOCAL" => Some(Self::NodeLocal),
+            "NETWORK_SYMBOL_CLUSTER" => Some(Self::Cluster),
+            _ => None,
+        }
+    }
+}
+/// Which API a route came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RouteKind {
+    /// Not allowed.
+    Unspecified = 0,
+    /// HTTPRoute, and everything built in.
+    Http = 1,
+    /// GRPCRoute.
+    Grpc = 2,
+}
+impl RouteKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ROUTE_KIND_UNSPECIFIED",
+            Self::Http => "ROUTE_KIND_HTTP",
+            Self::Grpc => "ROUTE_KIND_GRPC",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ROUTE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "ROUTE_KIND_HTTP" => Some(Self::Http),
+            "ROUTE_KIND_GRPC" => Some(Self::Grpc),
+            _ => None,
+        }
+    }
+}
+/// What is done about ambiguous request targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PathHandling {
+    /// Not allowed.
+    Unspecified = 0,
+    /// One canonical form is matched and forwarded; ambiguous targets are refused.
+    Canonical = 1,
+    /// Paths are matched and forwarded as received.
+    Raw = 2,
+}
+impl PathHandling {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PATH_HANDLING_UNSPECIFIED",
+            Self::Canonical => "PATH_HANDLING_CANONICAL",
+            Self::Raw => "PATH_HANDLING_RAW",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PATH_HANDLING_UNSPECIFIED" => Some(Self::Unspecified),
+            "PATH_HANDLING_CANONICAL" => Some(Self::Canonical),
+            "PATH_HANDLING_RAW" => Some(Self::Raw),
+            _ => None,
+        }
+    }
+}
+/// From client to server.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchRequest {
+    /// Exactly one is set.
+    #[prost(oneof = "watch_request::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    pub kind: ::core::option::Option<watch_request::Kind>,
+}
+/// Nested message and enum types in `WatchRequest`.
+pub mod watch_request {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Who the client is. First on the stream and nowhere else.
+        #[prost(message, tag = "1")]
+        Hello(super::Hello),
+        /// Asks for further ports.
+        #[prost(message, tag = "2")]
+        Subscribe(super::Subscribe),
+        /// Gives up ports asked for.
+        #[prost(message, tag = "3")]
+        Unsubscribe(super::Unsubscribe),
+        /// Says that a revision is in force.
+        #[prost(message, tag = "4")]
+        Ack(super::Ack),
+        /// Says that a revision was refused.
+        #[prost(message, tag = "5")]
+        Nack(super::Nack),
+        /// Asks for the full state of a port.
+        #[prost(message, tag = "6")]
+        Resync(super::Resync),
+    }
+}
+/// Who the client is, what it can do and what it already has.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Hello {
+    /// The workload's token, which its injector gave it. Opaque to the client.
+    #[prost(string, tag = "1")]
+    pub workload: ::prost::alloc::string::String,
+    /// The features that the client can enforce, by name.
+    #[prost(string, repeated, tag = "2")]
+    pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What the client enforces at the moment, so that it never gets anything older.
+    #[prost(message, repeated, tag = "3")]
+    pub applied: ::prost::alloc::vec::Vec<PortRevision>,
+    /// Name and version of the client, for logs.
+    #[prost(string, tag = "4")]
+    pub client: ::prost::alloc::string::String,
+}
+/// A port and what is in force on it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PortRevision {
+    /// The port.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// Its revision.
+    #[prost(message, optional, tag = "2")]
+    pub revision: ::core::option::Option<Revision>,
+}
+/// Asks for the policy of ports that the workload does not declare. Declared ports come unasked.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Subscribe {
+    /// The ports, 1 to 65535.
+    #[prost(uint32, repeated, tag = "1")]
+    pub ports: ::prost::alloc::vec::Vec<u32>,
+}
+/// Gives up ports that were subscribed to. Declared ports keep coming.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unsubscribe {
+    /// The ports.
+    #[prost(uint32, repeated, tag = "1")]
+    pub ports: ::prost::alloc::vec::Vec<u32>,
+}
+/// The update of this revision is in force: every new request and connection on that port is decided
+/// by it. Sent only then, once per update.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Ack {
+    /// The port.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// The revision as it was received.
+    #[prost(message, optional, tag = "2")]
+    pub revision: ::core::option::Option<Revision>,
+}
+/// The update of this revision was refused. What was in force before stays in force.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Nack {
+    /// The port.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// The revision as it was received.
+    #[prost(message, optional, tag = "2")]
+    pub revision: ::core::option::Option<Revision>,
+    /// Why, for people.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Where in the update, for example `routes\[2\].rules\[0\].matches\[1\].path.regex`; empty: as a whole.
+    #[prost(string, tag = "4")]
+    pub field_path: ::prost::alloc::string::String,
+}
+/// An update did not build on what the client has. The server sends the full state of the port.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resync {
+    /// The port.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+}
+/// Which state of the world a policy was made from.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Revision {
+    /// The numbering that `versions` belongs to. Revisions of different epochs are not comparable.
+    #[prost(string, tag = "1")]
+    pub epoch: ::prost::alloc::string::String,
+    /// Hash of the policy as sent to clients with this client's features.
+    #[prost(fixed64, tag = "2")]
+    pub content: u64,
+    /// Per kind (`group/kind`), the resource version of the last event that changed this policy.
+    #[prost(btree_map = "string, uint64", tag = "3")]
+    pub versions: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
+}
+/// From server to client.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    /// Exactly one is set.
+    #[prost(oneof = "watch_response::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<watch_response::Kind>,
+}
+/// Nested message and enum types in `WatchResponse`.
+pub mod watch_response {
+    /// Exactly one is set.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// The workload. First on the stream, and again when it changes.
+        #[prost(message, tag = "1")]
+        Workload(super::Workload),
+        /// The policy of a port, whole or in part.
+        #[prost(message, tag = "2")]
+        Port(super::PortUpdate),
+    }
+}
+/// The workload as a whole.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Workload {
+    /// Its name, for logs.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What its network symbols stand for.
+    #[prost(message, optional, tag = "2")]
+    pub facts: ::core::option::Option<Facts>,
+    /// The ports it declares, ascending. A client is ready once it has policy for all of them.
+    #[prost(uint32, repeated, tag = "3")]
+    pub declared_ports: ::prost::alloc::vec::Vec<u32>,
+    /// What holds on all others.
+    #[prost(enumeration = "Undeclared", tag = "4")]
+    pub undeclared: i32,
+}
+/// A list of keys, given by what changed in the middle of it. For a list sent in full, both counts
+/// are 0.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyList {
+    /// So many keys from the start of the old list stay,
+    #[prost(uint32, tag = "1")]
+    pub keep_first: u32,
+    /// then come these,
+    #[prost(fixed64, repeated, tag = "2")]
+    pub keys: ::prost::alloc::vec::Vec<u64>,
+    /// then so many keys from the end of the old list.
+    #[prost(uint32, tag = "3")]
+    pub keep_last: u32,
+}
+/// The policy of a port, whole or as a change of what the client has. It is applied whole or not at
+/// all.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PortUpdate {
+    /// The port.
+    #[prost(uint32, tag = "1")]
+    pub port: u32,
+    /// What the client has once it applied this.
+    #[prost(message, optional, tag = "2")]
+    pub revision: ::core::option::Option<Revision>,
+    /// The content of the revision that this changes; absent: this is the full state and replaces
+    /// everything.
+    #[prost(fixed64, optional, tag = "3")]
+    pub base: ::core::option::Option<u64>,
+    /// Features that the whole policy needs, by name. A client that does not know one refuses the
+    /// update.
+    #[prost(string, repeated, tag = "4")]
+    pub required_features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Everything besides grants and routes; absent in a change: as before.
+    #[prost(message, optional, tag = "5")]
+    pub header: ::core::option::Option<PortHeader>,
+    /// Grants that are new or changed, ascending by key.
+    #[prost(message, repeated, tag = "6")]
+    pub authorizations: ::prost::alloc::vec::Vec<Authorization>,
+    /// Keys of grants that are gone.
+    #[prost(fixed64, repeated, tag = "7")]
+    pub removed_authorizations: ::prost::alloc::vec::Vec<u64>,
+    /// The port's own grants, in the order they are tried; absent in a change: as before.
+    #[prost(message, optional, tag = "8")]
+    pub server_authorizations: ::core::option::Option<KeyList>,
+    /// Routes that are new or changed, ascending by key.
+    #[prost(message, repeated, tag = "9")]
+    pub routes: ::prost::alloc::vec::Vec<Route>,
+    /// Keys of routes that are gone.
+    #[prost(fixed64, repeated, tag = "10")]
+    pub removed_routes: ::prost::alloc::vec::Vec<u64>,
+    /// All routes in their order; absent in a change: as before.
+    #[prost(message, optional, tag = "11")]
+    pub route_order: ::core::option::Option<KeyList>,
+}
+/// What holds on ports that nothing declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Undeclared {
+    /// Not allowed.
+    Unspecified = 0,
+    /// The workload's default policy; the client subscribes to such a port to get it.
+    Default = 1,
+    /// Connections are refused as `port_undeclared`.
+    Deny = 2,
+}
+impl Undeclared {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "UNDECLARED_UNSPECIFIED",
+            Self::Default => "UNDECLARED_DEFAULT",
+            Self::Deny => "UNDECLARED_DENY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNDECLARED_UNSPECIFIED" => Some(Self::Unspecified),
+            "UNDECLARED_DEFAULT" => Some(Self::Default),
+            "UNDECLARED_DENY" => Some(Self::Deny),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod policy_discovery_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Gives out the policy of whole workloads.
+    #[derive(Debug, Clone)]
+    pub struct PolicyDiscoveryClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> PolicyDiscoveryClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> PolicyDiscoveryClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            PolicyDiscoveryClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One stream per workload. The client sends Hello first, then whatever it likes in any order.
+        /// The server answers with the workload and the policy of every port that the workload declares
+        /// or the client subscribed to, and again whenever one of them changes.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/portcullis.policy.v1.PolicyDiscovery/Watch",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("portcullis.policy.v1.PolicyDiscovery", "Watch"),
+                );
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod policy_discovery_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with PolicyDiscoveryServer.
+    #[async_trait]
+    pub trait PolicyDiscovery: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One stream per workload. The client sends Hello first, then whatever it likes in any order.
+        /// The server answers with the workload and the policy of every port that the workload declares
+        /// or the client subscribed to, and again whenever one of them changes.
+        async fn watch(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::WatchRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
+    }
+    /// Gives out the policy of whole workloads.
+    #[derive(Debug)]
+    pub struct PolicyDiscoveryServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> PolicyDiscoveryServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PolicyDiscoveryServer<T>
+    where
+        T: PolicyDiscovery,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/portcullis.policy.v1.PolicyDiscovery/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: PolicyDiscovery>(pub Arc<T>);
+                    impl<
+                        T: PolicyDiscovery,
+                    > tonic::server::StreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::WatchRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PolicyDiscovery>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for PolicyDiscoveryServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "portcullis.policy.v1.PolicyDiscovery";
+    impl<T> tonic::server::NamedService for PolicyDiscoveryServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

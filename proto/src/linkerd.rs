@@ -1,0 +1,24 @@
+//! Packages `io.linkerd.proxy.*`: what Linkerd's proxies and controllers speak.
+#![allow(clippy::all, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
+
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.grpc_route.rs"]
+pub mod grpc_route;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.http_route.rs"]
+pub mod http_route;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.http_types.rs"]
+pub mod http_types;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.identity.rs"]
+pub mod identity;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.inbound.rs"]
+pub mod inbound;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.meta.rs"]
+pub mod meta;
+#[rustfmt::skip]
+#[path = "gen/io.linkerd.proxy.net.rs"]
+pub mod net;
