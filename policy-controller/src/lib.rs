@@ -16,9 +16,12 @@
 //! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
 //! configuration alone, never on the order of events. Pods of one shape share one policy.
 
+pub mod admin;
+pub mod args;
 pub mod config;
 pub mod kinds;
 pub mod publish;
+pub mod serve;
 
 pub use config::ControllerConfig;
 pub use publish::{
