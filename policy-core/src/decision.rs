@@ -24,7 +24,7 @@ pub struct Permit {
 pub struct Denial {
     /// The stable reason.
     pub reason: Denied,
-    /// The rule that matched, if one did.
+    /// The rule that matched, or of which it could not be told whether it does.
     pub route: Option<RuleId>,
 }
 

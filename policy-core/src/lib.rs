@@ -11,19 +11,28 @@
 pub mod authorization;
 pub mod decision;
 pub mod effect;
+pub mod evaluator;
+pub mod explain;
+pub mod feature;
+pub mod host;
 pub mod identity;
+pub mod judge;
 pub mod limit;
 pub mod matching;
+pub mod naive;
 pub mod name;
 pub mod network;
 pub mod pattern;
 pub mod policy;
 pub mod request;
 pub mod revision;
+pub mod target;
 
 pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
 pub use decision::{Decision, Denied, Denial, Permit, TargetFault};
 pub use effect::{Effect, EffectKind};
+pub use evaluator::{BuildError, Evaluator, Memo};
+pub use feature::Feature;
 pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
 pub use matching::{HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch};
@@ -36,3 +45,4 @@ pub use policy::{
 };
 pub use request::{Connection, RequestView, Tls};
 pub use revision::Revision;
+pub use target::{Target, canonical_target};

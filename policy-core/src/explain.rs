@@ -1,0 +1,209 @@
+//! Why a decision is what it is: what each authorization lacked, nearest miss first.
+
+use crate::authorization::{Authorization, Condition, Requirement, Test, Withheld};
+use crate::decision::{AuthorizationId, Decision, RuleId};
+use crate::name::{Origin, Source};
+use crate::naive;
+use crate::network::NetworkTerm;
+use crate::policy::ServerPolicy;
+use crate::request::{Connection, RequestView, Tls};
+use std::fmt;
+use std::sync::Arc;
+
+/// The most authorizations that an explanation names.
+pub const MAX_CONSIDERED: usize = 16;
+
+/// Why a decision is what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The decision.
+    pub decision: Decision,
+    /// Where the matched route comes from, if one matched.
+    pub route: Option<Origin>,
+    /// The authorizations that were considered: first the one that holds, if any, then those that
+    /// do not, fewest failed conditions first, in the order of the policy where they tie. At most
+    /// [`MAX_CONSIDERED`].
+    pub considered: Vec<Considered>,
+    /// How many more were considered.
+    pub omitted: usize,
+    /// Grants of the route and the Server that resolved to nothing. At most [`MAX_CONSIDERED`].
+    pub withheld: Vec<Withheld>,
+}
+
+/// One authorization that was considered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// Which.
+    pub id: AuthorizationId,
+    /// The object that would grant.
+    pub source: Source,
+    /// The first condition that failed; none if the authorization holds.
+    pub failed: Option<Failed>,
+    /// How many conditions failed.
+    pub failures: usize,
+}
+
+/// A condition that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// The object that set it; none where the authorization has no condition at all, which holds
+    /// for nobody.
+    pub condition: Option<Condition>,
+    /// What the client lacks.
+    pub unmet: Unmet,
+}
+
+/// What a client lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unmet {
+    /// The condition names nobody.
+    NamesNobody,
+    /// The client's address is in none of the networks.
+    OutsideNetworks,
+    /// The client's address is in a network but also in one of its exceptions.
+    InException,
+    /// The connection is not mesh TLS.
+    NoMeshTls,
+    /// The connection is mesh TLS but the client proved no identity.
+    NoIdentity,
+    /// The client's identity is not named.
+    IdentityNotNamed,
+    /// The connection is not TLS that is passed through.
+    NoPassthrough,
+}
+
+impl Unmet {
+    /// In words, to follow "the client".
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NamesNobody => "is not named, because the condition names nobody",
+            Self::OutsideNetworks => "has an address outside the networks",
+            Self::InException => "has an address that is excepted",
+            Self::NoMeshTls => "does not use mesh TLS",
+            Self::NoIdentity => "uses mesh TLS without an identity",
+            Self::IdentityNotNamed => "has an identity that is not named",
+            Self::NoPassthrough => "does not use TLS that the workload terminates",
+        }
+    }
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Explains the decision on a connection, or on a request of it. Takes time in the size of the
+/// policy: the caller limits how often.
+pub fn explain(
+    policy: &ServerPolicy,
+    connection: &Connection<'_>,
+    request: Option<&RequestView<'_>>,
+) -> Explanation {
+    let decision = match request {
+        Some(request) => naive::decide_request(policy, connection, request),
+        None => naive::decide_connection(policy, connection),
+    };
+    let route = match decision {
+        Decision::Permit(permit) => permit.route,
+        Decision::Deny(denial) => denial.route,
+    };
+    let grants = reached(policy, &decision, route);
+    let total = grants.len();
+    let mut considered: Vec<Considered> =
+        grants.into_iter().map(|(id, grant)| consider(id, grant, connection)).collect();
+    considered.sort_by_key(|entry| entry.failures);
+    considered.truncate(MAX_CONSIDERED);
+    let route = route.and_then(|id| naive::route(policy, id));
+    let own = route.map(|route| &route.withheld[..]).unwrap_or_default();
+    let inherits = route.is_none_or(|route| route.inherits_server);
+    let server = if inherits { &policy.withheld[..] } else { &[] };
+    Explanation {
+        decision,
+        route: route.map(|route| route.origin.clone()),
+        omitted: total.saturating_sub(considered.len()),
+        considered,
+        withheld: own.iter().chain(server).take(MAX_CONSIDERED).cloned().collect(),
+    }
+}
+
+type Grant<'a> = (AuthorizationId, &'a Arc<Authorization>);
+
+/// The authorizations that the decision depended on: none where something else settled it.
+fn reached<'a>(
+    policy: &'a ServerPolicy,
+    decision: &Decision,
+    route: Option<RuleId>,
+) -> Vec<Grant<'a>> {
+    use crate::decision::Denied;
+    match decision {
+        Decision::Deny(denial) if denial.reason != Denied::Unauthorized => return Vec::new(),
+        Decision::Deny(_) | Decision::Permit(_) => {}
+    }
+    if let Decision::Permit(permit) = decision
+        && let AuthorizationId::Exemption(index) = permit.authorization
+    {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let exemption = policy.exemptions.get(index);
+        return exemption.map(|e| (permit.authorization, &e.authorization)).into_iter().collect();
+    }
+    let mut grants: Vec<Grant<'a>> = Vec::new();
+    let mut inherits = true;
+    if let Some((id, entry)) = route.and_then(|id| Some((id, naive::route(policy, id)?))) {
+        let numbered = (0_u32..).zip(entry.authorizations.iter());
+        grants.extend(numbered.map(|(own, g)| (AuthorizationId::Route(id.route, own), g)));
+        inherits = entry.inherits_server;
+    }
+    if inherits {
+        let numbered = (0_u32..).zip(policy.authorizations.iter());
+        grants.extend(numbered.map(|(own, g)| (AuthorizationId::Server(own), g)));
+    }
+    grants
+}
+
+fn consider(
+    id: AuthorizationId,
+    grant: &Authorization,
+    connection: &Connection<'_>,
+) -> Considered {
+    let source = grant.source.clone();
+    let Requirement::All(conditions) = &grant.requirement else {
+        return Considered { id, source, failed: None, failures: 0 };
+    };
+    if conditions.is_empty() {
+        let failed = Failed { condition: None, unmet: Unmet::NamesNobody };
+        return Considered { id, source, failed: Some(failed), failures: usize::MAX };
+    }
+    let mut unmet = conditions.iter().filter(|c| !c.test.holds(connection));
+    let failed = unmet.next().map(|condition| Failed {
+        unmet: lacking(&condition.test, connection),
+        condition: Some(condition.clone()),
+    });
+    let failures = usize::from(failed.is_some()).saturating_add(unmet.count());
+    Considered { id, source, failed, failures }
+}
+
+/// What is lacking for `test`, which does not hold.
+fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
+    match test {
+        Test::Network(networks) if networks.is_empty() => Unmet::NamesNobody,
+        Test::Network(networks) => {
+            let inside = networks.iter().any(|network| match network.term {
+                NetworkTerm::Net(net) => net.contains(&connection.client),
+                NetworkTerm::Symbol(symbol) => {
+                    let blocks = connection.facts.resolve(symbol);
+                    blocks.iter().any(|net| net.contains(&connection.client))
+                }
+            });
+            if inside { Unmet::InException } else { Unmet::OutsideNetworks }
+        }
+        Test::MeshTls => Unmet::NoMeshTls,
+        Test::Identity(names) if names.is_empty() => Unmet::NamesNobody,
+        Test::Identity(_) => match connection.tls {
+            Tls::Absent | Tls::Passthrough => Unmet::NoMeshTls,
+            Tls::Terminated(None) => Unmet::NoIdentity,
+            Tls::Terminated(Some(_)) => Unmet::IdentityNotNamed,
+        },
+        Test::TlsPassthrough => Unmet::NoPassthrough,
+    }
+}

@@ -1,0 +1,232 @@
+//! What a policy asks of a client beyond what Linkerd's own resources can say.
+
+use crate::authorization::{Authorization, Condition, Requirement, Test};
+use crate::effect::{Effect, EffectKind};
+use crate::matching::{PathPattern, RequestMatch, Segment};
+use crate::name::Origin;
+use crate::network::{NetworkMatch, NetworkTerm};
+use crate::policy::{
+    Exemption, PathHandling, Route, RouteKind, RouteTable, Rule, ServerPolicy, Unmatched,
+};
+use std::collections::BTreeSet;
+
+/// Something a client must know to enforce a policy. The text of [`Feature::as_str`] is part of
+/// the wire protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Feature {
+    /// Paths with parameter segments, or gRPC calls with conditions beyond service, method and
+    /// headers.
+    PathParameters,
+    /// What a host's table says where none of its rules matches.
+    HostTables,
+    /// A port or route that denies with a reason of its own.
+    DenyReasons,
+    /// A grant with more conditions than one on the network and one on the client's identity, or
+    /// with one on passed-through TLS.
+    Conditions,
+    /// A network named by a symbol.
+    NetworkSymbols,
+    /// Requests or connections let through before routes are looked at.
+    Exemptions,
+    /// Changes to response headers.
+    ResponseHeaders,
+    /// A bound on the time until the response is complete.
+    Timeouts,
+    /// Effects that a Server has for all its requests.
+    ServerEffects,
+    /// Paths matched and forwarded as received.
+    RawPaths,
+}
+
+impl Feature {
+    /// All of them.
+    pub const ALL: [Feature; 10] = [
+        Self::PathParameters,
+        Self::HostTables,
+        Self::DenyReasons,
+        Self::Conditions,
+        Self::NetworkSymbols,
+        Self::Exemptions,
+        Self::ResponseHeaders,
+        Self::Timeouts,
+        Self::ServerEffects,
+        Self::RawPaths,
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PathParameters => "path-parameters",
+            Self::HostTables => "host-tables",
+            Self::DenyReasons => "deny-reasons",
+            Self::Conditions => "conditions",
+            Self::NetworkSymbols => "network-symbols",
+            Self::Exemptions => "exemptions",
+            Self::ResponseHeaders => "response-headers",
+            Self::Timeouts => "timeouts",
+            Self::ServerEffects => "server-effects",
+            Self::RawPaths => "raw-paths",
+        }
+    }
+
+    /// Reads a name; `None`: a feature this version does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|feature| feature.as_str() == name)
+    }
+
+    /// Whether leaving it out could let something through: a client without it gets the route or
+    /// port denied as `proxy_unsupported`. Where false, leaving it out lets through the same or
+    /// less, and it is omitted and reported.
+    pub fn guards(self) -> bool {
+        match self {
+            Self::PathParameters | Self::HostTables | Self::DenyReasons => true,
+            Self::Conditions
+            | Self::NetworkSymbols
+            | Self::Exemptions
+            | Self::ResponseHeaders
+            | Self::Timeouts
+            | Self::ServerEffects
+            | Self::RawPaths => false,
+        }
+    }
+}
+
+/// The features that a client needs for the whole of `policy`.
+pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
+    let ServerPolicy {
+        owner: _,
+        protocol: _,
+        deny,
+        paths,
+        authorizations,
+        exemptions,
+        routes,
+        rate_limit: _,
+        effects,
+        withheld: _,
+    } = policy;
+    let mut found = BTreeSet::new();
+    if deny.is_some() {
+        found.insert(Feature::DenyReasons);
+    }
+    match paths {
+        PathHandling::Canonical => {}
+        PathHandling::Raw => _ = found.insert(Feature::RawPaths),
+    }
+    if !effects.is_empty() {
+        found.insert(Feature::ServerEffects);
+    }
+    found.extend(effects.iter().flat_map(of_effect));
+    found.extend(authorizations.iter().flat_map(|grant| of_authorization(grant)));
+    found.extend(exemptions.iter().flat_map(of_exemption));
+    let RouteTable { routes, hosts, otherwise } = routes;
+    found.extend(hosts.values().copied().chain([*otherwise]).flat_map(|unmatched| {
+        match unmatched {
+            Unmatched::Deny(_) => vec![Feature::DenyReasons],
+            Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => Vec::new(),
+        }
+    }));
+    if hosts.values().any(|unmatched| *unmatched != Unmatched::FallThrough) {
+        found.insert(Feature::HostTables);
+    }
+    found.extend(routes.iter().flat_map(|route| of_route(route)));
+    found
+}
+
+/// The features that a client needs for one route, its rules and its own grants.
+pub fn of_route(route: &Route) -> BTreeSet<Feature> {
+    let Route {
+        origin,
+        kind,
+        created: _,
+        hosts: _,
+        rules,
+        authorizations,
+        inherits_server: _,
+        withheld: _,
+    } = route;
+    let mut found = BTreeSet::new();
+    match origin {
+        Origin::Deny(_) => _ = found.insert(Feature::DenyReasons),
+        Origin::Objects(_) | Origin::Default | Origin::Probe | Origin::Guard => {}
+    }
+    for Rule { matches, effects } in rules {
+        if matches.iter().any(|wanted| !is_plain(wanted, *kind)) {
+            found.insert(Feature::PathParameters);
+        }
+        found.extend(effects.iter().flat_map(of_effect));
+    }
+    found.extend(authorizations.iter().flat_map(|grant| of_authorization(grant)));
+    found
+}
+
+/// The features that a client needs for one grant.
+pub fn of_authorization(grant: &Authorization) -> BTreeSet<Feature> {
+    let Authorization { source: _, requirement, audit: _ } = grant;
+    let conditions = match requirement {
+        Requirement::Nothing => return BTreeSet::new(),
+        Requirement::All(conditions) => conditions,
+    };
+    let mut found = BTreeSet::new();
+    let (mut networks, mut clients) = (0_usize, 0_usize);
+    for Condition { source: _, test } in conditions {
+        match test {
+            Test::Network(terms) => {
+                networks = networks.saturating_add(1);
+                found.extend(terms.iter().filter_map(of_network));
+            }
+            Test::MeshTls | Test::Identity(_) => clients = clients.saturating_add(1),
+            Test::TlsPassthrough => _ = found.insert(Feature::Conditions),
+        }
+    }
+    if networks > 1 || clients > 1 {
+        found.insert(Feature::Conditions);
+    }
+    found
+}
+
+/// The features that a client needs for one exemption: at least `Exemptions`.
+pub fn of_exemption(exemption: &Exemption) -> BTreeSet<Feature> {
+    let Exemption { request, authorization } = exemption;
+    let mut found = of_authorization(authorization);
+    found.insert(Feature::Exemptions);
+    if request.as_ref().is_some_and(|wanted| !is_plain(wanted, RouteKind::Http)) {
+        found.insert(Feature::PathParameters);
+    }
+    found
+}
+
+/// The feature that a client needs for one effect, if any.
+pub fn of_effect(effect: &Effect) -> Option<Feature> {
+    let Effect { source: _, kind } = effect;
+    match kind {
+        EffectKind::RequestHeaders(_) | EffectKind::Redirect(_) | EffectKind::Failure(_) => None,
+        EffectKind::ResponseHeaders(_) => Some(Feature::ResponseHeaders),
+        EffectKind::Timeout(_) => Some(Feature::Timeouts),
+    }
+}
+
+fn of_network(network: &NetworkMatch) -> Option<Feature> {
+    let NetworkMatch { term, except: _ } = network;
+    match term {
+        NetworkTerm::Net(_) => None,
+        NetworkTerm::Symbol(_) => Some(Feature::NetworkSymbols),
+    }
+}
+
+/// Whether Linkerd's match of this kind can say it.
+fn is_plain(wanted: &RequestMatch, kind: RouteKind) -> bool {
+    let RequestMatch { path, method, headers: _, query } = wanted;
+    let (segments, rest) = match path {
+        PathPattern::Regex(_) => return kind == RouteKind::Http,
+        PathPattern::Segments { segments, rest } => (segments, *rest),
+    };
+    match kind {
+        RouteKind::Http => segments.iter().all(|s| matches!(s, Segment::Literal(_))),
+        RouteKind::Grpc => {
+            let call = segments.len() == 2 && !rest && method.as_ref() == Some(&http::Method::POST);
+            let any = segments.is_empty() && rest && method.is_none();
+            query.is_empty() && (call || any)
+        }
+    }
+}

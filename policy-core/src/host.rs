@@ -1,0 +1,128 @@
+//! The canonical form of a host.
+
+use crate::decision::TargetFault;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The longest name (RFC 1035 section 2.3.4) and label.
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
+
+/// A host and the port that was written after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host<'a> {
+    /// Lower-case name without a trailing dot, IPv4 address, or IPv6 address in brackets and in
+    /// its one short form (RFC 5952).
+    pub name: Cow<'a, str>,
+    /// The port, where one is written.
+    pub port: Option<u16>,
+}
+
+/// Reads `host[:port]`. Refuses userinfo, percent-encoding, zone identifiers (they have no meaning
+/// outside the sender's node, RFC 6874), and what merely looks like an IPv4 address.
+pub fn canonical_host(authority: &str) -> Result<Host<'_>, TargetFault> {
+    if authority.starts_with('[') {
+        return bracketed(authority);
+    }
+    let (name, port) = match authority.split_once(':') {
+        Some((name, port)) => (name, read_port(port)?),
+        None => (authority, None),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    check_name(name)?;
+    let name = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    };
+    Ok(Host { name, port })
+}
+
+fn bracketed(authority: &str) -> Result<Host<'_>, TargetFault> {
+    let end = authority.find(']').ok_or(TargetFault::InvalidHost)?;
+    let (literal, after) = authority
+        .split_at_checked(end.saturating_add(1))
+        .ok_or(TargetFault::InvalidHost)?;
+    let port = match after.strip_prefix(':') {
+        Some(port) => read_port(port)?,
+        None if after.is_empty() => None,
+        None => return Err(TargetFault::InvalidHost),
+    };
+    let inner = literal.trim_start_matches('[').trim_end_matches(']');
+    let address: Ipv6Addr = inner.parse().map_err(|_| TargetFault::InvalidHost)?;
+    let mut short = Short { bytes: [0; 48], used: 0 };
+    write!(short, "[{address}]").map_err(|_| TargetFault::InvalidHost)?;
+    let name = if short.as_bytes() == literal.as_bytes() {
+        Cow::Borrowed(literal)
+    } else {
+        Cow::Owned(format!("[{address}]"))
+    };
+    Ok(Host { name, port })
+}
+
+/// An empty port is none (RFC 3986 section 3.2.3).
+fn read_port(text: &str) -> Result<Option<u16>, TargetFault> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(TargetFault::InvalidHost);
+    }
+    match text.parse() {
+        Ok(0) | Err(_) => Err(TargetFault::InvalidHost),
+        Ok(port) => Ok(Some(port)),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), TargetFault> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(TargetFault::InvalidHost);
+    }
+    let mut last = "";
+    for label in name.split('.') {
+        let sized = !label.is_empty() && label.len() <= MAX_LABEL;
+        let lettered =
+            label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+        if !sized || !lettered {
+            return Err(TargetFault::InvalidHost);
+        }
+        last = label;
+    }
+    // Some resolvers read a name that ends in a number as an IPv4 address, with octal, hexadecimal
+    // and missing parts (WHATWG URL, "ends in a number"). Only the plain form has one meaning.
+    if ends_in_number(last) && name.parse::<Ipv4Addr>().is_err() {
+        return Err(TargetFault::InvalidHost);
+    }
+    Ok(())
+}
+
+fn ends_in_number(label: &str) -> bool {
+    let hex = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    match hex {
+        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => label.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+/// Room for the longest IPv6 address in brackets, so that comparing does not allocate.
+struct Short {
+    bytes: [u8; 48],
+    used: usize,
+}
+
+impl Short {
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+}
+
+impl Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.used.checked_add(text.len()).ok_or(fmt::Error)?;
+        let room = self.bytes.get_mut(self.used..end).ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        self.used = end;
+        Ok(())
+    }
+}
