@@ -351,7 +351,7 @@ pub struct ContainerPort {
 }
 
 /// A request that the kubelet makes, with named ports already resolved in its container.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Probe {
     /// Port.
     pub port: NonZeroU16,
@@ -360,7 +360,7 @@ pub struct Probe {
 }
 
 /// What the kubelet asks. `exec` does not reach the network.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProbeAction {
     /// `GET path` (path component only, canonical, begins with `/`).
     HttpGet {
