@@ -1,2 +1,7 @@
-//! Placeholder while the workspace is set up.
-fn main() {}
+//! `portcullis`: try, check and watch policies.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    policy_cli::cli::main()
+}

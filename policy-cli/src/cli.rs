@@ -1,0 +1,66 @@
+//! The command line: what can be asked, and the exit codes of the answers.
+
+use crate::command;
+use crate::output::{OutputError, Paint};
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Decide at the pod who may reach which port and route of a workload, and say why.
+///
+/// Results go to standard output, everything else to standard error. Standard input is never read.
+/// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
+/// `request` has further ones of its own.
+#[derive(Debug, Parser)]
+#[command(name = "portcullis", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Echo(command::echo::Arguments),
+    Request(command::request::Arguments),
+}
+
+/// Runs `portcullis` with the arguments of the process and says how it ended.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Echo(arguments) => command::echo::run(arguments),
+        Command::Request(arguments) => command::request::run(&arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let gone = error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe);
+            if gone {
+                return ExitCode::SUCCESS;
+            }
+            let label = Paint::stderr().bad("error:");
+            // Nobody is left to tell if standard error is closed.
+            let _ = writeln!(std::io::stderr(), "{label} {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `portcullis echo`.
+
+use super::block_on;
+use crate::echo::{Counters, Options, serve};
+use crate::output;
+use anyhow::Context;
+use clap::Args;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Run a small application that answers with what it received
+///
+/// One port speaks HTTP/1.1, HTTP/2 with prior knowledge, gRPC and raw TCP; the first bytes of a
+/// connection tell which. HTTP is answered with JSON (method, path, headers, length of the body),
+/// gRPC calls with their own messages and trailers (grpc.health.v1 with SERVING), other bytes with
+/// themselves.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Headers of a request that change the answer:
+  echo-status: 503       answer with this status
+  echo-delay-ms: 500     wait before the answer
+  echo-stream: 10        answer with that many lines, one every echo-interval-ms (100)
+  echo-body: true        answer with the request's body as it arrives
+
+Examples:
+  portcullis echo --listen 127.0.0.1:8080
+  curl 127.0.0.1:8080/some/path
+  portcullis request grpc://127.0.0.1:8080/grpc.health.v1.Health/Check")]
+pub(crate) struct Arguments {
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+
+    /// Name that answers carry
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Certificate chain to terminate TLS with (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let tls = match (&arguments.cert, &arguments.key) {
+        (Some(cert), Some(key)) => Some(tls(cert, key)?),
+        (None | Some(_), None | Some(_)) => None,
+    };
+    let options = Options { name: arguments.name.map(Into::into), tls };
+    block_on(async move {
+        let listener = tokio::net::TcpListener::bind(arguments.listen)
+            .await
+            .with_context(|| format!("cannot listen on `{}`", arguments.listen))?;
+        let address = listener.local_addr().context("cannot tell the address listened on")?;
+        output::text(&format!("listening on {address}\n"))?;
+        let stop = CancellationToken::new();
+        let serving =
+            tokio::spawn(serve(listener, options, Arc::new(Counters::default()), stop.clone()));
+        tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
+        stop.cancel();
+        serving.await.context("the server failed")?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn tls(cert: &Path, key: &Path) -> anyhow::Result<Arc<rustls::ServerConfig>> {
+    let chain = crate::request::identity::certificates(cert)?;
+    let key_der = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("cannot read a private key from `{}`", key.display()))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key_der)
+        .context("certificate and key cannot be used")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,16 @@
+//! One module per command: its arguments, and what it prints.
+
+pub(crate) mod echo;
+pub(crate) mod request;
+
+use anyhow::Context;
+use std::future::Future;
+
+/// Runs `work` on a runtime of one thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(work)
+}

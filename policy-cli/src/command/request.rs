@@ -1,0 +1,218 @@
+//! `portcullis request`.
+
+use super::block_on;
+use crate::output::{self, Format, Paint};
+use crate::request::answer::grpc_name;
+use crate::request::{Answer, Credentials, Failed, Outcome, Protocol, Question, Target, Tls, send};
+use anyhow::{Context, bail};
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use rustls_pki_types::ServerName;
+use serde::Serialize;
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Ask one thing, with or without a mesh identity, from a chosen address
+///
+/// The scheme says what is spoken: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
+/// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --cert, --key and
+/// --roots the connection is mutual TLS with the mesh identity of that certificate; --server-name is
+/// the identity of the server, which is also sent as SNI.
+///
+/// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no answer (not reachable, TLS
+/// failed, closed, too late); 2 wrong use; 3 refused (HTTP 403, gRPC PERMISSION_DENIED); 4 any other
+/// failure that the server reports.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  portcullis request http://127.0.0.1:8080/api/list
+  portcullis request -X POST -H 'x-team: a' -d '{}' http://127.10.0.3:8080/api
+  portcullis request --from 127.10.0.9 tcp://127.10.0.3:9000
+  portcullis request --cert web.crt --key web.key --roots ca.crt \\
+    --server-name emoji.emojivoto.serviceaccount.identity.linkerd.cluster.local \\
+    grpc://127.10.0.3:8080/emojivoto.v1.EmojiService/ListAll
+  portcullis request -o json http://127.0.0.1:8080/ | jq .status")]
+pub(crate) struct Arguments {
+    /// What to ask: SCHEME://HOST:PORT/PATH, sent exactly as written
+    url: String,
+
+    /// Address to send from
+    #[arg(long, visible_alias = "interface", value_name = "ADDRESS")]
+    from: Option<IpAddr>,
+
+    /// Connect here instead of to the host and port of the URL
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    connect: Option<SocketAddr>,
+
+    /// HTTP method; POST if there is data, else GET
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    method: Option<Method>,
+
+    /// Further header, `name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+
+    /// Body; for gRPC the message without its length prefix, for tcp the bytes to send
+    #[arg(short, long, value_name = "TEXT")]
+    data: Option<String>,
+
+    /// Certificate chain of the client (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["key", "roots"])]
+    cert: Option<PathBuf>,
+
+    /// Private key of the client (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Certificates to trust (PEM)
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+
+    /// Identity of the server, sent as SNI; the host of the URL if absent
+    #[arg(long, value_name = "NAME", requires = "roots")]
+    server_name: Option<String>,
+
+    /// Bound on the whole exchange, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    timeout: f64,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What `-o json` prints when there was no answer.
+#[derive(Serialize)]
+struct NoAnswer {
+    error: String,
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = text.split_once(':').ok_or("write `name: value`")?;
+    let name = name.trim().parse::<HeaderName>().map_err(|error| error.to_string())?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|error| error.to_string())?;
+    Ok((name, value))
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    block_on(async {
+        let question = match question(arguments).await {
+            Ok(question) => question,
+            Err(error) => {
+                eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
+                return Ok(ExitCode::from(2));
+            }
+        };
+        match send(&question).await {
+            Ok(answer) => {
+                output::print(arguments.output, &answer, |answer| table(answer, Paint::stdout()))?;
+                Ok(ExitCode::from(answer.outcome.exit_code()))
+            }
+            Err(error) => no_answer(arguments.output, &error),
+        }
+    })
+}
+
+fn no_answer(format: Format, error: &Failed) -> anyhow::Result<ExitCode> {
+    match format {
+        Format::Table => bail!("{error}"),
+        Format::Json | Format::Yaml => {
+            output::print(format, &NoAnswer { error: error.to_string() }, |_| String::new())?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
+    let target = arguments.url.parse::<Target>()?;
+    let address = match arguments.connect {
+        Some(address) => address,
+        None => resolve(&target.host, target.port).await?,
+    };
+    let timeout = Duration::try_from_secs_f64(arguments.timeout)
+        .with_context(|| format!("--timeout: `{}` is not a time", arguments.timeout))?;
+    let mut question = match target.protocol {
+        Protocol::Tcp => Question::tcp(address),
+        Protocol::Grpc => Question::grpc(address, &target.path),
+        Protocol::Http1 | Protocol::Http2 => Question::get(address, &target.path),
+    };
+    question.protocol = target.protocol;
+    question.host.clone_from(&target.authority);
+    question.from = arguments.from;
+    question.timeout = timeout;
+    question.tls = tls(arguments, &target)?;
+    question.headers = HeaderMap::new();
+    for (name, value) in &arguments.headers {
+        question.headers.append(name, value.clone());
+    }
+    if let Some(data) = &arguments.data {
+        question.body = data.clone().into();
+        question.method = Method::POST;
+    }
+    if let Some(method) = &arguments.method {
+        question.method = method.clone();
+    }
+    Ok(question)
+}
+
+async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
+    let mut addresses = tokio::net::lookup_host((host, port))
+        .await
+        .with_context(|| format!("cannot find the address of `{host}`"))?;
+    addresses.next().with_context(|| format!("`{host}` has no address"))
+}
+
+fn tls(arguments: &Arguments, target: &Target) -> anyhow::Result<Option<Tls>> {
+    let Some(roots) = &arguments.roots else {
+        if target.tls {
+            bail!("TLS needs --roots, the certificates to trust");
+        }
+        return Ok(None);
+    };
+    let client = match (&arguments.cert, &arguments.key) {
+        (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
+        (None | Some(_), None | Some(_)) => None,
+    };
+    let credentials = Credentials::read(roots, client)?;
+    let name = arguments.server_name.as_deref().unwrap_or(&target.host);
+    let server_name = ServerName::try_from(name.to_owned())
+        .with_context(|| format!("--server-name: `{name}` is not a name"))?;
+    Ok(Some(Tls { credentials, server_name }))
+}
+
+fn table(answer: &Answer, paint: Paint) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = match (answer.grpc_status, answer.status) {
+        (Some(status), _) => writeln!(text, "grpc-status {status} {}", grpc_name(status)),
+        (None, Some(status)) => writeln!(text, "{} {status}", answer.protocol),
+        (None, None) => Ok(()),
+    };
+    let line = text.trim_end();
+    text = match answer.outcome {
+        Outcome::Ok => paint.good(line),
+        Outcome::Refused | Outcome::Failed => paint.bad(line),
+    };
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    if let Some(message) = answer.grpc_message.as_deref().filter(|message| !message.is_empty()) {
+        let _ = writeln!(text, "grpc-message {message}");
+    }
+    for (name, value) in answer.headers.iter().chain(&answer.trailers) {
+        let _ = writeln!(text, "{}", paint.dim(&format!("{name}: {value}")));
+    }
+    if !answer.body.is_empty() && answer.grpc_status.is_none() {
+        if answer.status.is_some() {
+            text.push('\n');
+        }
+        text.push_str(&answer.body);
+        if !answer.body.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}

@@ -1,0 +1,187 @@
+//! A small application that answers with what it received: the workload that examples, tests and
+//! `portcullis up` put behind a sidecar.
+//!
+//! One port speaks HTTP/1.1, HTTP/2 with prior knowledge, gRPC and raw TCP; the first bytes tell
+//! which (see [`sniff`]). HTTP requests are answered with JSON ([`http::Received`]) and can ask for
+//! another behaviour with headers ([`http::Wish`]); gRPC calls get their own messages back with
+//! trailers; other bytes come back as they are.
+
+mod grpc;
+pub mod http;
+pub mod sniff;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use sniff::{Prefixed, Sniffed};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a client may take for its TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How the application behaves. The default has no name and speaks plaintext.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Name that answers carry, for example `emojivoto/web-0:8080`.
+    pub name: Option<Arc<str>>,
+    /// Terminates TLS with this configuration; plaintext clients are then disconnected.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// What the application has seen so far.
+#[derive(Debug, Default)]
+pub struct Counters {
+    connections: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Counters {
+    /// Connections accepted.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// HTTP requests and gRPC calls whose head arrived.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// A running application; dropping it stops it and closes its connections.
+#[derive(Debug)]
+pub struct Running {
+    address: SocketAddr,
+    counters: Arc<Counters>,
+    _stop: DropGuard,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has seen so far.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+}
+
+/// Starts the application on `address` (port 0: a free one) in the current runtime. Fails if the
+/// address cannot be bound.
+pub async fn start(address: SocketAddr, options: Options) -> io::Result<Running> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    let counters = Arc::new(Counters::default());
+    let stop = CancellationToken::new();
+    tokio::spawn(serve(listener, options, Arc::clone(&counters), stop.clone()));
+    Ok(Running { address, counters, _stop: stop.drop_guard() })
+}
+
+/// Accepts until `stop`; open connections are closed then.
+pub async fn serve(
+    listener: TcpListener,
+    options: Options,
+    counters: Arc<Counters>,
+    stop: CancellationToken,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        match accepted {
+            Ok((stream, client)) => {
+                counters.connections.fetch_add(1, Ordering::Relaxed);
+                let connection = Connection {
+                    options: options.clone(),
+                    counters: Arc::clone(&counters),
+                    stop: stop.clone(),
+                    client,
+                    server: stream.local_addr().unwrap_or(client),
+                };
+                connections.spawn(async move {
+                    if let Err(error) = connection.handle(stream).await {
+                        tracing::debug!(%client, %error, "connection ended");
+                    }
+                });
+            }
+            // Out of file descriptors, or the client left before it was accepted: neither is a
+            // reason to stop.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// What answers need to know about the connection that a request came on.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub(crate) options: Options,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
+
+impl Connection {
+    async fn handle(self, stream: TcpStream) -> io::Result<()> {
+        // Answers are small and latency is what tests wait for.
+        stream.set_nodelay(true)?;
+        match self.options.tls.clone() {
+            None => self.speak(stream).await,
+            Some(config) => {
+                let accept = tokio_rustls::TlsAcceptor::from(config).accept(stream);
+                let stream = tokio::time::timeout(HANDSHAKE, accept).await??;
+                self.speak(stream).await
+            }
+        }
+    }
+
+    async fn speak<S>(self, mut stream: S) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sniffed, bytes) = sniff::read(&mut stream).await?;
+        let stream = Prefixed::new(bytes, stream);
+        match sniffed {
+            Sniffed::Raw => echo_bytes(stream).await,
+            Sniffed::Http1 => {
+                let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
+                hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .half_close(true)
+                    .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades()
+                    .await
+                    .map_err(io::Error::other)
+            }
+            Sniffed::Http2 => {
+                let service = hyper::service::service_fn(move |r| http::answer(self.clone(), r));
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .enable_connect_protocol()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await
+                    .map_err(io::Error::other)
+            }
+        }
+    }
+}
+
+/// Sends every byte back and closes when the client has.
+async fn echo_bytes<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> io::Result<()> {
+    let (mut read, mut write) = tokio::io::split(stream);
+    tokio::io::copy(&mut read, &mut write).await?;
+    write.shutdown().await
+}

@@ -1,0 +1,136 @@
+//! Tells HTTP/1, HTTP/2 and other bytes apart by how a connection begins.
+
+use bytes::{Buf, Bytes, BytesMut};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// What an HTTP/2 client with prior knowledge sends first (RFC 9113 section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The longest method looked for.
+const LONGEST_METHOD: usize = 32;
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sniffed {
+    /// HTTP/1.
+    Http1,
+    /// HTTP/2 with prior knowledge.
+    Http2,
+    /// Something else.
+    Raw,
+}
+
+/// Decides by the bytes so far; `None`: more are needed. An upper-case method, a space and the
+/// beginning of a target are HTTP/1; the preface is HTTP/2.
+pub fn sniff(bytes: &[u8]) -> Option<Sniffed> {
+    if bytes.starts_with(PREFACE) {
+        return Some(Sniffed::Http2);
+    }
+    if PREFACE.starts_with(bytes) {
+        return None;
+    }
+    let method = bytes.iter().take_while(|b| b.is_ascii_uppercase() || **b == b'-').count();
+    match (bytes.get(method), bytes.get(method.saturating_add(1))) {
+        (None, _) if method <= LONGEST_METHOD => None,
+        (Some(b' '), None) if method > 0 => None,
+        (Some(b' '), Some(target)) if method > 0 => {
+            let http = matches!(target, b'/' | b'*' | b'h' | b'H') || bytes.starts_with(b"CONNECT");
+            Some(if http { Sniffed::Http1 } else { Sniffed::Raw })
+        }
+        (None | Some(_), _) => Some(Sniffed::Raw),
+    }
+}
+
+/// Reads until [`sniff`] can decide; what was read is returned too. The end of the stream decides
+/// for [`Sniffed::Raw`].
+pub(crate) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<(Sniffed, Bytes)> {
+    let mut bytes = BytesMut::with_capacity(1024);
+    loop {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok((Sniffed::Raw, bytes.freeze()));
+        }
+        if let Some(sniffed) = sniff(&bytes) {
+            return Ok((sniffed, bytes.freeze()));
+        }
+    }
+}
+
+/// A stream whose first bytes have been read already and are given back first.
+pub(crate) struct Prefixed<S> {
+    prefix: Bytes,
+    inner: S,
+}
+
+impl<S> Prefixed<S> {
+    pub(crate) fn new(prefix: Bytes, inner: S) -> Self {
+        Self { prefix, inner }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.prefix.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(cx, buffer);
+        }
+        let length = self.prefix.len().min(buffer.remaining());
+        let head = self.prefix.split_to(length);
+        buffer.put_slice(head.chunk());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_tell_the_protocol() {
+        for (bytes, expected) in [
+            (&b"GET / HTTP/1.1\r\n"[..], Some(Sniffed::Http1)),
+            (b"M-SEARCH * HTTP/1.1", Some(Sniffed::Http1)),
+            (b"CONNECT a:1 HTTP/1.1", Some(Sniffed::Http1)),
+            (b"GET http://a/ HTTP/1.1", Some(Sniffed::Http1)),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0", Some(Sniffed::Http2)),
+            (b"hello", Some(Sniffed::Raw)),
+            (b"\x16\x03\x01", Some(Sniffed::Raw)),
+            (b"HELO mail.example", Some(Sniffed::Raw)),
+            (b" /", Some(Sniffed::Raw)),
+            (b"GE", None),
+            (b"GET ", None),
+            (b"PRI * HT", None),
+            (b"", None),
+        ] {
+            assert_eq!(sniff(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_capitals_is_not_waited_for() {
+        assert_eq!(sniff(&[b'A'; 100]), Some(Sniffed::Raw));
+    }
+}

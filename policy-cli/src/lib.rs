@@ -1,0 +1,12 @@
+//! The command `portcullis`, and the parts of it that examples, tests and other programs use: the
+//! echo application, the client, and expectations with their runners.
+//!
+//! **Invariants.** Nothing here decides by policy: decisions come from `policy-core`, compiled by
+//! `policy-controller` and enforced by `policy-proxy`. Standard input is never read unless a command
+//! was asked to. Results go to standard output, everything else to standard error.
+
+pub mod cli;
+mod command;
+pub mod echo;
+pub mod output;
+pub mod request;

@@ -1,0 +1,192 @@
+//! How results are printed: tables for people, JSON and YAML for programs, colour on terminals only.
+
+use comfy_table::{Cell, Table, presets};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// The form of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON document, or one per line where results keep coming.
+    Json,
+    /// One YAML document, or one after another where results keep coming.
+    Yaml,
+}
+
+/// Why a result could not be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Standard output does not take it.
+    #[error("cannot write to standard output: {0}")]
+    Io(#[from] io::Error),
+    /// JSON cannot say it.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// YAML cannot say it.
+    #[error("cannot write YAML: {0}")]
+    Yaml(String),
+}
+
+impl OutputError {
+    /// Whether the reader of standard output has gone, which is no failure of ours.
+    pub fn is_broken_pipe(&self) -> bool {
+        match self {
+            Self::Io(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Json(error) => error.io_error_kind() == Some(io::ErrorKind::BrokenPipe),
+            Self::Yaml(_) => false,
+        }
+    }
+}
+
+/// Prints `value` as JSON or YAML, or what `table` makes of it.
+pub fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<(), OutputError> {
+    match format {
+        Format::Table => text(&table(value)),
+        Format::Json => {
+            let mut json = serde_json::to_string_pretty(value)?;
+            json.push('\n');
+            text(&json)
+        }
+        Format::Yaml => text(&yaml(value)?),
+    }
+}
+
+/// Prints one of several results: JSON on one line, YAML with a document marker.
+pub fn print_next<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<(), OutputError> {
+    match format {
+        Format::Table => text(&table(value)),
+        Format::Json => {
+            let mut json = serde_json::to_string(value)?;
+            json.push('\n');
+            text(&json)
+        }
+        Format::Yaml => text(&format!("---\n{}", yaml(value)?)),
+    }
+}
+
+fn yaml<T: Serialize>(value: &T) -> Result<String, OutputError> {
+    let mut yaml =
+        serde_saphyr::to_string(value).map_err(|error| OutputError::Yaml(error.to_string()))?;
+    if !yaml.ends_with('\n') {
+        yaml.push('\n');
+    }
+    Ok(yaml)
+}
+
+/// Writes to standard output at once.
+pub fn text(text: &str) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Lays out rows under a header, without lines, ending with a line break. Cells must not be
+/// coloured: their width is counted.
+pub fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.map(Cell::new));
+    for row in rows {
+        table.add_row(row.map(Cell::new));
+    }
+    let mut laid_out = String::new();
+    for line in table.lines() {
+        laid_out.push_str(line.trim());
+        laid_out.push('\n');
+    }
+    laid_out
+}
+
+/// Colours, if they are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    /// Colours for standard output: only on a terminal, and not under `NO_COLOR` or `TERM=dumb`.
+    pub fn stdout() -> Self {
+        Self { on: io::stdout().is_terminal() && wanted() }
+    }
+
+    /// Colours for standard error, on the same conditions.
+    pub fn stderr() -> Self {
+        Self { on: io::stderr().is_terminal() && wanted() }
+    }
+
+    /// No colours.
+    pub fn plain() -> Self {
+        Self { on: false }
+    }
+
+    /// Whether there are colours.
+    pub fn is_on(self) -> bool {
+        self.on
+    }
+
+    /// Something that went well.
+    pub fn good(self, text: &str) -> String {
+        self.wrap("32", text)
+    }
+
+    /// Something that was refused or failed.
+    pub fn bad(self, text: &str) -> String {
+        self.wrap("31", text)
+    }
+
+    /// Something to look at.
+    pub fn notice(self, text: &str) -> String {
+        self.wrap("33", text)
+    }
+
+    /// A heading.
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    /// Something less important.
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn wanted() -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !dumb && !refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned_and_has_no_lines() {
+        let rows = [["a".to_owned(), "long cell".to_owned()], ["bcd".to_owned(), "x".to_owned()]];
+        let text = table(["ONE", "TWO"], rows);
+        assert_eq!(text, "ONE  TWO\na    long cell\nbcd  x\n");
+    }
+
+    #[test]
+    fn plain_paint_adds_nothing() {
+        assert_eq!(Paint::plain().bad("deny"), "deny");
+    }
+}
