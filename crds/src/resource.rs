@@ -3,7 +3,8 @@
 use crate::kind::Kind;
 use crate::selector::LabelSelector;
 use policy_core::{
-    DefaultPolicy, EffectKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol, RequestMatch,
+    DefaultPolicy, EffectKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol,
+    RequestMatch,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,0 +1,240 @@
+//! Annotations that policy depends on. Each function gives what is in force and what was wrong: a
+//! value that cannot be read never widens anything.
+
+use crate::field::join_key;
+use crate::near::nearest;
+use crate::object::FieldError;
+use crate::reader::{one_of, quote};
+use policy_core::{DefaultPolicy, PathHandling};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Default policy, in Linkerd's spelling.
+pub const DEFAULT_INBOUND_POLICY: &str = "config.linkerd.io/default-inbound-policy";
+/// Every annotation that sets the default policy; they mean the same.
+pub const DEFAULT_POLICY: [&str; 4] = [
+    DEFAULT_INBOUND_POLICY,
+    "portcullis.dev/default-allow",
+    "polixy.linkerd.io/default-allow",
+    "inbound.linkerd.io/default-allow",
+];
+/// Ports whose bytes are not looked at, where no Server owns them.
+pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
+/// Ports whose clients must have an identity, where no Server owns them.
+pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
+/// What holds for ports that nothing declares.
+pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
+/// On a Server: what is done about ambiguous paths.
+pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
+
+/// Annotations as metadata holds them.
+pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
+
+/// What an annotation means, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Reading<T> {
+    /// What is in force, wrong or not.
+    pub value: T,
+    /// Everything that is wrong; the fields begin with `metadata.annotations`.
+    pub errors: Vec<FieldError>,
+}
+
+/// What holds for ports that nothing declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UndeclaredPorts {
+    /// They are refused.
+    Deny,
+    /// The default policy holds.
+    Default,
+}
+
+/// A set of ports, kept as ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PortSet {
+    ranges: Vec<RangeInclusive<u16>>,
+}
+
+impl PortSet {
+    /// Every port.
+    pub fn all() -> Self {
+        Self { ranges: vec![1..=u16::MAX] }
+    }
+
+    /// Whether `port` is in it.
+    pub fn contains(&self, port: NonZeroU16) -> bool {
+        self.ranges.iter().any(|range| range.contains(&port.get()))
+    }
+
+    /// The ranges, as written.
+    pub fn ranges(&self) -> &[RangeInclusive<u16>] {
+        &self.ranges
+    }
+
+    /// Whether no port is in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// The default policy that an object asks for; `None` if it does not ask.
+///
+/// Several annotations with different values are met: what is in force admits whom all of them
+/// admit. A value that names no policy denies.
+pub fn default_policy(annotations: &Annotations) -> Reading<Option<DefaultPolicy>> {
+    let mut errors = Vec::new();
+    let mut met: Option<DefaultPolicy> = None;
+    for name in DEFAULT_POLICY {
+        let Some(text) = annotations.get(name) else { continue };
+        let policy = DefaultPolicy::parse(text).unwrap_or_else(|| {
+            let known = DefaultPolicy::ALL.map(DefaultPolicy::as_str);
+            errors.push(unknown(name, text, &known, "denies until it is corrected"));
+            DefaultPolicy::Deny
+        });
+        met = Some(met.map_or(policy, |other| meet(other, policy)));
+    }
+    Reading { value: met, errors }
+}
+
+/// The policy that admits whom both admit. `deny` is below all, `audit` is the widest.
+pub fn meet(a: DefaultPolicy, b: DefaultPolicy) -> DefaultPolicy {
+    use DefaultPolicy as P;
+    match (a, b) {
+        (P::Deny, _) | (_, P::Deny) => P::Deny,
+        (P::Audit, other) | (other, P::Audit) => other,
+        (a, b) => {
+            let cluster = |p| matches!(p, P::ClusterAuthenticated | P::ClusterUnauthenticated);
+            let authenticated = |p| matches!(p, P::AllAuthenticated | P::ClusterAuthenticated);
+            match (cluster(a) || cluster(b), authenticated(a) || authenticated(b)) {
+                (false, false) => P::AllUnauthenticated,
+                (false, true) => P::AllAuthenticated,
+                (true, false) => P::ClusterUnauthenticated,
+                (true, true) => P::ClusterAuthenticated,
+            }
+        }
+    }
+}
+
+/// The opaque ports. `named` gives the numbers of a named port of the workload.
+///
+/// An item that cannot be read is reported and the rest is kept: whether a port without a Server
+/// is opaque changes how its bytes are read, never whom its default policy admits.
+pub fn opaque_ports(
+    annotations: &Annotations,
+    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+) -> Reading<PortSet> {
+    ports(annotations, OPAQUE_PORTS, named, "is left out")
+}
+
+/// The ports whose clients must have an identity. `named` gives the numbers of a named port.
+///
+/// If an item cannot be read, every port requires an identity: the item may have meant any of
+/// them, and leaving it out would admit clients without one.
+pub fn require_identity_ports(
+    annotations: &Annotations,
+    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+) -> Reading<PortSet> {
+    let consequence = "every port requires an identity until it is corrected";
+    let reading = ports(annotations, REQUIRE_IDENTITY, named, consequence);
+    if reading.errors.is_empty() {
+        return reading;
+    }
+    Reading { value: PortSet::all(), errors: reading.errors }
+}
+
+/// What holds for undeclared ports; `None` if the object does not say. A value that cannot be read
+/// denies.
+pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredPorts>> {
+    let Some(text) = annotations.get(UNDECLARED_PORTS) else {
+        return Reading { value: None, errors: Vec::new() };
+    };
+    let (value, errors) = match &**text {
+        "deny" => (UndeclaredPorts::Deny, Vec::new()),
+        "default" => (UndeclaredPorts::Default, Vec::new()),
+        text => {
+            let consequence = "denies until it is corrected";
+            let error = unknown(UNDECLARED_PORTS, text, &["deny", "default"], consequence);
+            (UndeclaredPorts::Deny, vec![error])
+        }
+    };
+    Reading { value: Some(value), errors }
+}
+
+/// What a Server does about ambiguous paths: `canonical` (also if absent or unreadable) or `raw`.
+pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
+    let Some(text) = annotations.get(PATH_NORMALIZATION) else {
+        return Reading { value: PathHandling::Canonical, errors: Vec::new() };
+    };
+    match &**text {
+        "canonical" => Reading { value: PathHandling::Canonical, errors: Vec::new() },
+        "raw" => Reading { value: PathHandling::Raw, errors: Vec::new() },
+        text => {
+            let consequence = "is read as `canonical`";
+            let known = ["canonical", "raw"];
+            let errors = vec![unknown(PATH_NORMALIZATION, text, &known, consequence)];
+            Reading { value: PathHandling::Canonical, errors }
+        }
+    }
+}
+
+/// The path of an annotation in its object.
+pub fn field(name: &str) -> String {
+    join_key("metadata.annotations", name)
+}
+
+fn unknown(name: &str, text: &str, known: &[&str], consequence: &str) -> FieldError {
+    let expected = match nearest(text, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("expected {}", one_of(known)),
+    };
+    let message = format!("unknown value {}, which {consequence}; {expected}", quote(text));
+    FieldError { field: field(name), message }
+}
+
+fn ports(
+    annotations: &Annotations,
+    name: &str,
+    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+    consequence: &str,
+) -> Reading<PortSet> {
+    let (mut set, mut errors) = (PortSet::default(), Vec::new());
+    let text = annotations.get(name).map(|text| &**text).unwrap_or_default();
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match item_ranges(item, named) {
+            Ok(ranges) => set.ranges.extend(ranges),
+            Err(reason) => {
+                let message = format!("{} {reason}, {consequence}", quote(item));
+                errors.push(FieldError { field: field(name), message });
+            }
+        }
+    }
+    Reading { value: set, errors }
+}
+
+/// One item: `80`, `8000-8080` or the name of a port.
+fn item_ranges(
+    item: &str,
+    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+) -> Result<Vec<RangeInclusive<u16>>, &'static str> {
+    const FORM: &str = "is neither a port from 1 to 65535 nor a range of them";
+    if item.bytes().any(|b| b.is_ascii_alphabetic()) {
+        let numbers = named(item);
+        if numbers.is_empty() {
+            return Err("is not the name of a port of this workload");
+        }
+        return Ok(numbers.iter().map(|n| n.get()..=n.get()).collect());
+    }
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let number = |text: &str| {
+        let text = text.trim();
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse::<NonZeroU16>().ok().filter(|_| digits).map(NonZeroU16::get)
+    };
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => Ok(vec![first..=last]),
+        (Some(_), Some(_)) => Err("is a range whose end is below its beginning"),
+        (Some(_) | None, None) | (None, Some(_)) => Err(FORM),
+    }
+}

@@ -1,0 +1,306 @@
+//! Builds values and their places from the events of the YAML library.
+
+use super::locate::{Place, Spans};
+use super::{Document, Location, MAX_DEPTH, MAX_VALUES, SyntaxError, failed, scalar};
+use crate::reader::quote;
+use serde_json::{Map, Value};
+use serde_saphyr::granit_parser::{
+    Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag, options,
+};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Longest key that is not quoted or explicit, in characters; a label key has at most 317.
+const MAX_KEY: usize = 1024;
+
+pub(super) fn documents(text: &str) -> Vec<Document> {
+    let mark = text.len().saturating_sub(text.trim_start_matches('\u{feff}').len());
+    let body = text.get(mark..).unwrap_or(text);
+    if u32::try_from(text.len()).is_err() {
+        let message = "longer than 4 GiB".to_owned();
+        return vec![failed(SyntaxError { location: Location::default(), message })];
+    }
+    let options = options! {
+        emit_comments: false,
+        simple_key_max_lookahead: MAX_KEY,
+        flow_nesting_limit: MAX_DEPTH,
+        block_nesting_limit: MAX_DEPTH,
+    };
+    let mut reader =
+        Reader { parser: Parser::new_from_str_with_options(body, options), mark, values: 0 };
+    let mut documents = Vec::new();
+    while let Some(document) = reader.document() {
+        let fatal = document.value.is_err() && !reader.recover();
+        documents.push(document);
+        if fatal {
+            break;
+        }
+    }
+    documents
+}
+
+struct Reader<'t> {
+    parser: Parser<'t, StrInput<'t>>,
+    /// Bytes of the byte order mark, which the parser does not see.
+    mark: usize,
+    /// Values built so far.
+    values: usize,
+}
+
+/// A value, its places, and how many values it holds.
+#[derive(Clone)]
+struct Built {
+    value: Value,
+    spans: Spans,
+    count: usize,
+}
+
+/// What can be referred to by an alias.
+type Anchors = HashMap<usize, Rc<Built>>;
+
+/// A collection that is still being read.
+enum Open {
+    List { place: Place, anchor: usize, items: Vec<Built> },
+    Map { place: Place, anchor: usize, map: Mapping },
+}
+
+#[derive(Default)]
+struct Mapping {
+    value: Map<String, Value>,
+    spans: HashMap<Box<str>, (Place, Spans)>,
+    /// A key that waits for its value.
+    key: Option<(String, Place)>,
+    /// What `<<` brings in; keys of the mapping itself count more.
+    merged: Vec<Built>,
+    count: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// The next document, or nothing at the end of the text.
+    fn document(&mut self) -> Option<Document> {
+        let start = loop {
+            match self.parser.next() {
+                None | Some(Ok((Event::StreamEnd, _))) => return None,
+                Some(Ok((Event::DocumentStart(..), span))) => break self.place(&span),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Some(failed(self.scan_error(&error))),
+            }
+        };
+        Some(match self.content() {
+            Ok(built) => {
+                Document { location: start.location(), value: Ok(built.value), spans: built.spans }
+            }
+            Err(error) => failed(error),
+        })
+    }
+
+    /// Skips the rest of a document that cannot be read; false if there is no way on.
+    fn recover(&mut self) -> bool {
+        self.parser.proceed_next_document().is_ok()
+    }
+
+    fn content(&mut self) -> Result<Built, SyntaxError> {
+        let mut anchors = Anchors::new();
+        let mut open: Vec<Open> = Vec::new();
+        let mut root = Built { value: Value::Null, spans: Spans::default(), count: 0 };
+        while let Some(next) = self.parser.next() {
+            let (event, span) = next.map_err(|error| self.scan_error(&error))?;
+            let place = self.place(&span);
+            let done = match event {
+                Event::Scalar(text, style, anchor, tag) => {
+                    self.charge(1, place)?;
+                    let value = scalar_value(&text, style, tag.as_deref(), place)?;
+                    Some((anchor, Built { value, spans: Spans::scalar(place), count: 1 }))
+                }
+                Event::Alias(id) => {
+                    let loops = || error_at(place, "an alias inside the value it refers to");
+                    let built = anchors.get(&id).ok_or_else(loops)?.clone();
+                    self.charge(built.count, place)?;
+                    Some((0, Built::clone(&built)))
+                }
+                Event::SequenceStart(_, anchor, _) => {
+                    self.charge(1, place)?;
+                    open.push(Open::List { place, anchor, items: Vec::new() });
+                    None
+                }
+                Event::MappingStart(_, anchor, _) => {
+                    self.charge(1, place)?;
+                    open.push(Open::Map { place, anchor, map: Mapping::default() });
+                    None
+                }
+                Event::SequenceEnd | Event::MappingEnd => {
+                    open.pop().map(|open| open.close(place)).transpose()?
+                }
+                Event::DocumentEnd => return Ok(root),
+                _ => None,
+            };
+            let depth = open.len();
+            if depth > MAX_DEPTH {
+                return Err(error_at(place, &format!("nested more than {MAX_DEPTH} deep")));
+            }
+            let Some((anchor, built)) = done else { continue };
+            if anchor != 0 {
+                // The copy that aliases will be made from costs as much as an alias.
+                self.charge(built.count, place)?;
+                anchors.insert(anchor, Rc::new(built.clone()));
+            }
+            match open.last_mut() {
+                Some(parent) => parent.add(built, place)?,
+                None => root = built,
+            }
+        }
+        Ok(root)
+    }
+
+    /// Counts values against the limit of the whole text.
+    fn charge(&mut self, count: usize, place: Place) -> Result<(), SyntaxError> {
+        self.values = self.values.saturating_add(count);
+        if self.values > MAX_VALUES {
+            return Err(error_at(place, &format!("more than {MAX_VALUES} values")));
+        }
+        Ok(())
+    }
+
+    fn place(&self, span: &Span) -> Place {
+        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let byte = |n: Option<usize>| narrow(n.unwrap_or_default().saturating_add(self.mark));
+        let start = byte(span.start.byte_offset());
+        Place {
+            line: narrow(span.start.line()),
+            column: narrow(span.start.col()).saturating_add(1),
+            start,
+            end: byte(span.end.byte_offset()).max(start),
+        }
+    }
+
+    fn scan_error(&self, error: &ScanError) -> SyntaxError {
+        let place = self.place(&Span::empty(*error.marker()));
+        let mut message = error.info();
+        if let Some(first) = message.get(..1).map(str::to_ascii_lowercase) {
+            message.replace_range(..1, &first);
+        }
+        error_at(place, message.trim_end_matches('.'))
+    }
+}
+
+impl Open {
+    /// The finished collection with its anchor.
+    fn close(self, end: Place) -> Result<(usize, Built), SyntaxError> {
+        let whole = |place: Place| Place { end: end.end, ..place };
+        match self {
+            Self::List { place, anchor, items } => {
+                let count = items.iter().map(|b| b.count).fold(1, usize::saturating_add);
+                let (values, spans) = items.into_iter().map(|b| (b.value, b.spans)).unzip();
+                let spans = Spans::list(whole(place), spans);
+                Ok((anchor, Built { value: Value::Array(values), spans, count }))
+            }
+            Self::Map { place, anchor, mut map } => {
+                for merged in std::mem::take(&mut map.merged) {
+                    map.merge(merged);
+                }
+                let spans = Spans::map(whole(place), map.spans);
+                let count = map.count.saturating_add(1);
+                Ok((anchor, Built { value: Value::Object(map.value), spans, count }))
+            }
+        }
+    }
+
+    /// Adds a finished value.
+    fn add(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+        match self {
+            Self::List { items, .. } => {
+                items.push(built);
+                Ok(())
+            }
+            Self::Map { map, .. } => map.add(built, place),
+        }
+    }
+}
+
+impl Mapping {
+    /// Takes a key, or the value of the key before.
+    fn add(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+        let Some((key, key_place)) = self.key.take() else {
+            self.key = Some((key_text(built.value, place)?, place));
+            return Ok(());
+        };
+        if key == MERGE {
+            return self.take_merged(built, key_place);
+        }
+        self.count = self.count.saturating_add(built.count);
+        self.spans.insert(key.as_str().into(), (key_place, built.spans));
+        if self.value.insert(key.clone(), built.value).is_some() {
+            return Err(error_at(key_place, &format!("duplicate key {}", quote(&key))));
+        }
+        Ok(())
+    }
+
+    fn take_merged(&mut self, built: Built, place: Place) -> Result<(), SyntaxError> {
+        match &built.value {
+            Value::Object(_) => self.merged.push(built),
+            Value::Array(items) if items.iter().all(Value::is_object) => {
+                let Value::Array(values) = built.value else { return Ok(()) };
+                for (value, spans) in values.into_iter().zip(built.spans.items()) {
+                    self.merged.push(Built { value, spans: spans.clone(), count: 0 });
+                }
+            }
+            _ => return Err(error_at(place, "`<<` needs a mapping or a list of mappings")),
+        }
+        Ok(())
+    }
+
+    /// Adds what is not there yet.
+    fn merge(&mut self, merged: Built) {
+        let Value::Object(values) = merged.value else { return };
+        for (key, place, spans) in merged.spans.entries() {
+            if !self.value.contains_key(key) {
+                self.spans.insert(key.into(), (place, spans.clone()));
+            }
+        }
+        for (key, value) in values {
+            self.value.entry(key).or_insert(value);
+        }
+        self.count = self.count.saturating_add(merged.count);
+    }
+}
+
+/// The key that merges another mapping into its own (YAML 1.1).
+const MERGE: &str = "<<";
+
+/// A key as JSON writes it.
+fn key_text(value: Value, place: Place) -> Result<String, SyntaxError> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Bool(value) => Ok(value.to_string()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Null => Err(error_at(place, "a key is missing")),
+        Value::Array(_) | Value::Object(_) => {
+            Err(error_at(place, "a key must be text, not a list or a mapping"))
+        }
+    }
+}
+
+fn scalar_value(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    place: Place,
+) -> Result<Value, SyntaxError> {
+    let quoted = style != ScalarStyle::Plain;
+    let Some(tag) = tag else {
+        return Ok(if quoted { Value::String(text.to_owned()) } else { scalar::plain(text) });
+    };
+    let value = match tag.core_suffix() {
+        Some("str") => return Ok(Value::String(text.to_owned())),
+        Some("int" | "float") => Some(scalar::plain(text)).filter(Value::is_number),
+        Some("bool") => Some(scalar::plain(text)).filter(Value::is_boolean),
+        Some("null") => Some(scalar::plain(text)).filter(Value::is_null),
+        _ => None,
+    };
+    value.ok_or_else(|| error_at(place, &format!("{} cannot be read as its tag says", quote(text))))
+}
+
+fn error_at(place: Place, message: &str) -> SyntaxError {
+    let point = Place { end: place.start, ..place };
+    SyntaxError { location: point.location(), message: message.to_owned() }
+}

@@ -1,0 +1,118 @@
+//! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
+
+use super::Input;
+use super::target::{Reference, Target};
+use crate::kind::Kind;
+use crate::reader::{Known, Node, quote};
+use crate::resource::{
+    AuthorizationPolicy, IdentityRequirement, NetworkRequirement, PolicyTarget, Resource,
+};
+use policy_core::NetworkSymbol;
+
+const TARGETS: &[Target] = &[
+    Target::Kind(Kind::Server),
+    Target::Kind(Kind::Namespace),
+    Target::Kind(Kind::PolicyHttpRoute),
+    Target::Kind(Kind::GatewayHttpRoute),
+    Target::Kind(Kind::GrpcRoute),
+];
+
+const AUTHENTICATIONS: &[Target] = &[
+    Target::Kind(Kind::MeshTlsAuthentication),
+    Target::Kind(Kind::NetworkAuthentication),
+    Target::Kind(Kind::ServiceAccount),
+    Target::NetworkSet,
+];
+
+pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+    let spec = input.spec(Known::Only(&["targetRef", "requiredAuthenticationRefs"]))?;
+    let target =
+        spec.require("targetRef").and_then(|node| target(&node, &input.meta.key.namespace));
+    let refs = spec.require("requiredAuthenticationRefs").and_then(|node| authentications(&node));
+    let (identity, network) = refs?;
+    Some(Resource::AuthorizationPolicy(AuthorizationPolicy { target: target?, identity, network }))
+}
+
+fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {
+    let reference = Reference::read(node, &["group", "kind", "name"], TARGETS)?;
+    let name = reference.name();
+    let Target::Kind(kind) = reference.target else { return None };
+    match kind {
+        Kind::Server => name.map(PolicyTarget::Server),
+        Kind::Namespace => {
+            let name = name?;
+            if *name != *own_namespace {
+                reference.fields.error_at(
+                    "name",
+                    format!(
+                        "{} is another namespace, only the policy's own, `{own_namespace}`, can be \
+                         targeted",
+                        quote(&name)
+                    ),
+                );
+                return None;
+            }
+            Some(PolicyTarget::Namespace)
+        }
+        kind => Some(PolicyTarget::Route { kind, name: name? }),
+    }
+}
+
+type Required = (Option<IdentityRequirement>, Option<NetworkRequirement>);
+
+/// All must hold; at most one of each half. An empty list asks for nothing.
+fn authentications(node: &Node<'_>) -> Option<Required> {
+    let (mut identity, mut network): Required = (None, None);
+    node.clean(|node| {
+        for item in node.list()? {
+            match authentication(&item) {
+                Some(Half::Identity(new)) => keep_one(&mut identity, new, &item, IDENTITIES),
+                Some(Half::Network(new)) => keep_one(&mut network, new, &item, NETWORKS),
+                None => {}
+            }
+        }
+        Some(())
+    })?;
+    Some((identity, network))
+}
+
+const IDENTITIES: &str = "at most one MeshTLSAuthentication or ServiceAccount is allowed, list \
+                          several clients in one MeshTLSAuthentication";
+const NETWORKS: &str = "at most one NetworkAuthentication or NetworkSet is allowed, list several \
+                        networks in one NetworkAuthentication";
+
+fn keep_one<T>(slot: &mut Option<T>, new: T, item: &Node<'_>, message: &str) {
+    if slot.is_some() {
+        item.error(message);
+    } else {
+        *slot = Some(new);
+    }
+}
+
+enum Half {
+    Identity(IdentityRequirement),
+    Network(NetworkRequirement),
+}
+
+fn authentication(node: &Node<'_>) -> Option<Half> {
+    let names = &["group", "kind", "name", "namespace"];
+    let reference = Reference::read(node, names, AUTHENTICATIONS)?;
+    let Target::Kind(kind) = reference.target else { return network_set(&reference) };
+    let name = reference.namespaced()?;
+    match kind {
+        Kind::MeshTlsAuthentication => Some(Half::Identity(IdentityRequirement::MeshTls(name))),
+        Kind::ServiceAccount => Some(Half::Identity(IdentityRequirement::ServiceAccount(name))),
+        _ => Some(Half::Network(NetworkRequirement::Authentication(name))),
+    }
+}
+
+fn network_set(reference: &Reference<'_>) -> Option<Half> {
+    if let Some(namespace) = reference.fields.get("namespace") {
+        namespace.error("must be absent: a NetworkSet is built in and has no namespace");
+    }
+    let set = reference
+        .fields
+        .require("name")?
+        .choice(&[("node-local", NetworkSymbol::NodeLocal), ("cluster", NetworkSymbol::Cluster)])?;
+    Some(Half::Network(NetworkRequirement::Set(set)))
+}

@@ -1,0 +1,82 @@
+//! ExternalWorkload (controller-semantics 1.8).
+
+use super::Input;
+use crate::reader::{Fields, Known, Node, quote, shared};
+use crate::resource::{ExternalWorkload, Resource};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+    // The two versions spell the same field differently, and nothing converts between them.
+    let (names, mesh_tls, max_addresses): (&'static [&'static str], _, _) = match input.version {
+        "v1alpha1" => (&["meshTls", "ports", "workloadIPs"], "meshTls", 1),
+        _ => (&["meshTLS", "ports", "workloadIPs"], "meshTLS", 2),
+    };
+    let spec = input.spec(Known::Only(names))?;
+    let identity = spec.require(mesh_tls).and_then(|node| {
+        let fields = node.fields(Known::Only(&["identity", "serverName"]))?;
+        let text = |name: &str| fields.require(name).and_then(|n| n.text_up_to(253)).map(shared);
+        let (identity, server_name) = (text("identity"), text("serverName"));
+        Some((identity?, server_name?))
+    });
+    let ports = ports(&spec);
+    let addresses = match spec.get("workloadIPs") {
+        Some(node) => {
+            node.list_up_to(max_addresses).map(|l| l.iter().filter_map(address).collect())
+        }
+        None => Some(Vec::new()),
+    };
+    let ((identity, server_name), (named_ports, ports)) = (identity?, ports?);
+    Some(Resource::ExternalWorkload(ExternalWorkload {
+        identity,
+        server_name,
+        named_ports,
+        ports,
+        addresses: addresses?,
+    }))
+}
+
+type Ports = (BTreeMap<Arc<str>, NonZeroU16>, Vec<NonZeroU16>);
+
+/// TCP ports; of equal names the last counts.
+fn ports(spec: &Fields<'_>) -> Option<Ports> {
+    let (mut named, mut all) = (BTreeMap::new(), Vec::new());
+    let Some(node) = spec.get("ports") else { return Some((named, all)) };
+    for item in node.list()? {
+        let Some((name, number)) = port(&item) else { continue };
+        if let Some(name) = name {
+            named.insert(name, number);
+        }
+        if !all.contains(&number) {
+            all.push(number);
+        }
+    }
+    Some((named, all))
+}
+
+fn port(node: &Node<'_>) -> Option<(Option<Arc<str>>, NonZeroU16)> {
+    let fields = node.fields(Known::Only(&["name", "port", "protocol"]))?;
+    let number = fields.require("port").and_then(|n| n.integer(1, 65535));
+    let name = match fields.get("name") {
+        Some(node) => Some(shared(node.text()?)).filter(|name| !name.is_empty()),
+        None => None,
+    };
+    let tcp = match fields.get("protocol") {
+        Some(node) => node.text()?.eq_ignore_ascii_case("tcp"),
+        None => true,
+    };
+    let number = NonZeroU16::new(u16::try_from(number?).ok()?)?;
+    tcp.then_some((name, number))
+}
+
+fn address(node: &Node<'_>) -> Option<IpAddr> {
+    let node = node.fields(Known::Only(&["ip"]))?.require("ip")?;
+    let text = node.text()?;
+    let address = text.parse().ok();
+    if address.is_none() {
+        node.error(format!("{} is not an address", quote(text)));
+    }
+    address
+}

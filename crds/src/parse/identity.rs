@@ -1,0 +1,80 @@
+//! Client identities: DNS-like names, suffixes, and SPIFFE ids (controller-semantics 4).
+
+use crate::reader::{Node, quote, shared};
+use policy_core::IdentityMatch;
+
+/// An identity as a MeshTLSAuthentication may list it.
+pub(super) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
+    let text = node.text_up_to(MAX_IDENTITY)?;
+    if let Some(rest) = text.strip_prefix("spiffe://") {
+        if let Err(reason) = spiffe(rest) {
+            node.error(format!("{} is not a SPIFFE id: {reason}", quote(text)));
+            return None;
+        }
+        return Some(IdentityMatch::Exact(shared(text)));
+    }
+    dns(node, text)
+}
+
+/// An identity as a ServerAuthorization may list it: no SPIFFE ids.
+pub(super) fn dns_identity(node: &Node<'_>) -> Option<IdentityMatch> {
+    let text = node.text_up_to(MAX_IDENTITY)?;
+    if text.starts_with("spiffe://") {
+        node.error(format!(
+            "{} is a SPIFFE id, which only a MeshTLSAuthentication may list",
+            quote(text)
+        ));
+        return None;
+    }
+    dns(node, text)
+}
+
+/// Longest SPIFFE id (SPIFFE ID specification 2.3).
+const MAX_IDENTITY: usize = 2048;
+
+fn dns(node: &Node<'_>, text: &str) -> Option<IdentityMatch> {
+    let label = |label: &str| {
+        let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let bytes = label.as_bytes();
+        edge(bytes.first())
+            && edge(bytes.last())
+            && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+    };
+    let mut labels = text.split('.');
+    let first = labels.next().unwrap_or_default();
+    if (first == "*" || label(first)) && labels.all(label) {
+        return Some(IdentityMatch::parse(text));
+    }
+    node.error(format!(
+        "{} is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
+        quote(text)
+    ));
+    None
+}
+
+/// Checks what follows `spiffe://`.
+fn spiffe(rest: &str) -> Result<(), &'static str> {
+    let (domain, path) = match rest.split_once('/') {
+        Some((domain, path)) => (domain, Some(path)),
+        None => (rest, None),
+    };
+    let domain_byte =
+        |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.' | b'_');
+    if domain.is_empty() || !domain.bytes().all(domain_byte) {
+        return Err("the trust domain may have lower-case letters, digits, `-`, `.` and `_` only");
+    }
+    let Some(path) = path else { return Ok(()) };
+    let path_byte = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    for segment in path.split('/') {
+        if segment.is_empty() {
+            return Err("empty path segments and a trailing `/` are not allowed");
+        }
+        if matches!(segment, "." | "..") {
+            return Err("path segments `.` and `..` are not allowed");
+        }
+        if !segment.bytes().all(path_byte) {
+            return Err("path segments may have letters, digits, `-`, `.` and `_` only");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Label selectors.
+
+use super::name::{is_label_key, is_label_value};
+use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use crate::selector::{Expression, LabelSelector, Operator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A label selector; empty selects everything. `None` if any part of it is unreadable.
+///
+/// Labels that no object can have are refused: a selector that selects nothing by mistake would
+/// leave what it should protect unprotected.
+pub(super) fn selector(node: &Node<'_>) -> Option<LabelSelector> {
+    node.clean(|node| {
+        let fields = node.fields(Known::Only(&["matchLabels", "matchExpressions"]))?;
+        let match_labels = fields.get("matchLabels").map_or_else(BTreeMap::new, |n| labels(&n));
+        let match_expressions = match fields.get("matchExpressions") {
+            Some(node) => node.list()?.iter().filter_map(expression).collect(),
+            None => Vec::new(),
+        };
+        Some(LabelSelector { match_labels, match_expressions })
+    })
+}
+
+fn labels(node: &Node<'_>) -> BTreeMap<Arc<str>, Arc<str>> {
+    let Some(fields) = node.fields(Known::Any) else { return BTreeMap::new() };
+    let pair = |(key, node): (&str, Node<'_>)| {
+        let value = node.text()?;
+        if !is_label_key(key) {
+            node.error(format!("{} cannot be the name of a label", quote(key)));
+        }
+        check_value(&node, value);
+        Some((shared(key), shared(value)))
+    };
+    fields.entries().filter_map(pair).collect()
+}
+
+fn check_value(node: &Node<'_>, value: &str) {
+    if !is_label_value(value) {
+        node.error(format!("{} cannot be the value of a label", quote(value)));
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Named {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+fn expression(node: &Node<'_>) -> Option<Expression> {
+    let fields = node.fields(Known::Only(&["key", "operator", "values"]))?;
+    let key = fields.require("key").and_then(|node| {
+        let key = node.text()?;
+        if !is_label_key(key) {
+            node.error(format!("{} cannot be the name of a label", quote(key)));
+        }
+        Some(shared(key))
+    });
+    let named = fields.require("operator").and_then(|node| {
+        node.choice(&[
+            ("In", Named::In),
+            ("NotIn", Named::NotIn),
+            ("Exists", Named::Exists),
+            ("DoesNotExist", Named::DoesNotExist),
+        ])
+    });
+    let values = values(&fields);
+    let operator = match named? {
+        Named::In => Operator::In(some_values(&fields, values?)?),
+        Named::NotIn => Operator::NotIn(some_values(&fields, values?)?),
+        Named::Exists => no_values(&fields, &values?, Operator::Exists)?,
+        Named::DoesNotExist => no_values(&fields, &values?, Operator::DoesNotExist)?,
+    };
+    Some(Expression { key: key?, operator })
+}
+
+fn values(fields: &Fields<'_>) -> Option<Vec<Arc<str>>> {
+    let Some(node) = fields.get("values") else { return Some(Vec::new()) };
+    let value = |node: Node<'_>| {
+        let value = node.text()?;
+        check_value(&node, value);
+        Some(shared(value))
+    };
+    node.list()?.into_iter().map(value).collect()
+}
+
+fn some_values(fields: &Fields<'_>, values: Vec<Arc<str>>) -> Option<Vec<Arc<str>>> {
+    if values.is_empty() {
+        fields.error_at(
+            "values",
+            format!("at least one is required with {}", one_of(&["In", "NotIn"])),
+        );
+        return None;
+    }
+    Some(values)
+}
+
+fn no_values(fields: &Fields<'_>, values: &[Arc<str>], operator: Operator) -> Option<Operator> {
+    if !values.is_empty() {
+        fields.error_at(
+            "values",
+            format!("must be absent with {}", one_of(&["Exists", "DoesNotExist"])),
+        );
+        return None;
+    }
+    Some(operator)
+}

@@ -1,0 +1,49 @@
+//! MeshTLSAuthentication (controller-semantics 1.4, 4).
+
+use super::Input;
+use super::identity::identity;
+use super::name::is_dns_label;
+use super::target::{Reference, Target};
+use crate::kind::Kind;
+use crate::reader::{Known, Node, quote};
+use crate::resource::{IdentityRef, MeshTlsAuthentication, Resource};
+
+pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+    let spec = input.spec(Known::Only(&["identities", "identityRefs"]))?;
+    let (identities, refs) = match (spec.get("identities"), spec.get("identityRefs")) {
+        (Some(node), None) => (list(&node, identity)?, Vec::new()),
+        (None, Some(node)) => (Vec::new(), list(&node, identity_ref)?),
+        (Some(_), Some(_)) | (None, None) => {
+            spec.error("exactly one of `identities` and `identityRefs` is required");
+            return None;
+        }
+    };
+    Some(Resource::MeshTlsAuthentication(MeshTlsAuthentication { identities, identity_refs: refs }))
+}
+
+fn list<T>(node: &Node<'_>, read: impl Fn(&Node<'_>) -> Option<T>) -> Option<Vec<T>> {
+    let list = node.list()?;
+    if list.is_empty() {
+        node.error("an empty list grants nobody, name at least one client");
+        return None;
+    }
+    let read: Vec<Option<T>> = list.iter().map(read).collect();
+    read.into_iter().collect()
+}
+
+fn identity_ref(node: &Node<'_>) -> Option<IdentityRef> {
+    let allowed = &[Target::Kind(Kind::ServiceAccount), Target::Kind(Kind::Namespace)];
+    let reference = Reference::read(node, &["group", "kind", "name", "namespace"], allowed)?;
+    if reference.target == Target::Kind(Kind::ServiceAccount) {
+        return reference.namespaced().map(IdentityRef::ServiceAccount);
+    }
+    if let Some(namespace) = reference.fields.get("namespace") {
+        namespace.error("must be absent: a Namespace is in no namespace, `name` says which one");
+    }
+    let name = reference.name()?;
+    if !is_dns_label(&name) {
+        reference.fields.error_at("name", format!("{} is not a namespace", quote(&name)));
+        return None;
+    }
+    Some(IdentityRef::Namespace(name))
+}

@@ -1,0 +1,114 @@
+//! Server (controller-semantics 1.1).
+
+use super::label::selector;
+use super::{Draft, Input};
+use crate::object::Claims;
+use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
+use policy_core::DefaultPolicy;
+use serde_json::Value;
+use std::num::NonZeroU16;
+
+const PROTOCOLS: &[(&str, ProxyProtocol)] = &[
+    ("unknown", ProxyProtocol::Unknown),
+    ("HTTP/1", ProxyProtocol::Http1),
+    ("HTTP/2", ProxyProtocol::Http2),
+    ("gRPC", ProxyProtocol::Grpc),
+    ("opaque", ProxyProtocol::Opaque),
+    ("TLS", ProxyProtocol::Tls),
+];
+
+/// The fields each version has.
+fn known(version: &str) -> Known {
+    Known::Only(match version {
+        "v1alpha1" | "v1beta1" => &["podSelector", "port", "proxyProtocol"],
+        "v1beta2" => &["podSelector", "externalWorkloadSelector", "port", "proxyProtocol"],
+        _ => &["podSelector", "externalWorkloadSelector", "port", "proxyProtocol", "accessPolicy"],
+    })
+}
+
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let Some(spec) = input.spec(known(input.version)) else {
+        return (None, Claims::Server { workloads: None, port: None });
+    };
+    let workloads = workloads(&spec, input.version);
+    let port = spec.require("port").and_then(|node| port(&node));
+    let protocol = match spec.get("proxyProtocol") {
+        Some(node) => node.choice(PROTOCOLS),
+        None => Some(ProxyProtocol::Unknown),
+    };
+    let access_policy = access_policy(&spec);
+    let claims = Claims::Server { workloads: workloads.clone(), port: port.clone() };
+    let server = match (workloads, port, protocol, access_policy) {
+        (Some(workloads), Some(port), Some(protocol), Some(access_policy)) => {
+            Some(Resource::Server(Server { workloads, port, protocol, access_policy }))
+        }
+        _ => None,
+    };
+    (server, claims)
+}
+
+fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {
+    let only_pods = matches!(version, "v1alpha1" | "v1beta1");
+    let external = spec.get("externalWorkloadSelector").filter(|_| !only_pods);
+    match (spec.get("podSelector"), external) {
+        (Some(_), Some(_)) => {
+            spec.error_at(
+                "externalWorkloadSelector",
+                "must be absent where `podSelector` is present: a Server is for one of them",
+            );
+            None
+        }
+        (None, Some(node)) => selector(&node).map(WorkloadSelector::ExternalWorkloads),
+        (Some(node), None) => pods(&node, version),
+        (None, None) if only_pods => {
+            spec.error_at("podSelector", "is required");
+            None
+        }
+        (None, None) => {
+            let names = one_of(&["podSelector", "externalWorkloadSelector"]);
+            spec.error(format!("{names} is required, `podSelector: {{}}` selects all pods"));
+            None
+        }
+    }
+}
+
+fn pods(node: &Node<'_>, version: &str) -> Option<WorkloadSelector> {
+    let pods = selector(node)?;
+    if version == "v1alpha1" {
+        let fields = node.fields(Known::Any)?;
+        let (labels, expressions) = (fields.get("matchLabels"), fields.get("matchExpressions"));
+        if labels.is_some() == expressions.is_some() {
+            node.error(
+                "exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1",
+            );
+            return None;
+        }
+    }
+    Some(WorkloadSelector::Pods(pods))
+}
+
+/// A number, or a name; a numeric text is a name.
+fn port(node: &Node<'_>) -> Option<PortRef> {
+    let port = match node.value() {
+        Value::String(name) if !name.is_empty() => Some(PortRef::Name(shared(name))),
+        Value::Number(number) => number
+            .as_u64()
+            .and_then(|n| u16::try_from(n).ok())
+            .and_then(NonZeroU16::new)
+            .map(PortRef::Number),
+        _ => None,
+    };
+    if port.is_none() {
+        let found = quote(&node.value().to_string());
+        node.error(format!(
+            "expected a number from 1 to 65535 or the name of a port, found {found}"
+        ));
+    }
+    port
+}
+
+fn access_policy(spec: &Fields<'_>) -> Option<DefaultPolicy> {
+    let Some(node) = spec.get("accessPolicy") else { return Some(DefaultPolicy::Deny) };
+    node.choice(&DefaultPolicy::ALL.map(|policy| (policy.as_str(), policy)))
+}

@@ -1,0 +1,116 @@
+//! ServerAuthorization (controller-semantics 1.2, 4).
+
+use super::Input;
+use super::identity::dns_identity;
+use super::label::selector;
+use super::name::object_name;
+use super::network::networks;
+use super::target::namespaced;
+use crate::reader::{Fields, Known, Node};
+use crate::resource::{
+    ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
+};
+use policy_core::NetworkMatch;
+
+pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
+    let spec = input.spec(Known::Only(&["server", "client"]))?;
+    let server = spec.require("server").and_then(|node| server(&node));
+    let client = spec
+        .require("client")
+        .and_then(|node| node.fields(Known::Only(&["networks", "unauthenticated", "meshTLS"])));
+    let client = client.and_then(|fields| {
+        let networks = client_networks(&fields);
+        Some((networks?, requirement(&fields)?))
+    });
+    let (networks, client) = client?;
+    Some(Resource::ServerAuthorization(ServerAuthorization { server: server?, networks, client }))
+}
+
+fn server(node: &Node<'_>) -> Option<ServerRef> {
+    let fields = node.fields(Known::Only(&["name", "selector"]))?;
+    match (fields.get("name"), fields.get("selector")) {
+        (Some(name), None) => object_name(&name).map(ServerRef::Name),
+        (None, Some(node)) => selector(&node).map(ServerRef::Labels),
+        (Some(_), Some(_)) | (None, None) => {
+            node.error("exactly one of `name` and `selector` is required");
+            None
+        }
+    }
+}
+
+/// Absent and empty mean the cluster's networks.
+fn client_networks(fields: &Fields<'_>) -> Option<Option<Vec<NetworkMatch>>> {
+    match fields.get("networks") {
+        Some(node) => networks(&node).map(|list| (!list.is_empty()).then_some(list)),
+        None => Some(None),
+    }
+}
+
+fn requirement(fields: &Fields<'_>) -> Option<ClientRequirement> {
+    let unauthenticated = match fields.get("unauthenticated") {
+        Some(node) => node.boolean()?,
+        None => false,
+    };
+    match (fields.get("meshTLS"), unauthenticated) {
+        (None, true) => Some(ClientRequirement::Unauthenticated),
+        (Some(node), true) => {
+            node.error("must be absent where `unauthenticated` is `true`");
+            None
+        }
+        (Some(node), false) => mesh_tls(&node),
+        (None, false) => {
+            fields.error("grants nobody: one of `meshTLS` and `unauthenticated: true` is required");
+            None
+        }
+    }
+}
+
+fn mesh_tls(node: &Node<'_>) -> Option<ClientRequirement> {
+    const NAMES: Known = Known::Only(&["unauthenticatedTLS", "identities", "serviceAccounts"]);
+    let fields = node.fields(NAMES)?;
+    let any_tls = match fields.get("unauthenticatedTLS") {
+        Some(node) => node.boolean()?,
+        None => false,
+    };
+    let listed: Vec<Node<'_>> =
+        ["identities", "serviceAccounts"].into_iter().filter_map(|name| fields.get(name)).collect();
+    if any_tls {
+        for node in &listed {
+            node.error("must be absent where `unauthenticatedTLS` is `true`");
+        }
+        return listed.is_empty().then_some(ClientRequirement::TlsUnauthenticated);
+    }
+    if listed.is_empty() {
+        node.error(
+            "grants nobody: one of `identities`, `serviceAccounts` and `unauthenticatedTLS: true` \
+             is required",
+        );
+        return None;
+    }
+    let identities = match fields.get("identities") {
+        Some(node) => some(&node)?.iter().map(dns_identity).collect::<Option<Vec<_>>>(),
+        None => Some(Vec::new()),
+    };
+    let service_accounts = match fields.get("serviceAccounts") {
+        Some(node) => some(&node)?.iter().map(service_account).collect::<Option<Vec<_>>>(),
+        None => Some(Vec::new()),
+    };
+    Some(ClientRequirement::Identities {
+        identities: identities?,
+        service_accounts: service_accounts?,
+    })
+}
+
+/// A list that names who is granted something: empty is a mistake.
+fn some<'a>(node: &Node<'a>) -> Option<Vec<Node<'a>>> {
+    let list = node.list()?;
+    if list.is_empty() {
+        node.error("an empty list grants nobody, name somebody or remove the field");
+        return None;
+    }
+    Some(list)
+}
+
+fn service_account(node: &Node<'_>) -> Option<NamespacedName> {
+    namespaced(&node.fields(Known::Only(&["name", "namespace"]))?)
+}

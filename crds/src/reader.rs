@@ -1,0 +1,293 @@
+//! Reading a JSON value strictly: every access knows its path, every broken rule is collected, and
+//! nothing that was not asked for passes unnoticed.
+
+use crate::field::{join_index, join_key};
+use crate::near::nearest;
+use crate::object::FieldError;
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Errors of one object that are kept; more would not be read by anybody.
+const MAX_ERRORS: usize = 100;
+
+/// Longest part of a user's value that a message repeats, in characters.
+const MAX_QUOTED: usize = 80;
+
+/// The broken rules of one object, in the order they were found.
+#[derive(Default)]
+pub(crate) struct Errors(RefCell<Vec<FieldError>>);
+
+impl Errors {
+    /// Adds one, unless there are too many already.
+    pub(crate) fn add(&self, field: impl Into<String>, message: impl Into<String>) {
+        let mut list = self.0.borrow_mut();
+        if list.len() < MAX_ERRORS {
+            list.push(FieldError { field: field.into(), message: message.into() });
+        }
+    }
+
+    /// How many there are: taken before and after, tells whether a part could be read.
+    pub(crate) fn count(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// All of them.
+    pub(crate) fn into_vec(self) -> Vec<FieldError> {
+        self.0.into_inner()
+    }
+}
+
+/// Which fields of a mapping are allowed.
+#[derive(Clone, Copy)]
+pub(crate) enum Known {
+    /// These only.
+    Only(&'static [&'static str]),
+    /// Any; what is not read is ignored.
+    Any,
+}
+
+/// A value and where it is.
+#[derive(Clone)]
+pub(crate) struct Node<'a> {
+    value: &'a Value,
+    path: String,
+    errors: &'a Errors,
+}
+
+/// A mapping and where it is.
+#[derive(Clone)]
+pub(crate) struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    path: String,
+    errors: &'a Errors,
+}
+
+impl<'a> Node<'a> {
+    /// A value at `path`.
+    pub(crate) fn new(value: &'a Value, path: &str, errors: &'a Errors) -> Self {
+        Self { value, path: path.to_owned(), errors }
+    }
+
+    /// The raw value.
+    pub(crate) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The errors it reports to.
+    pub(crate) fn errors(&self) -> &'a Errors {
+        self.errors
+    }
+
+    /// Reports that this value breaks a rule.
+    pub(crate) fn error(&self, message: impl Into<String>) {
+        self.errors.add(self.path.as_str(), message);
+    }
+
+    fn expected(&self, what: &str) {
+        self.error(format!("expected {what}, found {}", describe(self.value)));
+    }
+
+    /// The value as a mapping; unknown fields are errors where `known` says so.
+    pub(crate) fn fields(&self, known: Known) -> Option<Fields<'a>> {
+        let Value::Object(map) = self.value else {
+            self.expected("a mapping");
+            return None;
+        };
+        let fields = Fields { map, path: self.path.clone(), errors: self.errors };
+        if let Known::Only(names) = known {
+            fields.refuse_unknown(names);
+        }
+        Some(fields)
+    }
+
+    /// The value as a list.
+    pub(crate) fn list(&self) -> Option<Vec<Node<'a>>> {
+        let Value::Array(items) = self.value else {
+            self.expected("a list");
+            return None;
+        };
+        let node =
+            |(i, value)| Node { value, path: join_index(&self.path, i), errors: self.errors };
+        Some(items.iter().enumerate().map(node).collect())
+    }
+
+    /// The value as a list of at most `max` elements.
+    pub(crate) fn list_up_to(&self, max: usize) -> Option<Vec<Node<'a>>> {
+        let list = self.list()?;
+        if list.len() > max {
+            self.error(format!("{} elements, at most {max} are allowed", list.len()));
+            return None;
+        }
+        Some(list)
+    }
+
+    /// The value as text.
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        if let Value::String(text) = self.value {
+            return Some(text);
+        }
+        self.expected("text");
+        None
+    }
+
+    /// The value as text of 1 to `max` bytes.
+    pub(crate) fn text_up_to(&self, max: usize) -> Option<&'a str> {
+        let text = self.text()?;
+        if text.is_empty() {
+            self.error("must not be empty");
+            return None;
+        }
+        if text.len() > max {
+            self.error(format!("{} is longer than {max} bytes", quote(text)));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// The value as a truth value.
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        if let Value::Bool(value) = self.value {
+            return Some(*value);
+        }
+        self.expected("`true` or `false`");
+        None
+    }
+
+    /// The value as a whole number within bounds.
+    pub(crate) fn integer(&self, min: i64, max: i64) -> Option<i64> {
+        let number = self.value.as_i64().filter(|n| (min..=max).contains(n));
+        if number.is_none() {
+            self.expected(&format!("a whole number from {min} to {max}"));
+        }
+        number
+    }
+
+    /// The value as one of a fixed set of texts.
+    pub(crate) fn choice<T: Copy>(&self, allowed: &[(&str, T)]) -> Option<T> {
+        let text = self.text()?;
+        let found = allowed.iter().find(|(name, _)| *name == text);
+        if found.is_none() {
+            let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+            self.error(format!("unknown value {}, expected {}", quote(text), one_of(&names)));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// Runs `read` and gives its result only if it reported nothing.
+    pub(crate) fn clean<T>(&self, read: impl FnOnce(&Self) -> Option<T>) -> Option<T> {
+        let before = self.errors.count();
+        let value = read(self);
+        // At the cap nothing is added any more, so nothing counts as clean.
+        let clean = before == self.errors.count() && before < MAX_ERRORS;
+        value.filter(|_| clean)
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Where the mapping is.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The errors it reports to.
+    pub(crate) fn errors(&self) -> &'a Errors {
+        self.errors
+    }
+
+    /// Reports a rule that the mapping as a whole breaks.
+    pub(crate) fn error(&self, message: impl Into<String>) {
+        self.errors.add(self.path.as_str(), message);
+    }
+
+    /// Reports a rule about the field `name`, which may be absent.
+    pub(crate) fn error_at(&self, name: &str, message: impl Into<String>) {
+        self.errors.add(join_key(&self.path, name), message);
+    }
+
+    /// The field `name`; absent and `null` are the same, as for the API server.
+    pub(crate) fn get(&self, name: &str) -> Option<Node<'a>> {
+        let value = self.map.get(name).filter(|v| !v.is_null())?;
+        Some(Node { value, path: join_key(&self.path, name), errors: self.errors })
+    }
+
+    /// The field `name`, whose absence is an error.
+    pub(crate) fn require(&self, name: &str) -> Option<Node<'a>> {
+        let node = self.get(name);
+        if node.is_none() {
+            self.error_at(name, "is required");
+        }
+        node
+    }
+
+    /// Every field, `null` left out.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Node<'a>)> + use<'a, '_> {
+        self.map.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
+            let path = join_key(&self.path, key);
+            (key.as_str(), Node { value, path, errors: self.errors })
+        })
+    }
+
+    /// Reports each field that is not one of `names`.
+    pub(crate) fn refuse_unknown(&self, names: &[&str]) {
+        for key in self.map.keys().filter(|key| !names.contains(&key.as_str())) {
+            let hint = match nearest(key, names) {
+                Some(name) => format!("unknown field, did you mean `{name}`?"),
+                None if names.is_empty() => "unknown field, none is allowed here".to_owned(),
+                None => format!("unknown field, expected {}", one_of(names)),
+            };
+            self.error_at(key, hint);
+        }
+    }
+}
+
+/// `one of `a`, `b``, or just the one.
+pub(crate) fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if quoted.len() == 1 { quoted.concat() } else { format!("one of {}", quoted.join(", ")) }
+}
+
+/// A user's value in backticks, shortened, control characters escaped.
+pub(crate) fn quote(text: &str) -> String {
+    let mut quoted = String::from("`");
+    for (i, c) in text.chars().enumerate() {
+        if i == MAX_QUOTED {
+            quoted.push('…');
+            break;
+        }
+        match c {
+            '`' => quoted.push('\''),
+            c if c.is_control() => quoted.extend(c.escape_default()),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('`');
+    quoted
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => format!("`{value}`"),
+        Value::Number(number) => {
+            let mut text = String::new();
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{number}");
+            format!("the number {}", quote(&text))
+        }
+        Value::String(text) => format!("the text {}", quote(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "a mapping".to_owned(),
+    }
+}
+
+/// Shares a text.
+pub(crate) fn shared(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
