@@ -1,1 +1,27 @@
-//! Placeholder while the workspace is set up.
+//! The sidecar proxy, and the layer that enforces the same policy inside somebody else's server.
+//!
+//! ```text
+//! controller ──discover──► store ──► sidecar: accept ► tls ► detect ► http | opaque ──► application
+//!                             │                               │
+//!                             └──────── PolicyLayer ◄── decide (policy-core) ──► respond, record
+//! ```
+//!
+//! Each worker is one thread with a runtime of its own and listeners of its own. A request takes one
+//! snapshot of the policy through an atomic pointer; everything it needs otherwise belongs to its
+//! connection. Upstream connections are never shared between clients.
+//!
+//! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. What was decided is what is
+//! forwarded. A connection is registered before it is decided on, so that no policy change falls
+//! between the check and the watch. `discover` is the only module that names `policy_proto`.
+
+pub mod identity;
+pub mod limiter;
+pub mod peer;
+pub mod record;
+pub mod sidecar;
+
+pub use identity::{Credentials, IdentityHandle, TlsIdentity};
+pub use limiter::Limiter;
+pub use peer::{Peer, PeerTls};
+pub use record::{Record, Recorder};
+pub use sidecar::SidecarConfig;

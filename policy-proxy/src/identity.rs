@@ -1,0 +1,280 @@
+//! Mesh identity: our own certificate, whom we trust, and what a client's certificate proves.
+//!
+//! TLS 1.3 only, no resumption (a ticket would outlive a revoked root). Client certificates are asked
+//! for but optional; one that is presented must chain to the roots and allow clientAuth. Of its names,
+//! exactly one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
+
+use arc_swap::{ArcSwapOption, Guard};
+use policy_core::Identity;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::sync::Arc;
+
+mod verify;
+
+/// What a workload proves its identity with, and whom it trusts.
+#[derive(Debug)]
+pub struct Credentials {
+    /// The name that clients put into SNI for us, a DNS name.
+    pub server_name: Arc<str>,
+    /// The roots of the mesh, DER.
+    pub roots: Vec<CertificateDer<'static>>,
+    /// Our certificate, leaf first, DER.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The leaf's private key.
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// Credentials ready for use in handshakes. Replaced as a whole when they are renewed.
+#[derive(Debug)]
+pub struct TlsIdentity {
+    server_name: Arc<str>,
+    name: Option<Identity>,
+    server: Arc<ServerConfig>,
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// Where the identity in force is found; empty until the first certificate arrives. Handshakes in
+/// progress and open connections keep what they began with.
+#[derive(Clone, Debug, Default)]
+pub struct IdentityHandle(Arc<ArcSwapOption<TlsIdentity>>);
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// No root, or one that is not a certificate.
+    #[error("trust roots: {0}")]
+    Roots(String),
+    /// The name for SNI is not a DNS name.
+    #[error("server name `{0}` is not a DNS name")]
+    ServerName(Arc<str>),
+    /// Certificate and key do not fit, or neither is usable.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rustls::Error),
+}
+
+impl TlsIdentity {
+    /// Checks the credentials and prepares handshakes. Expiry is not checked here; peers do that.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the part that is not usable.
+    pub fn new(credentials: Credentials) -> Result<Self, IdentityError> {
+        let Credentials { server_name, roots, chain, key } = credentials;
+        if !matches!(ServerName::try_from(&*server_name), Ok(ServerName::DnsName(_))) {
+            return Err(IdentityError::ServerName(server_name));
+        }
+        let server_name: Arc<str> = server_name.to_ascii_lowercase().into();
+        let roots = root_store(roots)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| IdentityError::Roots(error.to_string()))?;
+        let mut server = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain.clone(), key.clone_key())?;
+        server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        let name = chain.first().and_then(identity_of);
+        Ok(Self { server_name, name, server: Arc::new(server), roots, chain, key })
+    }
+
+    /// The name that clients put into SNI for us, lower-case.
+    pub fn server_name(&self) -> &str {
+        &self.server_name
+    }
+
+    /// The identity that our own certificate proves, if it proves one.
+    pub fn name(&self) -> Option<&Identity> {
+        self.name.as_ref()
+    }
+
+    /// Handshakes as a server.
+    pub fn server(&self) -> &Arc<ServerConfig> {
+        &self.server
+    }
+
+    /// Handshakes as a client that presents this identity and accepts only `expected` on the other
+    /// side.
+    ///
+    /// # Errors
+    /// [`IdentityError::Certificate`] if certificate and key do not fit.
+    pub fn client(&self, expected: Identity) -> Result<ClientConfig, IdentityError> {
+        Ok(client_builder(self.roots.clone(), expected)?
+            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
+            .map(without_resumption)?)
+    }
+}
+
+impl IdentityHandle {
+    /// No identity yet: every connection is treated as plaintext or as TLS for somebody else.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// This identity.
+    pub fn new(identity: TlsIdentity) -> Self {
+        let handle = Self::default();
+        handle.replace(identity);
+        handle
+    }
+
+    /// Puts a new identity in force for handshakes that begin from now on.
+    pub fn replace(&self, identity: TlsIdentity) {
+        self.0.store(Some(Arc::new(identity)));
+    }
+
+    /// The identity in force.
+    pub fn current(&self) -> Guard<Option<Arc<TlsIdentity>>> {
+        self.0.load()
+    }
+}
+
+/// Handshakes as a client without an identity, which accepts only `expected` on the other side.
+///
+/// # Errors
+/// [`IdentityError::Roots`] if there is no usable root.
+pub fn anonymous_client(
+    roots: Vec<CertificateDer<'static>>,
+    expected: Identity,
+) -> Result<ClientConfig, IdentityError> {
+    let roots = root_store(roots)?;
+    Ok(without_resumption(client_builder(roots, expected)?.with_no_client_auth()))
+}
+
+/// The identity a certificate proves once its chain has been verified: exactly one `spiffe://` URI
+/// decides, DNS names beside it are ignored; without any, exactly one DNS name; else none.
+pub fn identity_of(leaf: &CertificateDer<'static>) -> Option<Identity> {
+    let certificate = webpki::EndEntityCert::try_from(leaf).ok()?;
+    let mut spiffe = certificate.valid_uri_names().filter(|uri| is_spiffe(uri));
+    match (spiffe.next(), spiffe.next()) {
+        (Some(uri), None) => return well_formed_spiffe(uri).then(|| Identity::Spiffe(uri.into())),
+        (Some(_), Some(_)) => return None,
+        (None, _) => {}
+    }
+    let mut dns = certificate.valid_dns_names();
+    match (dns.next(), dns.next()) {
+        (Some(name), None) if !name.contains('*') => {
+            Some(Identity::Dns(name.to_ascii_lowercase().into()))
+        }
+        (Some(_), _) | (None, _) => None,
+    }
+}
+
+/// The cryptography in use everywhere here: aws-lc-rs.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// A URI's scheme is case-insensitive (RFC 3986 section 3.1), so that every spelling counts as one.
+fn is_spiffe(uri: &str) -> bool {
+    uri.get(..SPIFFE.len()).is_some_and(|head| head.eq_ignore_ascii_case(SPIFFE))
+}
+
+/// SPIFFE ID section 2: lower-case trust domain, then segments of `[a-zA-Z0-9._-]`, none of them
+/// empty, `.` or `..`; at most 2048 bytes.
+fn well_formed_spiffe(uri: &str) -> bool {
+    let Some(rest) = uri.strip_prefix(SPIFFE) else { return false };
+    let mut parts = rest.split('/');
+    let domain = parts.next().unwrap_or_default();
+    let in_domain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+    let in_path = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    uri.len() <= 2048
+        && !domain.is_empty()
+        && domain.bytes().all(in_domain)
+        && parts.all(|p| !p.is_empty() && p != "." && p != ".." && p.bytes().all(in_path))
+}
+
+fn root_store(roots: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, IdentityError> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root).map_err(|error| IdentityError::Roots(error.to_string()))?;
+    }
+    if store.is_empty() {
+        return Err(IdentityError::Roots("there are none".to_owned()));
+    }
+    Ok(Arc::new(store))
+}
+
+fn client_builder(
+    roots: Arc<RootCertStore>,
+    expected: Identity,
+) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, IdentityError> {
+    let verifier: Arc<dyn ServerCertVerifier> =
+        Arc::new(verify::ExpectIdentity::new(roots, expected, provider()));
+    Ok(ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier))
+}
+
+fn without_resumption(mut config: ClientConfig) -> ClientConfig {
+    config.resumption = rustls::client::Resumption::disabled();
+    config
+}
+
+const SPIFFE: &str = "spiffe://";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, SanType};
+
+    fn leaf(names: &[SanType]) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names.to_vec();
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    fn dns(name: &str) -> SanType {
+        SanType::DnsName(name.try_into().unwrap())
+    }
+
+    fn uri(name: &str) -> SanType {
+        SanType::URI(name.try_into().unwrap())
+    }
+
+    #[track_caller]
+    fn check(names: &[SanType], want: Option<&str>) {
+        let identity = identity_of(&leaf(names));
+        assert_eq!(identity.as_ref().map(Identity::as_str), want);
+    }
+
+    #[test]
+    fn one_dns_name_is_the_identity_in_lower_case() {
+        check(&[dns("Web.NS.example")], Some("web.ns.example"));
+    }
+
+    #[test]
+    fn one_spiffe_uri_decides_and_dns_names_beside_it_are_ignored() {
+        check(&[dns("a.example"), uri("spiffe://td/ns/x/sa/y")], Some("spiffe://td/ns/x/sa/y"));
+        check(&[uri("spiffe://td/a"), dns("a.example"), dns("b.example")], Some("spiffe://td/a"));
+    }
+
+    #[test]
+    fn several_names_prove_nothing() {
+        check(&[dns("a.example"), dns("b.example")], None);
+        check(&[uri("spiffe://td/a"), uri("spiffe://td/b")], None);
+        check(&[uri("spiffe://td/a"), uri("SPIFFE://td/b"), dns("a.example")], None);
+    }
+
+    #[test]
+    fn no_name_a_wildcard_and_a_malformed_uri_prove_nothing() {
+        check(&[], None);
+        check(&[SanType::IpAddress("10.0.0.1".parse().unwrap())], None);
+        check(&[dns("*.ns.example")], None);
+        check(&[uri("spiffe://td/../a"), dns("a.example")], None);
+        check(&[uri("spiffe:///a")], None);
+        check(&[uri("spiffe://td/a?x")], None);
+    }
+
+    #[test]
+    fn another_uri_beside_one_dns_name_is_ignored() {
+        check(&[uri("https://td/a"), dns("a.example")], Some("a.example"));
+    }
+}

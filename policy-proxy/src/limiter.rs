@@ -1,0 +1,268 @@
+//! Spends rate limits: generic cell rate algorithm with a burst of one second's worth.
+//!
+//! Order (proxy-semantics 3.6): `total`, then the override that names the client, else `identity`.
+//! The total is spent even if the client's own limit then refuses. Clients without an identity share
+//! one bucket. The state lives as long as the limit's configuration is equal, across policy updates.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use policy_core::RateLimit;
+use std::hash::RandomState;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The buckets of one port's rate limit. Shared by all workers.
+#[derive(Debug)]
+pub struct Limiter {
+    total: Option<Bucket>,
+    identity: Option<NonZeroU32>,
+    overrides: HashMap<Arc<str>, Arc<Bucket>, RandomState>,
+    clients: Mutex<HashMap<Option<Arc<str>>, Arc<Bucket>, RandomState>>,
+    /// Shared by clients that come when `clients` is full of busy buckets.
+    overflow: Option<Arc<Bucket>>,
+    epoch: Instant,
+}
+
+/// The bucket of one client under one [`Limiter`]; looked up once per connection.
+#[derive(Clone, Debug, Default)]
+pub struct ClientBucket(Option<(Arc<Bucket>, Scope)>);
+
+/// Which limit refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All clients together.
+    Total,
+    /// This client's own.
+    Identity,
+    /// The override that names this client.
+    Override,
+}
+
+/// A request that found no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Which limit refused.
+    pub scope: Scope,
+    /// Its rate, in requests per second.
+    pub rate: NonZeroU32,
+}
+
+impl Limiter {
+    /// Full buckets for `limit`; absent: nothing is ever refused.
+    pub fn new(limit: Option<&RateLimit>) -> Self {
+        let mut overrides: HashMap<Arc<str>, Arc<Bucket>, RandomState> = HashMap::default();
+        for entry in limit.iter().flat_map(|limit| &limit.overrides) {
+            let bucket = Arc::new(Bucket::new(entry.requests_per_second));
+            for client in &entry.clients {
+                // The first override that names a client counts.
+                overrides.entry(client.clone()).or_insert_with(|| bucket.clone());
+            }
+        }
+        let identity = limit.and_then(|limit| limit.identity);
+        Self {
+            total: limit.and_then(|limit| limit.total).map(Bucket::new),
+            identity,
+            overrides,
+            clients: Mutex::default(),
+            overflow: identity.map(|rate| Arc::new(Bucket::new(rate))),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Whether any request can ever be refused.
+    pub fn is_unlimited(&self) -> bool {
+        self.total.is_none() && self.identity.is_none() && self.overrides.is_empty()
+    }
+
+    /// The bucket of a client by its verified identity, `None` being all clients without one. Takes
+    /// a lock where each identity has a bucket of its own: look it up once per connection.
+    pub fn client(&self, identity: Option<&str>, now: Instant) -> ClientBucket {
+        if let Some(bucket) = identity.and_then(|name| self.overrides.get(name)) {
+            return ClientBucket(Some((bucket.clone(), Scope::Override)));
+        }
+        ClientBucket(self.identity.map(|rate| (self.own(identity, rate, now), Scope::Identity)))
+    }
+
+    /// Takes room for one request at `now`, or says which limit has none.
+    ///
+    /// # Errors
+    /// The limit without room. Of several, the first in the order above.
+    pub fn take(&self, client: &ClientBucket, now: Instant) -> Result<(), Exceeded> {
+        let now = self.since_epoch(now);
+        if let Some(total) = &self.total {
+            total.take(now).map_err(|rate| Exceeded { scope: Scope::Total, rate })?;
+        }
+        if let Some((bucket, scope)) = &client.0 {
+            bucket.take(now).map_err(|rate| Exceeded { scope: *scope, rate })?;
+        }
+        Ok(())
+    }
+
+    /// How many clients have a bucket of their own now; at most [`MAX_CLIENTS`].
+    pub fn clients(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    fn own(&self, identity: Option<&str>, rate: NonZeroU32, now: Instant) -> Arc<Bucket> {
+        let mut clients = self.clients.lock();
+        let key: Option<Arc<str>> = identity.map(Into::into);
+        if let Some(bucket) = clients.get(&key) {
+            return bucket.clone();
+        }
+        if clients.len() >= MAX_CLIENTS {
+            let now = self.since_epoch(now);
+            // A full bucket that nobody holds is the same as a new one.
+            clients.retain(|_, bucket| Arc::strong_count(bucket) > 1 || !bucket.is_full(now));
+        }
+        if clients.len() >= MAX_CLIENTS {
+            return self.overflow.clone().unwrap_or_else(|| Arc::new(Bucket::new(rate)));
+        }
+        clients.entry(key).or_insert_with(|| Arc::new(Bucket::new(rate))).clone()
+    }
+
+    fn since_epoch(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.epoch);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Scope {
+    /// The name in messages: `total`, `per-identity`, `override`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Identity => "per-identity",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// One token bucket: the time at which it will be full again, in nanoseconds since the epoch of its
+/// limiter.
+#[derive(Debug)]
+struct Bucket {
+    full_at: AtomicU64,
+    /// Nanoseconds that one request costs, at least 1.
+    cost: u64,
+    rate: NonZeroU32,
+}
+
+impl Bucket {
+    fn new(rate: NonZeroU32) -> Self {
+        let cost = SECOND.checked_div(u64::from(rate.get())).unwrap_or(1).max(1);
+        Self { full_at: AtomicU64::new(0), cost, rate }
+    }
+
+    fn take(&self, now: u64) -> Result<(), NonZeroU32> {
+        let horizon = now.saturating_add(SECOND);
+        let advance = |full_at: u64| {
+            let next = full_at.max(now).saturating_add(self.cost);
+            (next <= horizon).then_some(next)
+        };
+        match self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.rate),
+        }
+    }
+
+    fn is_full(&self, now: u64) -> bool {
+        self.full_at.load(Ordering::Relaxed) <= now
+    }
+}
+
+/// The most identities that have a bucket of their own. Above it, those whose bucket is full are
+/// forgotten; if none is, newcomers share one bucket.
+pub const MAX_CLIENTS: usize = 16_384;
+
+#[allow(clippy::cast_possible_truncation, reason = "one second is 10^9 ns")]
+const SECOND: u64 = Duration::from_secs(1).as_nanos() as u64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "tests")]
+    use super::*;
+    use policy_core::{LimitOverride, Source};
+
+    fn rps(rate: u32) -> Option<NonZeroU32> {
+        NonZeroU32::new(rate)
+    }
+
+    fn limit(total: u32, identity: u32, overrides: Vec<LimitOverride>) -> RateLimit {
+        let source = Source::Default("test".into());
+        RateLimit { source, total: rps(total), identity: rps(identity), overrides }
+    }
+
+    fn room(limiter: &Limiter, client: &ClientBucket, now: Instant) -> usize {
+        (0..1000).take_while(|_| limiter.take(client, now).is_ok()).count()
+    }
+
+    #[test]
+    fn no_limit_refuses_nothing() {
+        let limiter = Limiter::new(None);
+        let now = Instant::now();
+        assert!(limiter.is_unlimited());
+        assert_eq!(room(&limiter, &limiter.client(None, now), now), 1000);
+    }
+
+    #[test]
+    fn the_burst_is_one_second_and_refills_at_the_rate() {
+        let limiter = Limiter::new(Some(&limit(10, 0, vec![])));
+        let start = limiter.epoch;
+        let client = limiter.client(None, start);
+        assert_eq!(room(&limiter, &client, start), 10);
+        assert_eq!(room(&limiter, &client, start + Duration::from_millis(300)), 3);
+        let refused = limiter.take(&client, start + Duration::from_millis(300)).unwrap_err();
+        assert_eq!((refused.scope, refused.rate.get()), (Scope::Total, 10));
+    }
+
+    #[test]
+    fn each_identity_has_its_own_and_strangers_share_one() {
+        let limiter = Limiter::new(Some(&limit(0, 5, vec![])));
+        let now = limiter.epoch;
+        assert_eq!(room(&limiter, &limiter.client(Some("a"), now), now), 5);
+        assert_eq!(room(&limiter, &limiter.client(Some("b"), now), now), 5);
+        assert_eq!(room(&limiter, &limiter.client(None, now), now), 5);
+        assert_eq!(room(&limiter, &limiter.client(None, now), now), 0);
+    }
+
+    #[test]
+    fn an_override_replaces_the_identity_limit_and_is_shared_by_those_it_names() {
+        let named = LimitOverride {
+            requests_per_second: NonZeroU32::new(3).unwrap(),
+            clients: vec!["a".into(), "b".into()],
+        };
+        let limiter = Limiter::new(Some(&limit(0, 5, vec![named])));
+        let now = limiter.epoch;
+        assert_eq!(room(&limiter, &limiter.client(Some("a"), now), now), 3);
+        assert_eq!(room(&limiter, &limiter.client(Some("b"), now), now), 0);
+        assert_eq!(room(&limiter, &limiter.client(Some("c"), now), now), 5);
+    }
+
+    #[test]
+    fn the_total_is_spent_even_if_the_identity_refuses() {
+        let limiter = Limiter::new(Some(&limit(6, 2, vec![])));
+        let now = limiter.epoch;
+        let a = limiter.client(Some("a"), now);
+        for _ in 0..4 {
+            let _ = limiter.take(&a, now);
+        }
+        assert_eq!(room(&limiter, &limiter.client(Some("b"), now), now), 2);
+        assert_eq!(limiter.take(&a, now).unwrap_err().scope, Scope::Total);
+    }
+
+    #[test]
+    fn hostile_identities_cannot_grow_the_map() {
+        let limiter = Limiter::new(Some(&limit(0, 1, vec![])));
+        let now = limiter.epoch;
+        for n in 0..MAX_CLIENTS + 100 {
+            let client = limiter.client(Some(&format!("id-{n}")), now);
+            let _ = limiter.take(&client, now);
+        }
+        assert!(limiter.clients() <= MAX_CLIENTS);
+        let later = now + Duration::from_secs(5);
+        limiter.client(Some("one more"), later);
+        assert!(limiter.clients() < 10, "full buckets are forgotten");
+    }
+}

@@ -1,0 +1,90 @@
+//! Who is connected: address and verified identity, fixed for the life of a connection.
+
+use policy_core::{Connection, Facts, Identity, Tls};
+use std::net::{IpAddr, SocketAddr};
+
+/// The client end of a connection, as policy sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    address: SocketAddr,
+    tls: PeerTls,
+}
+
+/// What is known of TLS on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerTls {
+    /// No ClientHello was seen, or nobody looked.
+    Absent,
+    /// TLS for somebody else, passed through unread.
+    Passthrough,
+    /// Terminated here; the identity is the client's, if it proved exactly one.
+    Terminated(Option<Identity>),
+}
+
+impl Peer {
+    /// A client at `address`, folded so that `::ffff:a.b.c.d` is `a.b.c.d`.
+    pub fn new(address: SocketAddr, tls: PeerTls) -> Self {
+        let ip = policy_core::fold_mapped(address.ip());
+        Self { address: SocketAddr::new(ip, address.port()), tls }
+    }
+
+    /// The client's address and port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The client's address.
+    pub fn ip(&self) -> IpAddr {
+        self.address.ip()
+    }
+
+    /// What is known of TLS.
+    pub fn tls(&self) -> &PeerTls {
+        &self.tls
+    }
+
+    /// The identity the client proved, if it proved one.
+    pub fn identity(&self) -> Option<&Identity> {
+        match &self.tls {
+            PeerTls::Terminated(identity) => identity.as_ref(),
+            PeerTls::Absent | PeerTls::Passthrough => None,
+        }
+    }
+
+    /// Whether the peer is a member of the mesh: it proved an identity.
+    pub fn is_meshed(&self) -> bool {
+        self.identity().is_some()
+    }
+
+    /// The TLS half, as the evaluator takes it.
+    pub fn as_tls(&self) -> Tls<'_> {
+        match &self.tls {
+            PeerTls::Absent => Tls::Absent,
+            PeerTls::Passthrough => Tls::Passthrough,
+            PeerTls::Terminated(identity) => Tls::Terminated(identity.as_ref()),
+        }
+    }
+
+    /// The connection's half of a decision under these facts.
+    pub fn connection<'a>(&'a self, facts: &'a Facts) -> Connection<'a> {
+        Connection { client: self.ip(), tls: self.as_tls(), facts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_address_is_the_ipv4_address() {
+        let peer = Peer::new("[::ffff:10.1.2.3]:80".parse().unwrap(), PeerTls::Absent);
+        assert_eq!(peer.ip(), "10.1.2.3".parse::<IpAddr>().unwrap());
+    }
+
+    #[test]
+    fn passthrough_proves_no_identity() {
+        let peer = Peer::new("10.1.2.3:80".parse().unwrap(), PeerTls::Passthrough);
+        assert!(!peer.is_meshed());
+        assert_eq!(peer.as_tls(), Tls::Passthrough);
+    }
+}

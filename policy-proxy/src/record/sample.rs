@@ -1,0 +1,146 @@
+//! Logs an error of each kind once per interval and says how many were left out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What goes wrong with connections and requests, apart from policy saying no. Closed, so that
+/// hostile input cannot add metric series or log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ErrorKind {
+    /// The connection's original destination is not known, or must not be forwarded to.
+    Destination,
+    /// More connections than the port's bound.
+    TooManyConnections,
+    /// No ClientHello and nothing else within the bound.
+    TlsDetectTimeout,
+    /// A TLS handshake failed: version, certificate, chain, or bytes that are not TLS.
+    TlsHandshake,
+    /// Not the protocol that the Server declares.
+    ProtocolMismatch,
+    /// A request head that the HTTP library refuses.
+    BadRequestHead,
+    /// A request head larger than the bound.
+    RequestHeadTooLarge,
+    /// A request head that did not arrive in time.
+    RequestHeadTimeout,
+    /// A client of HTTP/2 broke the protocol or one of its bounds.
+    Http2Protocol,
+    /// The application does not accept connections.
+    Connect,
+    /// The application did not accept a connection in time.
+    ConnectTimeout,
+    /// The application closed or broke the connection.
+    Upstream,
+    /// A request took longer than its bound.
+    RequestTimeout,
+    /// The client's connection broke.
+    Io,
+}
+
+/// One clock per kind of error. Shared by all workers.
+#[derive(Debug)]
+pub struct Sampler {
+    epoch: Instant,
+    interval: Duration,
+    kinds: [Kind; ErrorKind::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    /// Milliseconds after `epoch` at which the next may be logged.
+    next: AtomicU64,
+    suppressed: AtomicU64,
+}
+
+impl ErrorKind {
+    /// Every kind, for tables and metrics.
+    pub const ALL: [ErrorKind; 14] = [
+        Self::Destination,
+        Self::TooManyConnections,
+        Self::TlsDetectTimeout,
+        Self::TlsHandshake,
+        Self::ProtocolMismatch,
+        Self::BadRequestHead,
+        Self::RequestHeadTooLarge,
+        Self::RequestHeadTimeout,
+        Self::Http2Protocol,
+        Self::Connect,
+        Self::ConnectTimeout,
+        Self::Upstream,
+        Self::RequestTimeout,
+        Self::Io,
+    ];
+
+    /// The kind as logs and metrics write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Destination => "destination",
+            Self::TooManyConnections => "too_many_connections",
+            Self::TlsDetectTimeout => "tls_detect_timeout",
+            Self::TlsHandshake => "tls_handshake",
+            Self::ProtocolMismatch => "protocol_mismatch",
+            Self::BadRequestHead => "bad_request_head",
+            Self::RequestHeadTooLarge => "request_head_too_large",
+            Self::RequestHeadTimeout => "request_head_timeout",
+            Self::Http2Protocol => "http2_protocol",
+            Self::Connect => "connect",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Upstream => "upstream",
+            Self::RequestTimeout => "request_timeout",
+            Self::Io => "io",
+        }
+    }
+}
+
+impl Sampler {
+    /// Lets one error of each kind through per `interval`.
+    pub fn new(interval: Duration, now: Instant) -> Self {
+        Self { epoch: now, interval, kinds: Default::default() }
+    }
+
+    /// Whether an error of this kind is to be logged at `now`, and if so, how many of its kind were
+    /// left out since the last one.
+    pub fn admit(&self, kind: ErrorKind, now: Instant) -> Option<u64> {
+        let state = self.kinds.get(usize::from(kind as u8))?;
+        let since = now.saturating_duration_since(self.epoch).as_millis();
+        let now = u64::try_from(since).unwrap_or(u64::MAX);
+        let step = u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX);
+        let due = |next: u64| (now >= next).then(|| now.saturating_add(step));
+        match state.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due) {
+            Ok(_) => Some(state.suppressed.swap(0, Ordering::Relaxed)),
+            Err(_) => {
+                state.suppressed.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn each_kind_is_logged_once_per_interval_with_the_number_left_out() {
+        let start = Instant::now();
+        let sampler = Sampler::new(Duration::from_secs(10), start);
+        assert_eq!(sampler.admit(ErrorKind::Io, start), Some(0));
+        for _ in 0..5 {
+            assert_eq!(sampler.admit(ErrorKind::Io, start + Duration::from_secs(9)), None);
+        }
+        assert_eq!(sampler.admit(ErrorKind::Connect, start), Some(0), "another kind");
+        assert_eq!(sampler.admit(ErrorKind::Io, start + Duration::from_secs(10)), Some(5));
+    }
+
+    #[test]
+    fn every_kind_has_a_clock() {
+        let start = Instant::now();
+        let sampler = Sampler::new(Duration::from_secs(10), start);
+        for (place, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(kind as u8), place);
+            assert_eq!(sampler.admit(kind, start), Some(0), "{}", kind.as_str());
+        }
+    }
+}

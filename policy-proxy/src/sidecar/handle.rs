@@ -1,0 +1,109 @@
+//! Starts the workers, tells them to drain or stop, and waits for them.
+
+use super::SidecarConfig;
+use super::accept::{self, Bound};
+use super::worker::{Phase, Shared};
+use crate::identity::IdentityHandle;
+use crate::record::Recorder;
+use crate::store::PolicyStore;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// A running sidecar. Dropping it stops it at once, without waiting.
+#[derive(Debug)]
+pub struct Sidecar {
+    addresses: Vec<SocketAddr>,
+    phase: watch::Sender<Phase>,
+    /// Closed once the last worker has ended; nothing is ever sent.
+    ended: mpsc::Receiver<()>,
+}
+
+/// Why a sidecar does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on `{address}`: {error}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A thread or its runtime cannot be made.
+    #[error("cannot start a worker: {0}")]
+    Worker(#[source] io::Error),
+}
+
+impl Sidecar {
+    /// Listens and serves until told to drain or stop. Returns once every address is bound.
+    /// `recorder` takes one record per decision; without it none is made.
+    ///
+    /// # Errors
+    /// The address that cannot be listened on, or the worker that cannot be started.
+    pub fn start(
+        config: SidecarConfig,
+        store: PolicyStore,
+        identity: IdentityHandle,
+        recorder: Option<Arc<dyn Recorder>>,
+    ) -> Result<Self, StartError> {
+        let mut workers = accept::bind(&config.listeners, config.workers)?;
+        let addresses = workers.first().map(|own| own.iter().map(Bound::address).collect());
+        let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
+        let (phase, told) = watch::channel(Phase::Running);
+        let (alive, ended) = mpsc::channel(1);
+        let listening = addresses.clone();
+        let shared = Arc::new(Shared { config, store, identity, recorder, listening });
+        for (number, listeners) in workers.drain(..).enumerate() {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(StartError::Worker)?;
+            let (shared, told, alive) = (shared.clone(), told.clone(), alive.clone());
+            std::thread::Builder::new()
+                .name(format!("proxy-{number}"))
+                .spawn(move || {
+                    super::worker::run(&runtime, shared, listeners, told);
+                    drop(alive);
+                })
+                .map_err(StartError::Worker)?;
+        }
+        Ok(Self { addresses, phase, ended })
+    }
+
+    /// The addresses it listens on, in the order of the configuration's listeners.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Stops accepting. Open connections end after the response in progress (HTTP/1), after the
+    /// streams in progress (HTTP/2 GOAWAY), or by themselves; those still open after the grace
+    /// period are closed.
+    pub fn drain(&self) {
+        self.phase.send_if_modified(|phase| {
+            let running = *phase == Phase::Running;
+            if running {
+                *phase = Phase::Draining;
+            }
+            running
+        });
+    }
+
+    /// Closes everything at once.
+    pub fn stop(&self) {
+        self.phase.send_replace(Phase::Stopped);
+    }
+
+    /// Waits until every worker has ended. To be preceded by [`Sidecar::drain`] or
+    /// [`Sidecar::stop`].
+    pub async fn ended(&mut self) {
+        while self.ended.recv().await.is_some() {}
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
