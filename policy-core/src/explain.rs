@@ -2,8 +2,8 @@
 
 use crate::authorization::{Authorization, Condition, Requirement, Test, Withheld};
 use crate::decision::{AuthorizationId, Decision, RuleId};
-use crate::name::{Origin, Source};
 use crate::naive;
+use crate::name::{Origin, Source};
 use crate::network::NetworkTerm;
 use crate::policy::ServerPolicy;
 use crate::request::{Connection, RequestView, Tls};
@@ -161,11 +161,7 @@ fn reached<'a>(
     grants
 }
 
-fn consider(
-    id: AuthorizationId,
-    grant: &Authorization,
-    connection: &Connection<'_>,
-) -> Considered {
+fn consider(id: AuthorizationId, grant: &Authorization, connection: &Connection<'_>) -> Considered {
     let source = grant.source.clone();
     let Requirement::All(conditions) = &grant.requirement else {
         return Considered { id, source, failed: None, failures: 0 };

@@ -120,12 +120,12 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     found.extend(authorizations.iter().flat_map(|grant| of_authorization(grant)));
     found.extend(exemptions.iter().flat_map(of_exemption));
     let RouteTable { routes, hosts, otherwise } = routes;
-    found.extend(hosts.values().copied().chain([*otherwise]).flat_map(|unmatched| {
-        match unmatched {
+    found.extend(hosts.values().copied().chain([*otherwise]).flat_map(
+        |unmatched| match unmatched {
             Unmatched::Deny(_) => vec![Feature::DenyReasons],
             Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => Vec::new(),
-        }
-    }));
+        },
+    ));
     if hosts.values().any(|unmatched| *unmatched != Unmatched::FallThrough) {
         found.insert(Feature::HostTables);
     }

@@ -41,9 +41,8 @@ pub fn canonical_host(authority: &str) -> Result<Host<'_>, TargetFault> {
 
 fn bracketed(authority: &str) -> Result<Host<'_>, TargetFault> {
     let end = authority.find(']').ok_or(TargetFault::InvalidHost)?;
-    let (literal, after) = authority
-        .split_at_checked(end.saturating_add(1))
-        .ok_or(TargetFault::InvalidHost)?;
+    let (literal, after) =
+        authority.split_at_checked(end.saturating_add(1)).ok_or(TargetFault::InvalidHost)?;
     let port = match after.strip_prefix(':') {
         Some(port) => read_port(port)?,
         None if after.is_empty() => None,
@@ -82,8 +81,7 @@ fn check_name(name: &str) -> Result<(), TargetFault> {
     let mut last = "";
     for label in name.split('.') {
         let sized = !label.is_empty() && label.len() <= MAX_LABEL;
-        let lettered =
-            label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+        let lettered = label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
         if !sized || !lettered {
             return Err(TargetFault::InvalidHost);
         }

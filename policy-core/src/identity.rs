@@ -52,9 +52,9 @@ impl IdentityMatch {
             Self::Any => true,
             Self::Exact(name) => **name == *identity.as_str(),
             Self::Suffix(suffix) => match identity {
-                Identity::Dns(name) => {
-                    name.strip_suffix(&**suffix).is_some_and(|head| head.len() > 1 && head.ends_with('.'))
-                }
+                Identity::Dns(name) => name
+                    .strip_suffix(&**suffix)
+                    .is_some_and(|head| head.len() > 1 && head.ends_with('.')),
                 Identity::Spiffe(_) => false,
             },
         }

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod feature;
 pub mod host;
 pub mod identity;
+mod index;
 pub mod judge;
 pub mod limit;
 pub mod matching;
@@ -29,7 +30,7 @@ pub mod revision;
 pub mod target;
 
 pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
-pub use decision::{Decision, Denied, Denial, Permit, TargetFault};
+pub use decision::{Decision, Denial, Denied, Permit, TargetFault};
 pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;

@@ -46,22 +46,33 @@ use std::sync::Arc;
 
 /// Decides on a connection that is not HTTP.
 pub fn decide_connection(policy: &ServerPolicy, connection: &Connection<'_>) -> Decision {
+    match before_grants(policy, connection) {
+        Some(decision) => decision,
+        None => by_server(policy, connection, None),
+    }
+}
+
+/// The rules for a connection up to the Server's authorizations.
+pub(crate) fn before_grants(
+    policy: &ServerPolicy,
+    connection: &Connection<'_>,
+) -> Option<Decision> {
     if let Some(reason) = policy.deny {
-        return deny(reason, None);
+        return Some(deny(reason, None));
     }
     let exempt = policy.exemptions.iter().position(|exemption| {
         exemption.request.is_none() && exemption.authorization.holds(connection)
     });
     if let Some(index) = exempt {
-        return exempted(policy, index);
+        return Some(exempted(policy, index));
     }
     if !policy.protocol.allows_opaque() {
-        return deny(Denied::ProtocolMismatch, None);
+        return Some(deny(Denied::ProtocolMismatch, None));
     }
     if policy.protocol == Protocol::Tls && connection.tls == Tls::Absent {
-        return deny(Denied::TlsRequired, None);
+        return Some(deny(Denied::TlsRequired, None));
     }
-    by_server(policy, connection, None)
+    None
 }
 
 /// Decides on a request.
@@ -253,10 +264,14 @@ fn exempted(policy: &ServerPolicy, index: usize) -> Decision {
     permit(None, AuthorizationId::Exemption(id), &exemption.authorization)
 }
 
-fn permit(route: Option<RuleId>, id: AuthorizationId, grant: &Authorization) -> Decision {
+pub(crate) fn permit(
+    route: Option<RuleId>,
+    id: AuthorizationId,
+    grant: &Authorization,
+) -> Decision {
     Decision::Permit(Permit { route, authorization: id, audit: grant.audit })
 }
 
-fn deny(reason: Denied, route: Option<RuleId>) -> Decision {
+pub(crate) fn deny(reason: Denied, route: Option<RuleId>) -> Decision {
     Decision::Deny(Denial { reason, route })
 }

@@ -20,7 +20,12 @@ pub struct ObjectRef {
 impl ObjectRef {
     /// Builds a reference from its four parts.
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 

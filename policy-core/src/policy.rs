@@ -1,6 +1,8 @@
 //! Everything in force on one port, as plain data.
 
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
+use crate::authorization::{
+    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+};
 use crate::decision::Denied;
 use crate::effect::Effect;
 use crate::identity::IdentityMatch;

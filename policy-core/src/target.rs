@@ -89,7 +89,8 @@ fn one_host<'a>(
     }
     let line = match line {
         Some(line) => {
-            let text = std::str::from_utf8(line.as_bytes()).map_err(|_| TargetFault::InvalidHost)?;
+            let text =
+                std::str::from_utf8(line.as_bytes()).map_err(|_| TargetFault::InvalidHost)?;
             Some(canonical_host(text)?)
         }
         None => None,

@@ -1,0 +1,173 @@
+//! Regular expressions as tables that are walked byte by byte, so that matching never allocates.
+//!
+//! All the expressions of one host table share one automaton where they fit: one walk over the
+//! path finds every expression that matches it.
+
+use crate::pattern::Pattern;
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::start;
+use regex_automata::{Anchored, MatchKind};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The largest table for one group of expressions, and the most work spent on making it, in bytes.
+const MAX_TABLE: usize = 1024 * 1024;
+const MAX_WORK: usize = 4 * 1024 * 1024;
+
+/// Makes automata until a policy has had its share of memory. What gets none is matched by the
+/// general engine: slower, but right.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    left: usize,
+    single: HashMap<Pattern, Arc<Single>>,
+}
+
+/// The memory that the automata of one policy may take together, in bytes.
+const SHARE: usize = 8 * 1024 * 1024;
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self { left: SHARE, single: HashMap::new() }
+    }
+}
+
+impl Workshop {
+    /// The automaton of one expression; the same one for equal expressions.
+    pub(crate) fn single(&mut self, pattern: &Pattern) -> Arc<Single> {
+        if let Some(known) = self.single.get(pattern) {
+            return known.clone();
+        }
+        let table = self.table(std::slice::from_ref(pattern));
+        let made = Arc::new(Single { pattern: pattern.clone(), table });
+        self.single.insert(pattern.clone(), made.clone());
+        made
+    }
+
+    /// The automata of several expressions. Together they cover all of them.
+    pub(crate) fn many(&mut self, patterns: &[Pattern]) -> Vec<Group> {
+        let mut groups = Vec::new();
+        self.split(patterns, 0, &mut groups);
+        groups
+    }
+
+    fn split(&mut self, patterns: &[Pattern], first: u32, groups: &mut Vec<Group>) {
+        let table = self.table(patterns);
+        if table.is_some() || patterns.len() <= 1 {
+            if !patterns.is_empty() {
+                groups.push(Group { table, patterns: patterns.into(), first });
+            }
+            return;
+        }
+        let middle = patterns.len() / 2;
+        let (head, tail) = patterns.split_at_checked(middle).unwrap_or((patterns, &[]));
+        self.split(head, first, groups);
+        let skipped = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        self.split(tail, first.saturating_add(skipped), groups);
+    }
+
+    fn table(&mut self, patterns: &[Pattern]) -> Option<Table> {
+        if patterns.is_empty() || self.left == 0 {
+            return None;
+        }
+        let sources: Vec<String> = patterns.iter().map(Pattern::anchored).collect();
+        let config = dense::Config::new()
+            .match_kind(MatchKind::All)
+            .start_kind(StartKind::Anchored)
+            .accelerate(false)
+            .unicode_word_boundary(true)
+            .dfa_size_limit(Some(MAX_TABLE.min(self.left)))
+            .determinize_size_limit(Some(MAX_WORK));
+        let dfa = dense::Builder::new().configure(config).build_many(&sources).ok()?;
+        let anchored = start::Config::new().anchored(Anchored::Yes);
+        let start = dfa.start_state(&anchored).ok()?;
+        self.left = self.left.saturating_sub(dfa.memory_usage());
+        Some(Table { dfa, start })
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    dfa: dense::DFA<Vec<u32>>,
+    start: StateID,
+}
+
+enum Walk {
+    Matched(StateID),
+    Failed,
+    /// A word boundary beside a character outside ASCII, which tables cannot tell.
+    Unknown,
+}
+
+impl Table {
+    fn walk(&self, bytes: impl Iterator<Item = u8>) -> Walk {
+        let mut state = self.start;
+        for byte in bytes {
+            state = self.dfa.next_state(state, byte);
+            if self.dfa.is_special_state(state) {
+                if self.dfa.is_dead_state(state) {
+                    return Walk::Failed;
+                }
+                if self.dfa.is_quit_state(state) {
+                    return Walk::Unknown;
+                }
+            }
+        }
+        let state = self.dfa.next_eoi_state(state);
+        if self.dfa.is_match_state(state) { Walk::Matched(state) } else { Walk::Failed }
+    }
+}
+
+/// One expression.
+#[derive(Debug)]
+pub(crate) struct Single {
+    pattern: Pattern,
+    table: Option<Table>,
+}
+
+impl Single {
+    /// Whether the whole of `text` matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        self.matches_ascii(text.bytes()).unwrap_or_else(|| self.pattern.matches(text))
+    }
+
+    /// The same for bytes that are not in one piece; `None`: only [`Single::matches`] can tell.
+    pub(crate) fn matches_ascii(&self, bytes: impl Iterator<Item = u8>) -> Option<bool> {
+        match self.table.as_ref()?.walk(bytes) {
+            Walk::Matched(_) => Some(true),
+            Walk::Failed => Some(false),
+            Walk::Unknown => None,
+        }
+    }
+}
+
+/// Several expressions that are walked together, numbered from `first`.
+#[derive(Debug)]
+pub(crate) struct Group {
+    table: Option<Table>,
+    patterns: Box<[Pattern]>,
+    first: u32,
+}
+
+impl Group {
+    /// Calls `found` with the number of each expression that matches the whole of `text`.
+    pub(crate) fn each_match(&self, text: &str, mut found: impl FnMut(u32)) {
+        let walked = self.table.as_ref().map(|table| (table, table.walk(text.bytes())));
+        match walked {
+            Some((_, Walk::Failed)) => {}
+            Some((table, Walk::Matched(state))) => {
+                for index in 0..table.dfa.match_len(state) {
+                    let pattern = table.dfa.match_pattern(state, index).as_u32();
+                    found(self.first.saturating_add(pattern));
+                }
+            }
+            Some((_, Walk::Unknown)) | None => {
+                for (number, pattern) in (self.first..).zip(&self.patterns) {
+                    if pattern.matches(text) {
+                        found(number);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The matches that share one path pattern, indexed where they are many.
+//!
+//! A match that asks for an exact header or parameter value is found by that value, another by its
+//! method; only what asks for neither is looked at one by one.
+
+use crate::index::at;
+use crate::index::form::{FormBytes, pairs};
+use crate::index::wanted::{Value, Wanted};
+use crate::judge::Judgement;
+use crate::request::RequestView;
+use hashbrown::{HashMap, HashSet, HashTable};
+use http::{HeaderName, Method};
+
+use std::sync::Arc;
+
+/// Up to here matches are looked at one by one.
+const FEW: usize = 8;
+
+/// Up to here the header names of an index are looked up in the request, above that the request's
+/// in the index.
+const FEW_NAMES: usize = 4;
+
+/// One match of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    /// Its place in the table's order of precedence.
+    pub(crate) rank: u32,
+    /// Its number among the policy's matches.
+    pub(crate) wanted: u32,
+}
+
+/// The best match so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Best {
+    pub(crate) rank: u32,
+    pub(crate) found: Option<(u32, Judgement)>,
+}
+
+impl Best {
+    pub(crate) fn none() -> Self {
+        Self { rank: u32::MAX, found: None }
+    }
+}
+
+/// A request and the matches it is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Trial<'a> {
+    pub(crate) request: &'a RequestView<'a>,
+    pub(crate) wanted: &'a [Wanted],
+}
+
+/// Matches in order of precedence.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    one_by_one: Box<[Candidate]>,
+    keyed: Option<Box<Keyed>>,
+}
+
+#[derive(Debug, Default)]
+struct Keyed {
+    methods: Vec<(Method, Vec<Candidate>)>,
+    header_names: HashSet<HeaderName, foldhash::fast::FixedState>,
+    headers: HashTable<(HeaderName, Arc<[u8]>, Vec<Candidate>)>,
+    query: HashTable<(Arc<str>, Arc<[u8]>, Vec<Candidate>)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Header(&'a HeaderName, &'a Arc<[u8]>),
+    Query(&'a Arc<str>, &'a Arc<[u8]>),
+}
+
+fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
+    let headers = wanted.headers.iter().filter_map(|(name, value)| match value {
+        Value::Exact(bytes) => Some(Key::Header(name, bytes)),
+        Value::Regex(_) => None,
+    });
+    let query = wanted.query.iter().filter_map(|(name, value)| match value {
+        Value::Exact(bytes) => Some(Key::Query(name, bytes)),
+        Value::Regex(_) => None,
+    });
+    headers.chain(query)
+}
+
+impl List {
+    /// Arranges candidates, which are in order of rank.
+    pub(crate) fn new(candidates: Vec<Candidate>, all: &[Wanted]) -> Self {
+        if candidates.len() <= FEW {
+            return Self { one_by_one: candidates.into(), keyed: None };
+        }
+        let mut common: HashMap<Key<'_>, usize> = HashMap::new();
+        for wanted in candidates.iter().filter_map(|c| at(all, c.wanted)) {
+            for key in keys(wanted) {
+                let count = common.entry(key).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let mut keyed = Keyed::default();
+        let mut one_by_one = Vec::new();
+        for candidate in candidates {
+            let Some(wanted) = at(all, candidate.wanted) else { continue };
+            // The rarest key leaves the fewest to look at.
+            let rarest = keys(wanted).min_by_key(|key| common.get(key).copied());
+            match (rarest, &wanted.method) {
+                (Some(Key::Header(name, value)), _) => keyed.add_header(name, value, candidate),
+                (Some(Key::Query(name, value)), _) => keyed.add_query(name, value, candidate),
+                (None, Some(method)) => keyed.add_method(method, candidate),
+                (None, None) => one_by_one.push(candidate),
+            }
+        }
+        Self { one_by_one: one_by_one.into(), keyed: Some(Box::new(keyed)) }
+    }
+
+    /// Finds the first candidate that is not a plain no, if it is better than `best`.
+    pub(crate) fn find(&self, trial: Trial<'_>, best: &mut Best) {
+        first(&self.one_by_one, trial, best);
+        if let Some(keyed) = &self.keyed {
+            keyed.find(trial, best);
+        }
+    }
+}
+
+fn first(candidates: &[Candidate], trial: Trial<'_>, best: &mut Best) {
+    for candidate in candidates {
+        if candidate.rank >= best.rank {
+            return;
+        }
+        let Some(wanted) = at(trial.wanted, candidate.wanted) else { continue };
+        match wanted.judge(trial.request) {
+            Judgement::Differs => {}
+            judgement @ (Judgement::Matches | Judgement::CannotTell) => {
+                *best = Best { rank: candidate.rank, found: Some((candidate.wanted, judgement)) };
+                return;
+            }
+        }
+    }
+}
+
+impl Keyed {
+    fn add_header(&mut self, name: &HeaderName, value: &Arc<[u8]>, candidate: Candidate) {
+        self.header_names.insert(name.clone());
+        let entry = self.headers.entry(
+            hash(name.as_str().bytes(), value.iter().copied()),
+            |(n, v, _)| n == name && v == value,
+            |(n, v, _)| hash(n.as_str().bytes(), v.iter().copied()),
+        );
+        let entry = entry.or_insert_with(|| (name.clone(), value.clone(), Vec::new()));
+        entry.into_mut().2.push(candidate);
+    }
+
+    fn add_query(&mut self, name: &Arc<str>, value: &Arc<[u8]>, candidate: Candidate) {
+        let entry = self.query.entry(
+            hash(name.bytes(), value.iter().copied()),
+            |(n, v, _)| n == name && v == value,
+            |(n, v, _)| hash(n.bytes(), v.iter().copied()),
+        );
+        let entry = entry.or_insert_with(|| (name.clone(), value.clone(), Vec::new()));
+        entry.into_mut().2.push(candidate);
+    }
+
+    fn add_method(&mut self, method: &Method, candidate: Candidate) {
+        match self.methods.iter_mut().find(|(known, _)| known == method) {
+            Some((_, list)) => list.push(candidate),
+            None => self.methods.push((method.clone(), vec![candidate])),
+        }
+    }
+
+    fn find(&self, trial: Trial<'_>, best: &mut Best) {
+        let request = trial.request;
+        if self.header_names.len() <= FEW_NAMES {
+            for name in &self.header_names {
+                for line in request.headers.get_all(name) {
+                    self.find_header(name, line.as_bytes(), trial, best);
+                }
+            }
+        } else {
+            for (name, line) in request.headers {
+                if self.header_names.contains(name) {
+                    self.find_header(name, line.as_bytes(), trial, best);
+                }
+            }
+        }
+        if !self.query.is_empty() {
+            for (name, value) in pairs(request.query) {
+                let (name, value) = (FormBytes::new(name), FormBytes::new(value));
+                let found = self
+                    .query
+                    .find(hash(name, value), |(n, v, _)| name.is(n.as_bytes()) && value.is(v));
+                if let Some((_, _, list)) = found {
+                    first(list, trial, best);
+                }
+            }
+        }
+        if let Some((_, list)) = self.methods.iter().find(|(known, _)| known == request.method) {
+            first(list, trial, best);
+        }
+    }
+
+    fn find_header(&self, name: &HeaderName, line: &[u8], trial: Trial<'_>, best: &mut Best) {
+        let wanted = hash(name.as_str().bytes(), line.iter().copied());
+        let found = self.headers.find(wanted, |(n, v, _)| n == name && **v == *line);
+        if let Some((_, _, list)) = found {
+            first(list, trial, best);
+        }
+    }
+}
+
+/// FNV-1a over name and value, which may come in pieces, with its bits mixed at the end because
+/// the table uses the highest ones.
+fn hash(name: impl Iterator<Item = u8>, value: impl Iterator<Item = u8>) -> u64 {
+    let step = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let state = name.fold(0xcbf2_9ce4_8422_2325, step);
+    // Separates name and value: no byte has this value.
+    let state = (state ^ 0x100).wrapping_mul(0x0100_0000_01b3);
+    let state = value.fold(state, step);
+    let mixed = (state ^ (state >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}

@@ -1,0 +1,54 @@
+//! Exemptions: few, small, and looked at one after the other.
+
+use crate::authorization::Authorization;
+use crate::decision::RuleId;
+use crate::index::automaton::{Single, Workshop};
+use crate::index::wanted::Wanted;
+use crate::judge::Judgement;
+use crate::matching::{PathPattern, RequestMatch};
+use crate::policy::Exemption;
+use crate::request::{Connection, RequestView};
+use std::sync::Arc;
+
+/// One exemption for requests.
+#[derive(Debug)]
+pub(crate) struct Exempt {
+    /// Its place in the policy.
+    pub(crate) index: u32,
+    path: Path,
+    wanted: Wanted,
+    pub(crate) authorization: Arc<Authorization>,
+}
+
+#[derive(Debug)]
+enum Path {
+    Pattern(PathPattern),
+    Regex(Arc<Single>),
+}
+
+impl Exempt {
+    pub(crate) fn new(
+        index: u32,
+        exemption: &Exemption,
+        request: &RequestMatch,
+        workshop: &mut Workshop,
+    ) -> Self {
+        let path = match &request.path {
+            PathPattern::Regex(pattern) => Path::Regex(workshop.single(pattern)),
+            PathPattern::Segments { .. } => Path::Pattern(request.path.clone()),
+        };
+        // Exemptions have no rule; the id is never shown.
+        let wanted = Wanted::new(request, RuleId { route: 0, rule: 0 }, workshop);
+        Self { index, path, wanted, authorization: exemption.authorization.clone() }
+    }
+
+    /// Whether it lets this request through.
+    pub(crate) fn holds(&self, connection: &Connection<'_>, request: &RequestView<'_>) -> bool {
+        let path = match &self.path {
+            Path::Pattern(pattern) => pattern.admits(request.path),
+            Path::Regex(single) => single.matches(request.path),
+        };
+        path && self.wanted.judge(request) == Judgement::Matches
+            && self.authorization.holds(connection)
+    }
+}

@@ -1,0 +1,212 @@
+//! Authorization sets, arranged so that finding the first that holds does not depend on how many
+//! do not.
+//!
+//! Each authorization is filed under its most selective condition. What is found there is verified
+//! against its other conditions by the predicates of the model.
+
+use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use crate::identity::{Identity, IdentityMatch};
+use crate::index::at;
+use crate::index::names::Names;
+use crate::index::networks::Networks;
+use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
+use crate::request::{Connection, Tls};
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Up to here authorizations are tried one after the other.
+const FEW: usize = 4;
+
+/// One set.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    set: AuthorizationSet,
+    filed: Option<Box<Filed>>,
+}
+
+/// Where an authorization was filed: its number, the condition and the alternative of it.
+#[derive(Clone, Copy, Debug)]
+struct Posting {
+    index: u32,
+    condition: u32,
+    alternative: u32,
+}
+
+/// Postings, each list in order of the set.
+#[derive(Debug, Default)]
+struct Filed {
+    exact: Names<Vec<Posting>>,
+    suffix: Names<Vec<Posting>>,
+    any_identity: Vec<Posting>,
+    mesh_tls: Vec<Posting>,
+    passthrough: Vec<Posting>,
+    networks: Networks<Vec<Posting>>,
+    node_local: Vec<Posting>,
+    cluster: Vec<Posting>,
+    unconditional: Vec<Posting>,
+}
+
+/// What an alternative of a condition is filed under.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Exact(&'a Arc<str>),
+    Suffix(&'a Arc<str>),
+    AnyIdentity,
+    MeshTls,
+    Passthrough,
+    Net(IpNet),
+    Symbol(NetworkSymbol),
+}
+
+fn keys(test: &Test) -> Vec<Key<'_>> {
+    match test {
+        Test::Identity(names) => names
+            .iter()
+            .map(|name| match name {
+                IdentityMatch::Any => Key::AnyIdentity,
+                IdentityMatch::Exact(name) => Key::Exact(name),
+                IdentityMatch::Suffix(name) => Key::Suffix(name),
+            })
+            .collect(),
+        Test::Network(networks) => networks
+            .iter()
+            .map(|network| match network.term {
+                NetworkTerm::Net(net) => Key::Net(net.trunc()),
+                NetworkTerm::Symbol(symbol) => Key::Symbol(symbol),
+            })
+            .collect(),
+        Test::MeshTls => vec![Key::MeshTls],
+        Test::TlsPassthrough => vec![Key::Passthrough],
+    }
+}
+
+fn conditions(grant: &Authorization) -> &[Condition] {
+    match &grant.requirement {
+        Requirement::Nothing => &[],
+        Requirement::All(conditions) => conditions,
+    }
+}
+
+impl Grants {
+    pub(crate) fn new(set: &AuthorizationSet) -> Self {
+        let filed = if set.len() <= FEW { None } else { Some(Box::new(Filed::new(set))) };
+        Self { set: set.clone(), filed }
+    }
+
+    /// The number of the first authorization that holds.
+    pub(crate) fn first(&self, connection: &Connection<'_>) -> Option<u32> {
+        match &self.filed {
+            Some(filed) => filed.first(&self.set, connection),
+            None => {
+                let mut numbered = (0_u32..).zip(self.set.iter());
+                numbered.find(|(_, grant)| grant.holds(connection)).map(|(index, _)| index)
+            }
+        }
+    }
+
+    /// The authorization of this number.
+    pub(crate) fn get(&self, index: u32) -> Option<&Arc<Authorization>> {
+        at(&self.set, index)
+    }
+}
+
+impl Filed {
+    fn new(set: &AuthorizationSet) -> Self {
+        let mut common: HashMap<Key<'_>, usize> = HashMap::new();
+        for condition in set.iter().flat_map(|grant| conditions(grant)) {
+            for key in keys(&condition.test) {
+                let count = common.entry(key).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let mut filed = Self::default();
+        for (index, grant) in (0_u32..).zip(set.iter()) {
+            if grant.requirement == Requirement::Nothing {
+                filed.unconditional.push(Posting { index, condition: 0, alternative: 0 });
+                continue;
+            }
+            // The condition whose most common alternative is the rarest; then the shortest.
+            let selective = (0_u32..).zip(conditions(grant)).min_by_key(|(_, condition)| {
+                let keys = keys(&condition.test);
+                let worst = keys.iter().filter_map(|key| common.get(key).copied()).max();
+                (worst, keys.len())
+            });
+            // An empty list of conditions holds for nobody and is filed nowhere.
+            let Some((number, condition)) = selective else { continue };
+            for (alternative, key) in (0_u32..).zip(keys(&condition.test)) {
+                filed.file(key, Posting { index, condition: number, alternative });
+            }
+        }
+        filed
+    }
+
+    fn file(&mut self, key: Key<'_>, posting: Posting) {
+        let list = match key {
+            Key::Exact(name) => self.exact.entry(name, Vec::new),
+            Key::Suffix(name) => self.suffix.entry(name, Vec::new),
+            Key::Net(net) => self.networks.entry(net, Vec::new),
+            Key::AnyIdentity => &mut self.any_identity,
+            Key::MeshTls => &mut self.mesh_tls,
+            Key::Passthrough => &mut self.passthrough,
+            Key::Symbol(NetworkSymbol::NodeLocal) => &mut self.node_local,
+            Key::Symbol(NetworkSymbol::Cluster) => &mut self.cluster,
+        };
+        list.push(posting);
+    }
+
+    fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
+        let mut best = None;
+        let mut look = |list: &[Posting]| {
+            for posting in list {
+                if best.is_some_and(|best| best <= posting.index) {
+                    return;
+                }
+                let grant = at(set, posting.index);
+                if grant.is_some_and(|grant| verify(grant, *posting, connection)) {
+                    best = Some(posting.index);
+                    return;
+                }
+            }
+        };
+        look(&self.unconditional);
+        match connection.tls {
+            Tls::Terminated(identity) => {
+                look(&self.mesh_tls);
+                if let Some(identity) = identity {
+                    look(&self.any_identity);
+                    if let Some(list) = self.exact.get(identity.as_str()) {
+                        look(list);
+                    }
+                    if let Identity::Dns(name) = identity {
+                        self.suffix.suffixes(name).for_each(|list| look(list));
+                    }
+                }
+            }
+            Tls::Passthrough => look(&self.passthrough),
+            Tls::Absent => {}
+        }
+        self.networks.containing(connection.client).for_each(|list| look(list));
+        look(&self.node_local);
+        look(&self.cluster);
+        best
+    }
+}
+
+/// Whether `grant` holds, given that the client has what it was filed under.
+fn verify(grant: &Authorization, posting: Posting, connection: &Connection<'_>) -> bool {
+    (0_u32..).zip(conditions(grant)).all(|(number, condition)| {
+        if number != posting.condition {
+            return condition.test.holds(connection);
+        }
+        match &condition.test {
+            // The block contains the client; its exceptions, or what the symbol stands for, are
+            // still to be looked at.
+            Test::Network(networks) => {
+                let network: Option<&NetworkMatch> = at(networks, posting.alternative);
+                network.is_some_and(|n| n.admits(connection.client, connection.facts))
+            }
+            Test::Identity(_) | Test::MeshTls | Test::TlsPassthrough => true,
+        }
+    })
+}

@@ -1,0 +1,63 @@
+//! A table of names that finds a name exactly or by the suffixes that end it.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// Names and what belongs to each.
+#[derive(Debug)]
+pub(crate) struct Names<T> {
+    table: HashTable<(Arc<str>, T)>,
+    /// Which lengths occur, so that most suffixes are told apart without hashing; the last bit
+    /// stands for every greater length.
+    lengths: [u64; 4],
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self { table: HashTable::new(), lengths: [0; 4] }
+    }
+}
+
+impl<T> Names<T> {
+    /// What belongs to `name`, which is added if it is not there.
+    pub(crate) fn entry(&mut self, name: &Arc<str>, new: impl FnOnce() -> T) -> &mut T {
+        let (word, bit) = place(name.len());
+        if let Some(word) = self.lengths.get_mut(word) {
+            *word |= bit;
+        }
+        let entry = self.table.entry(hash(name), |(known, _)| known == name, |(n, _)| hash(n));
+        let entry = entry.or_insert_with(|| (name.clone(), new()));
+        &mut entry.into_mut().1
+    }
+
+    /// What belongs to exactly this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        let (word, bit) = place(name.len());
+        if self.lengths.get(word)? & bit == 0 {
+            return None;
+        }
+        self.table.find(hash(name), |(known, _)| **known == *name).map(|(_, value)| value)
+    }
+
+    /// What belongs to each suffix of `name` that begins after a dot and has something before
+    /// that dot, the longest first.
+    pub(crate) fn suffixes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a T> {
+        let dots = name.bytes().enumerate().filter(|(at, byte)| *byte == b'.' && *at > 0);
+        let dots = if self.table.is_empty() { None } else { Some(dots) };
+        dots.into_iter().flatten().filter_map(move |(at, _)| {
+            let suffix = name.get(at.checked_add(1)?..)?;
+            self.get(suffix)
+        })
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    FixedState::default().hash_one(name)
+}
+
+fn place(length: usize) -> (usize, u64) {
+    let length = length.min(255);
+    (length >> 6, 1_u64.wrapping_shl(u32::try_from(length & 63).unwrap_or(63)))
+}

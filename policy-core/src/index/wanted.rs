@@ -1,0 +1,99 @@
+//! What a match asks besides the path, ready to be judged without allocating.
+
+use crate::decision::RuleId;
+use crate::index::automaton::{Single, Workshop};
+use crate::index::form::{FormBytes, pairs};
+use crate::judge::Judgement;
+use crate::matching::{RequestMatch, ValueMatch};
+use crate::request::RequestView;
+use http::{HeaderName, Method};
+use std::sync::Arc;
+
+/// Everything that a match asks besides the path.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// The rule it belongs to.
+    pub(crate) id: RuleId,
+    pub(crate) method: Option<Method>,
+    pub(crate) headers: Box<[(HeaderName, Value)]>,
+    pub(crate) query: Box<[(Arc<str>, Value)]>,
+}
+
+/// What a value must be.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Exact(Arc<[u8]>),
+    Regex(Arc<Single>),
+}
+
+impl Wanted {
+    pub(crate) fn new(wanted: &RequestMatch, id: RuleId, workshop: &mut Workshop) -> Self {
+        let mut value = |value: &ValueMatch| match value {
+            ValueMatch::Exact(bytes) => Value::Exact(bytes.clone()),
+            ValueMatch::Regex(pattern) => Value::Regex(workshop.single(pattern)),
+        };
+        Self {
+            id,
+            method: wanted.method.clone(),
+            headers: wanted.headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
+            query: wanted.query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
+        }
+    }
+
+    /// Judges a request whose path has been matched already.
+    pub(crate) fn judge(&self, request: &RequestView<'_>) -> Judgement {
+        if self.method.as_ref().is_some_and(|method| method != request.method) {
+            return Judgement::Differs;
+        }
+        let mut joined = Judgement::Matches;
+        for (name, value) in &self.headers {
+            let lines = request.headers.get_all(name).iter();
+            let header = Judgement::over_lines(lines.map(|line| value.line(line.as_bytes())));
+            joined = joined.and(header);
+            if joined == Judgement::Differs {
+                return joined;
+            }
+        }
+        for (name, value) in &self.query {
+            let named = pairs(request.query)
+                .filter(|(written, _)| FormBytes::new(written).is(name.as_bytes()));
+            let values = named.map(|(_, written)| value.parameter(written));
+            joined = joined.and(Judgement::over_lines(values));
+            if joined == Judgement::Differs {
+                return joined;
+            }
+        }
+        joined
+    }
+}
+
+impl Value {
+    fn line(&self, line: &[u8]) -> Judgement {
+        match self {
+            Self::Exact(bytes) => Judgement::of(**bytes == *line),
+            Self::Regex(single) => match std::str::from_utf8(line) {
+                Ok(text) => Judgement::of(single.matches(text)),
+                Err(_) => Judgement::CannotTell,
+            },
+        }
+    }
+
+    fn parameter(&self, written: &str) -> Judgement {
+        let bytes = FormBytes::new(written);
+        match self {
+            Self::Exact(exact) => Judgement::of(bytes.is(exact)),
+            Self::Regex(single) => {
+                if bytes.into_iter().all(|byte| byte.is_ascii())
+                    && let Some(matched) = single.matches_ascii(bytes)
+                {
+                    return Judgement::of(matched);
+                }
+                // Not one piece of text and not plain ASCII: rare enough to be copied.
+                match String::from_utf8(bytes.collect()) {
+                    Ok(text) => Judgement::of(single.matches(&text)),
+                    Err(_) => Judgement::CannotTell,
+                }
+            }
+        }
+    }
+}
