@@ -71,7 +71,7 @@ pub struct WorkloadState {
 }
 
 /// What holds for ports that nothing declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UndeclaredPorts {
     /// The workload's default policy.
     #[default]
@@ -87,6 +87,17 @@ pub struct PortPolicy {
     pub policy: Arc<ServerPolicy>,
     /// What it reflects.
     pub revision: Revision,
+}
+
+/// How far the source has been read. It answers whether this replica lags behind what a client has
+/// in force already.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Epoch, and per kind the version of the newest event read; `content` is 0.
+    pub revision: Revision,
+    /// How many times every kind has been listed completely since the start. A list begun after a
+    /// client connected shows everything that the client can have seen.
+    pub lists: u64,
 }
 
 /// Why there is no channel for a workload or port. Each may be worth asking again.
@@ -111,6 +122,7 @@ pub enum LookupError {
 pub struct Policies {
     commands: mpsc::Sender<Command>,
     synced: watch::Receiver<bool>,
+    seen: watch::Receiver<Arc<Seen>>,
 }
 
 /// A question to the task that owns the index.
@@ -128,8 +140,12 @@ pub(crate) enum Command {
 pub(crate) type Reply<T> = oneshot::Sender<Result<watch::Receiver<Arc<T>>, LookupError>>;
 
 impl Policies {
-    pub(crate) fn new(commands: mpsc::Sender<Command>, synced: watch::Receiver<bool>) -> Self {
-        Self { commands, synced }
+    pub(crate) fn new(
+        commands: mpsc::Sender<Command>,
+        synced: watch::Receiver<bool>,
+        seen: watch::Receiver<Arc<Seen>>,
+    ) -> Self {
+        Self { commands, synced, seen }
     }
 
     /// Follows a workload. The channel holds the state at the time of the call and each one that
@@ -177,6 +193,12 @@ impl Policies {
     /// Whether every kind has been listed completely once, which is when the controller is ready.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.clone()
+    }
+
+    /// How far the source has been read: updated with every batch, after what the batch changed was
+    /// published.
+    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+        self.seen.clone()
     }
 
     async fn send(&self, command: Command) -> Result<(), LookupError> {
