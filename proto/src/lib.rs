@@ -1,7 +1,7 @@
 //! The wire: protobuf messages and both conversions.
 //!
 //! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
-//! service; `compat` and `native` convert between them and `policy_core`'s model. Encoding is a
+//! service; `compat` and [`native`] convert between them and `policy_core`'s model. Encoding is a
 //! function of policy, workload facts and what the client can do, and says what it had to replace.
 //! Decoding is all or nothing and names the field that it refuses.
 //!
@@ -9,7 +9,16 @@
 //! encoded, so that a new one cannot be forgotten. What a client could not enforce is never sent as
 //! if it could.
 
+mod error;
+mod hash;
 pub mod linkerd;
+pub mod native;
+mod reason;
+mod replaced;
+pub mod workload;
+
+pub use error::DecodeError;
+pub use replaced::{Part, Replacement};
 
 /// Package `portcullis.policy.v1`: the native service.
 #[rustfmt::skip]

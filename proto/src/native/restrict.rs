@@ -1,0 +1,240 @@
+//! The same policy for a client that lacks features: never wider, and everything left out is
+//! reported.
+
+use crate::replaced::{Part, Replacement, Report};
+use policy_core::authorization::{Authorization, AuthorizationSet};
+use policy_core::decision::Denied;
+use policy_core::effect::Effect;
+use policy_core::feature::{self, Feature};
+use policy_core::name::Origin;
+use policy_core::policy::{
+    Exemption, PathHandling, Route, RouteTable, Rule, ServerPolicy, Unmatched,
+};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a client with `features` can enforce of `policy`.
+pub(super) fn restrict<'a>(
+    policy: &'a ServerPolicy,
+    features: &BTreeSet<Feature>,
+) -> (Cow<'a, ServerPolicy>, Vec<Replacement>) {
+    let missing: BTreeSet<Feature> =
+        feature::required(policy).difference(features).copied().collect();
+    if missing.is_empty() {
+        return (Cow::Borrowed(policy), Vec::new());
+    }
+    let mut restriction = Restriction { missing: &missing, report: Report::default() };
+    let restricted = restriction.policy(policy);
+    (Cow::Owned(restricted), restriction.report.finish())
+}
+
+struct Restriction<'m> {
+    missing: &'m BTreeSet<Feature>,
+    report: Report,
+}
+
+impl Restriction<'_> {
+    fn policy(&mut self, policy: &ServerPolicy) -> ServerPolicy {
+        // Which request a pattern or a host's table is about cannot be said in a narrower way: left
+        // out, other routes would decide on the same requests.
+        for feature in [Feature::PathParameters, Feature::HostTables] {
+            if self.missing.contains(&feature) {
+                let message = format!(
+                    "needs `{}`, which the client lacks; the port is denied",
+                    feature.as_str()
+                );
+                self.report.note(Part::Port, message);
+                return self.closed(policy, Denied::ProxyUnsupported);
+            }
+        }
+        if let Some(reason) = policy.deny {
+            return self.closed(policy, reason);
+        }
+        let ServerPolicy {
+            owner,
+            protocol,
+            deny: _,
+            paths,
+            authorizations,
+            exemptions,
+            routes,
+            rate_limit,
+            effects,
+            withheld,
+        } = policy;
+        ServerPolicy {
+            owner: owner.clone(),
+            protocol: *protocol,
+            deny: None,
+            paths: self.paths(*paths),
+            authorizations: self.authorizations(authorizations),
+            exemptions: self.exemptions(exemptions),
+            routes: self.table(routes),
+            rate_limit: rate_limit.clone(),
+            effects: self.server_effects(effects),
+            withheld: withheld.clone(),
+        }
+    }
+
+    /// The port denied, with its reason if the client knows reasons.
+    fn closed(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
+        let says_reason = !self.missing.contains(&Feature::DenyReasons);
+        if !says_reason {
+            let message = format!("denied as `{}`, sent without the reason", reason.as_str());
+            self.report.note(Part::Port, message);
+        }
+        ServerPolicy {
+            owner: policy.owner.clone(),
+            protocol: policy.protocol,
+            deny: says_reason.then_some(reason),
+            paths: PathHandling::Canonical,
+            authorizations: Arc::from([]),
+            exemptions: Vec::new(),
+            routes: RouteTable {
+                routes: Vec::new(),
+                hosts: std::collections::BTreeMap::new(),
+                otherwise: Unmatched::DefaultRoute,
+            },
+            rate_limit: None,
+            effects: Vec::new(),
+            withheld: policy.withheld.clone(),
+        }
+    }
+
+    fn paths(&mut self, paths: PathHandling) -> PathHandling {
+        match paths {
+            PathHandling::Raw if self.missing.contains(&Feature::RawPaths) => {
+                self.report.note(Part::Port, "raw paths: sent as canonical paths");
+                PathHandling::Canonical
+            }
+            PathHandling::Raw | PathHandling::Canonical => paths,
+        }
+    }
+
+    fn authorizations(&mut self, set: &AuthorizationSet) -> AuthorizationSet {
+        if set.iter().all(|grant| self.lacking(feature::of_authorization(grant)).is_none()) {
+            return Arc::clone(set);
+        }
+        set.iter().filter(|grant| self.keeps(grant)).cloned().collect()
+    }
+
+    fn keeps(&mut self, grant: &Authorization) -> bool {
+        match self.lacking(feature::of_authorization(grant)) {
+            None => true,
+            Some(feature) => {
+                let message =
+                    format!("needs `{}`, which the client lacks; not sent", feature.as_str());
+                self.report.note(Part::Authorization(grant.source.clone()), message);
+                false
+            }
+        }
+    }
+
+    fn lacking(&self, needed: impl IntoIterator<Item = Feature>) -> Option<Feature> {
+        needed.into_iter().find(|feature| self.missing.contains(feature))
+    }
+
+    fn exemptions(&mut self, exemptions: &[Exemption]) -> Vec<Exemption> {
+        let mut kept = Vec::new();
+        for exemption in exemptions {
+            match self.lacking(feature::of_exemption(exemption)) {
+                None => kept.push(exemption.clone()),
+                Some(feature) => {
+                    let part = Part::Exemption(exemption.authorization.source.clone());
+                    let message =
+                        format!("needs `{}`, which the client lacks; not sent", feature.as_str());
+                    self.report.note(part, message);
+                }
+            }
+        }
+        kept
+    }
+
+    fn table(&mut self, table: &RouteTable) -> RouteTable {
+        let RouteTable { routes, hosts, otherwise } = table;
+        RouteTable {
+            routes: routes.iter().map(|route| self.route(route)).collect(),
+            hosts: hosts.iter().map(|(host, then)| (host.clone(), self.unmatched(*then))).collect(),
+            otherwise: self.unmatched(*otherwise),
+        }
+    }
+
+    fn unmatched(&mut self, unmatched: Unmatched) -> Unmatched {
+        match unmatched {
+            Unmatched::Deny(reason) if self.missing.contains(&Feature::DenyReasons) => {
+                let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
+                self.report.note(Part::Port, message);
+                Unmatched::NotFound
+            }
+            Unmatched::Deny(_)
+            | Unmatched::DefaultRoute
+            | Unmatched::NotFound
+            | Unmatched::FallThrough => unmatched,
+        }
+    }
+
+    fn route(&mut self, route: &Arc<Route>) -> Arc<Route> {
+        if self.lacking(feature::of_route(route)).is_none() {
+            return Arc::clone(route);
+        }
+        let Route {
+            origin,
+            kind,
+            created,
+            hosts,
+            rules,
+            authorizations,
+            inherits_server,
+            withheld,
+        } = &**route;
+        let denies = matches!(origin, Origin::Deny(_)) && self.lacking([Feature::DenyReasons]).is_some();
+        if denies {
+            self.report.note(Part::Route(origin.clone()), "sent without its reason");
+        }
+        let rules = rules
+            .iter()
+            .map(|Rule { matches, effects }| Rule {
+                matches: matches.clone(),
+                effects: self.effects(effects),
+            })
+            .collect();
+        Arc::new(Route {
+            origin: if denies { Origin::Guard } else { origin.clone() },
+            kind: *kind,
+            created: *created,
+            hosts: hosts.clone(),
+            rules,
+            authorizations: if denies { Arc::from([]) } else { self.authorizations(authorizations) },
+            inherits_server: *inherits_server && !denies,
+            withheld: withheld.clone(),
+        })
+    }
+
+    fn server_effects(&mut self, effects: &[Effect]) -> Vec<Effect> {
+        if self.missing.contains(&Feature::ServerEffects) {
+            for effect in effects {
+                let part = Part::Effect(effect.source.clone());
+                self.report.note(part, "set for all requests of the port; not sent");
+            }
+            return Vec::new();
+        }
+        self.effects(effects)
+    }
+
+    fn effects(&mut self, effects: &[Effect]) -> Vec<Effect> {
+        let mut kept = Vec::new();
+        for effect in effects {
+            match self.lacking(feature::of_effect(effect)) {
+                None => kept.push(effect.clone()),
+                Some(feature) => {
+                    let part = Part::Effect(effect.source.clone());
+                    let message =
+                        format!("needs `{}`, which the client lacks; not sent", feature.as_str());
+                    self.report.note(part, message);
+                }
+            }
+        }
+        kept
+    }
+}
