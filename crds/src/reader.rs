@@ -75,16 +75,6 @@ impl<'a> Node<'a> {
         self.value
     }
 
-    /// Where it is.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// The errors it reports to.
-    pub(crate) fn errors(&self) -> &'a Errors {
-        self.errors
-    }
-
     /// Reports that this value breaks a rule.
     pub(crate) fn error(&self, message: impl Into<String>) {
         self.errors.add(self.path.as_str(), message);
@@ -191,11 +181,6 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Where the mapping is.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
     /// The errors it reports to.
     pub(crate) fn errors(&self) -> &'a Errors {
         self.errors

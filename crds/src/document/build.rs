@@ -132,7 +132,12 @@ impl<'t> Reader<'t> {
                     open.pop().map(|open| open.close(place)).transpose()?
                 }
                 Event::DocumentEnd => return Ok(root),
-                _ => None,
+                Event::StreamStart
+                | Event::StreamEnd
+                | Event::DocumentStart(..)
+                | Event::Anchor(..)
+                | Event::Comment(..) => None,
+                Event::UnresolvedAlias(_) | _ => return Err(error_at(place, "cannot be read")),
             };
             let depth = open.len();
             if depth > MAX_DEPTH {
@@ -244,7 +249,13 @@ impl Mapping {
                     self.merged.push(Built { value, spans: spans.clone(), count: 0 });
                 }
             }
-            _ => return Err(error_at(place, "`<<` needs a mapping or a list of mappings")),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                return Err(error_at(place, "`<<` needs a mapping or a list of mappings"));
+            }
         }
         Ok(())
     }

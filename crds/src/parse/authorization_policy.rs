@@ -36,26 +36,26 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
 fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {
     let reference = Reference::read(node, &["group", "kind", "name"], TARGETS)?;
     let name = reference.name();
-    let Target::Kind(kind) = reference.target else { return None };
-    match kind {
-        Kind::Server => name.map(PolicyTarget::Server),
-        Kind::Namespace => {
-            let name = name?;
-            if *name != *own_namespace {
-                reference.fields.error_at(
-                    "name",
-                    format!(
-                        "{} is another namespace, only the policy's own, `{own_namespace}`, can be \
-                         targeted",
-                        quote(&name)
-                    ),
-                );
-                return None;
-            }
-            Some(PolicyTarget::Namespace)
-        }
-        kind => Some(PolicyTarget::Route { kind, name: name? }),
+    match reference.target {
+        Target::Kind(Kind::Server) => name.map(PolicyTarget::Server),
+        Target::Kind(Kind::Namespace) => own(&reference, &name?, own_namespace),
+        Target::Kind(kind) => Some(PolicyTarget::Route { kind, name: name? }),
+        Target::NetworkSet => None,
     }
+}
+
+fn own(reference: &Reference<'_>, name: &str, own_namespace: &str) -> Option<PolicyTarget> {
+    if name == own_namespace {
+        return Some(PolicyTarget::Namespace);
+    }
+    reference.fields.error_at(
+        "name",
+        format!(
+            "{} is another namespace, only the policy's own, `{own_namespace}`, can be targeted",
+            quote(name)
+        ),
+    );
+    None
 }
 
 type Required = (Option<IdentityRequirement>, Option<NetworkRequirement>);
@@ -97,12 +97,17 @@ enum Half {
 fn authentication(node: &Node<'_>) -> Option<Half> {
     let names = &["group", "kind", "name", "namespace"];
     let reference = Reference::read(node, names, AUTHENTICATIONS)?;
-    let Target::Kind(kind) = reference.target else { return network_set(&reference) };
-    let name = reference.namespaced()?;
-    match kind {
-        Kind::MeshTlsAuthentication => Some(Half::Identity(IdentityRequirement::MeshTls(name))),
-        Kind::ServiceAccount => Some(Half::Identity(IdentityRequirement::ServiceAccount(name))),
-        _ => Some(Half::Network(NetworkRequirement::Authentication(name))),
+    match reference.target {
+        Target::NetworkSet => network_set(&reference),
+        Target::Kind(Kind::MeshTlsAuthentication) => {
+            reference.namespaced().map(IdentityRequirement::MeshTls).map(Half::Identity)
+        }
+        Target::Kind(Kind::ServiceAccount) => {
+            reference.namespaced().map(IdentityRequirement::ServiceAccount).map(Half::Identity)
+        }
+        Target::Kind(_) => {
+            reference.namespaced().map(NetworkRequirement::Authentication).map(Half::Network)
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! From a JSON value to an [`Object`]: every rule of every kind, each error naming its field.
 
 mod authorization_policy;
+mod duration;
 mod egress_network;
 mod external_workload;
+mod header;
 mod identity;
 mod label;
 mod mesh_tls_authentication;
@@ -10,9 +12,16 @@ mod metadata;
 mod name;
 mod network;
 mod network_authentication;
+mod node;
+mod path;
+mod probe;
+mod rate_limit;
+mod reference_grant;
+mod route;
 mod server;
 mod server_authorization;
 mod target;
+mod workload;
 
 use crate::kind::Kind;
 use crate::near::nearest;
@@ -220,7 +229,17 @@ fn read(kind: Kind, input: &Input<'_>) -> Draft {
         Kind::ExternalWorkload => nothing(external_workload::read(input)),
         Kind::Namespace => nothing(Some(Resource::Namespace)),
         Kind::ServiceAccount => nothing(Some(Resource::ServiceAccount)),
-        _ => nothing(None),
+        Kind::HttpLocalRateLimitPolicy => rate_limit::read(input),
+        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => route::read(input),
+        Kind::ReferenceGrant => nothing(reference_grant::read(input)),
+        Kind::Pod => nothing(workload::read_pod(input)),
+        Kind::Node => nothing(node::read(input)),
+        Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::DaemonSet
+        | Kind::ReplicaSet
+        | Kind::Job
+        | Kind::CronJob => nothing(workload::read_template(input)),
     }
 }
 
@@ -250,10 +269,8 @@ fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
             message: message.to_owned(),
         };
         let node = fields.get(name).ok_or_else(|| missing("is required"))?;
-        match node.value() {
-            Value::String(text) if !text.is_empty() => Ok(text.as_str()),
-            _ => Err(missing("expected text")),
-        }
+        let text = node.value().as_str().filter(|text| !text.is_empty());
+        text.ok_or_else(|| missing("expected text"))
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));

@@ -6,7 +6,6 @@ use crate::object::Claims;
 use crate::reader::{Fields, Known, Node, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
 use policy_core::DefaultPolicy;
-use serde_json::Value;
 use std::num::NonZeroU16;
 
 const PROTOCOLS: &[(&str, ProxyProtocol)] = &[
@@ -90,15 +89,10 @@ fn pods(node: &Node<'_>, version: &str) -> Option<WorkloadSelector> {
 
 /// A number, or a name; a numeric text is a name.
 fn port(node: &Node<'_>) -> Option<PortRef> {
-    let port = match node.value() {
-        Value::String(name) if !name.is_empty() => Some(PortRef::Name(shared(name))),
-        Value::Number(number) => number
-            .as_u64()
-            .and_then(|n| u16::try_from(n).ok())
-            .and_then(NonZeroU16::new)
-            .map(PortRef::Number),
-        _ => None,
-    };
+    let value = node.value();
+    let name = value.as_str().filter(|name| !name.is_empty());
+    let number = value.as_u64().and_then(|n| u16::try_from(n).ok()).and_then(NonZeroU16::new);
+    let port = name.map(|name| PortRef::Name(shared(name))).or(number.map(PortRef::Number));
     if port.is_none() {
         let found = quote(&node.value().to_string());
         node.error(format!(

@@ -1,0 +1,111 @@
+//! What the kubelet asks of a container: probes of all three kinds and lifecycle hooks.
+
+use super::path;
+use crate::reader::{Fields, Known, Node, shared};
+use crate::resource::{ContainerPort, Probe, ProbeAction};
+use serde_json::Value;
+use std::fmt::Write;
+use std::num::NonZeroU16;
+
+/// The probes and hooks of a container that reach the pod over the network. One that could never
+/// succeed (an unknown port, another host) is left out.
+pub(super) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
+    let mut handlers: Vec<Fields<'_>> = ["livenessProbe", "readinessProbe", "startupProbe"]
+        .into_iter()
+        .filter_map(|name| container.get(name)?.fields(Known::Any))
+        .collect();
+    if let Some(lifecycle) = container.get("lifecycle").and_then(|n| n.fields(Known::Any)) {
+        let hooks = ["postStart", "preStop"];
+        handlers.extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(Known::Any)));
+    }
+    handlers.iter().filter_map(|handler| probe(handler, ports)).collect()
+}
+
+fn probe(handler: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
+    let part = |name: &str| handler.get(name)?.fields(Known::Any);
+    if let Some(http) = part("httpGet") {
+        return http_get(&http, ports);
+    }
+    if let Some(grpc) = part("grpc") {
+        let port = number(grpc.get("port")?.integer(1, 65535)?)?;
+        return Some(Probe { port, action: ProbeAction::Grpc });
+    }
+    let tcp = part("tcpSocket").filter(is_for_the_pod)?;
+    Some(Probe { port: resolve(&tcp.get("port")?, ports)?, action: ProbeAction::TcpSocket })
+}
+
+fn http_get(http: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
+    if !is_for_the_pod(http) {
+        return None;
+    }
+    let port = resolve(&http.get("port")?, ports)?;
+    let text = http.get("path").and_then(|node| node.text()).unwrap_or("/");
+    let path = path::canonical(&as_kubelet_asks(text)).ok()?;
+    let scheme = http.get("scheme").and_then(|node| node.text()).unwrap_or("HTTP");
+    let tls = scheme.eq_ignore_ascii_case("https");
+    Some(Probe { port, action: ProbeAction::HttpGet { path: shared(&path), tls } })
+}
+
+/// Whether the kubelet asks the pod itself.
+fn is_for_the_pod(handler: &Fields<'_>) -> bool {
+    handler.get("host").and_then(|node| node.text()).is_none_or(str::is_empty)
+}
+
+/// A number, or a name of the same container's ports (without case); a text that is no name may
+/// still be a number.
+fn resolve(node: &Node<'_>, ports: &[ContainerPort]) -> Option<NonZeroU16> {
+    let Value::String(name) = node.value() else { return number(node.integer(1, 65535)?) };
+    let named = ports
+        .iter()
+        .find(|port| port.name.as_ref().is_some_and(|n| n.eq_ignore_ascii_case(name)))
+        .map(|port| port.number);
+    named.or_else(|| name.parse().ok())
+}
+
+fn number(number: i64) -> Option<NonZeroU16> {
+    NonZeroU16::new(u16::try_from(number).ok()?)
+}
+
+/// The path of the request that the kubelet makes of `path`: without query and fragment, with a
+/// slash in front, and with percent-encoding where it is needed and only there.
+fn as_kubelet_asks(path: &str) -> String {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let mut asked = String::from(if path.starts_with('/') { "" } else { "/" });
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'%' => encoded(rest.clone(), &mut rest, &mut asked),
+            b' ' | b'"' | b'<' | b'>' | b'`' | b'\\' | b'^' | b'{' | b'|' | b'}' | 0x7F.. => {
+                percent(byte, &mut asked);
+            }
+            _ => asked.push(char::from(byte)),
+        }
+    }
+    asked
+}
+
+/// Two hex digits: decoded if the character needs no encoding. Writes `%` alone if they are not
+/// there, which makes the path unusable.
+fn encoded(mut ahead: std::str::Bytes<'_>, rest: &mut std::str::Bytes<'_>, asked: &mut String) {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+    let octet = digit(ahead.next())
+        .zip(digit(ahead.next()))
+        .and_then(|(high, low)| u8::try_from(high.checked_mul(16)?.checked_add(low)?).ok());
+    match octet {
+        Some(octet) => {
+            rest.nth(1);
+            let plain = octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~');
+            if plain {
+                asked.push(char::from(octet));
+            } else {
+                percent(octet, asked);
+            }
+        }
+        None => asked.push('%'),
+    }
+}
+
+fn percent(byte: u8, asked: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = write!(asked, "%{byte:02X}");
+}

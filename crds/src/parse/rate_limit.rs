@@ -1,0 +1,87 @@
+//! HTTPLocalRateLimitPolicy (controller-semantics 1.6, 4).
+
+use super::target::{Reference, Target};
+use super::{Draft, Input};
+use crate::kind::Kind;
+use crate::object::Claims;
+use crate::reader::{Fields, Known, Node};
+use crate::resource::{NamespacedName, RateLimitOverride, RateLimitPolicy, Resource};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let Some(spec) = input.spec(Known::Only(&["targetRef", "total", "identity", "overrides"]))
+    else {
+        return (None, Claims::RateLimit { server: None });
+    };
+    let server = spec.require("targetRef").and_then(|node| server(&node));
+    let claims = Claims::RateLimit { server: server.clone() };
+    (limits(&spec, server), claims)
+}
+
+fn server(node: &Node<'_>) -> Option<Arc<str>> {
+    let allowed = &[Target::Kind(Kind::Server)];
+    Reference::read(node, &["group", "kind", "name"], allowed)?.name()
+}
+
+fn limits(spec: &Fields<'_>, server: Option<Arc<str>>) -> Option<Resource> {
+    let single = |name: &str| match spec.get(name) {
+        Some(node) => {
+            let fields = node.fields(Known::Only(&["requestsPerSecond"]))?;
+            rate(&fields).map(|(rate, node)| Some((rate, node)))
+        }
+        None => Some(None),
+    };
+    let (total, identity) = (single("total"), single("identity"));
+    let overrides = match spec.get("overrides") {
+        Some(node) => {
+            let read: Vec<_> = node.list()?.iter().map(one_override).collect();
+            read.into_iter().collect::<Option<Vec<_>>>()
+        }
+        None => Some(Vec::new()),
+    };
+    let (total, identity, overrides) = (total?, identity?, overrides?);
+    let total = total.map(|(rate, _)| rate);
+    let parts = identity.iter().chain(overrides.iter().map(|(_, rate)| rate));
+    for (rate, node) in parts {
+        if let Some(total) = total.filter(|total| rate > total) {
+            node.error(format!("{rate} is more than `total` allows ({total})"));
+        }
+    }
+    Some(Resource::RateLimit(RateLimitPolicy {
+        server: server?,
+        total,
+        identity: identity.map(|(rate, _)| rate),
+        overrides: overrides.into_iter().map(|(one, _)| one).collect(),
+    }))
+}
+
+type Rate<'a> = (NonZeroU32, Node<'a>);
+
+fn rate<'a>(fields: &Fields<'a>) -> Option<Rate<'a>> {
+    let node = fields.require("requestsPerSecond")?;
+    let number = u32::try_from(node.integer(1, i64::from(u32::MAX))?).ok()?;
+    Some((NonZeroU32::new(number)?, node))
+}
+
+fn one_override<'a>(node: &Node<'a>) -> Option<(RateLimitOverride, Rate<'a>)> {
+    let fields = node.fields(Known::Only(&["requestsPerSecond", "clientRefs"]))?;
+    let rate = rate(&fields);
+    let clients = fields.require("clientRefs").and_then(|node| clients(&node));
+    let rate = rate?;
+    Some((RateLimitOverride { requests_per_second: rate.0, clients: clients? }, rate))
+}
+
+fn clients(node: &Node<'_>) -> Option<Vec<NamespacedName>> {
+    let list = node.list()?;
+    if list.is_empty() {
+        node.error("an empty list names nobody, name at least one client");
+        return None;
+    }
+    let client = |node: &Node<'_>| {
+        let names = &["group", "kind", "name", "namespace"];
+        Reference::read(node, names, &[Target::Kind(Kind::ServiceAccount)])?.namespaced()
+    };
+    let clients: Vec<Option<NamespacedName>> = list.iter().map(client).collect();
+    clients.into_iter().collect()
+}

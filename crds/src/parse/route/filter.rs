@@ -1,0 +1,215 @@
+//! Filters of a rule. One that cannot be honoured makes the route invalid: a request must never
+//! pass without what its author wanted done to it.
+
+use super::{Dialect, Filters, host};
+use crate::parse::header::{header_name, header_value};
+use crate::parse::path;
+use crate::reader::{Fields, Known, Node, one_of, quote, shared};
+use http::{HeaderName, HeaderValue};
+use policy_core::EffectKind;
+use policy_core::effect::{HeaderChange, Redirect, RedirectPath};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    RequestHeaders,
+    ResponseHeaders,
+    Redirect,
+}
+
+/// The type's name and the field of its content.
+const TYPES: [(&str, &str, Type); 3] = [
+    ("RequestHeaderModifier", "requestHeaderModifier", Type::RequestHeaders),
+    ("ResponseHeaderModifier", "responseHeaderModifier", Type::ResponseHeaders),
+    ("RequestRedirect", "requestRedirect", Type::Redirect),
+];
+
+/// Types of the Gateway API that are not honoured.
+const UNSUPPORTED: [&str; 5] =
+    ["RequestMirror", "URLRewrite", "ExtensionRef", "CORS", "ExternalAuth"];
+
+fn types(dialect: Dialect) -> &'static [Type] {
+    match dialect {
+        Dialect::Policy { .. } => &[Type::RequestHeaders, Type::Redirect],
+        Dialect::Gateway => &[Type::RequestHeaders, Type::ResponseHeaders, Type::Redirect],
+        Dialect::Grpc => &[Type::RequestHeaders, Type::ResponseHeaders],
+    }
+}
+
+/// Absent and empty: nothing is done.
+pub(super) fn filters(rule: &Fields<'_>, dialect: Dialect) -> Option<Filters> {
+    let Some(node) = rule.get("filters") else { return Some(Vec::new()) };
+    let mut filters = Vec::new();
+    node.clean(|node| {
+        for node in node.list_up_to(16)? {
+            let Some(filter) = filter(&node, dialect) else { continue };
+            let redirects = |f: &EffectKind| matches!(f, EffectKind::Redirect(_));
+            if redirects(&filter) && filters.iter().any(redirects) {
+                node.error("a rule can redirect only once");
+            }
+            filters.push(filter);
+        }
+        Some(filters)
+    })
+}
+
+/// Whether a filter replaces the prefix that matched.
+pub(super) fn prefix_replaced(filters: &Filters) -> bool {
+    filters.iter().any(|filter| match filter {
+        EffectKind::Redirect(redirect) => matches!(redirect.path, Some(RedirectPath::Prefix(_))),
+        EffectKind::RequestHeaders(_)
+        | EffectKind::ResponseHeaders(_)
+        | EffectKind::Failure(_)
+        | EffectKind::Timeout(_) => false,
+    })
+}
+
+fn filter(node: &Node<'_>, dialect: Dialect) -> Option<EffectKind> {
+    let fields = node.fields(Known::Any)?;
+    let kind = fields.require("type")?;
+    let (name, content, kind) = known_type(&kind, dialect)?;
+    for (field, node) in fields.entries() {
+        if field != "type" && field != content {
+            node.error(format!("must be absent where `type` is `{name}`"));
+        }
+    }
+    let content = fields.require(content)?;
+    match kind {
+        Type::RequestHeaders => header_change(&content).map(EffectKind::RequestHeaders),
+        Type::ResponseHeaders => header_change(&content).map(EffectKind::ResponseHeaders),
+        Type::Redirect => redirect(&content).map(EffectKind::Redirect),
+    }
+}
+
+fn known_type(node: &Node<'_>, dialect: Dialect) -> Option<(&'static str, &'static str, Type)> {
+    let text = node.text()?;
+    let allowed: Vec<_> =
+        TYPES.iter().copied().filter(|(_, _, kind)| types(dialect).contains(kind)).collect();
+    let found = allowed.iter().copied().find(|(name, _, _)| *name == text);
+    if found.is_none() {
+        let names: Vec<&str> = allowed.iter().map(|(name, _, _)| *name).collect();
+        let known = UNSUPPORTED.contains(&text) || TYPES.iter().any(|(name, _, _)| *name == text);
+        let what = if known { "is not supported here" } else { "is not a type of filter" };
+        node.error(format!("{} {what}, expected {}", quote(text), one_of(&names)));
+    }
+    found
+}
+
+/// Headers that frame or route the message itself: changing one would make the application read
+/// something else than what was decided.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header_change(node: &Node<'_>) -> Option<HeaderChange> {
+    node.clean(|node| {
+        let fields = node.fields(Known::Only(&["set", "add", "remove"]))?;
+        let (set, add) = (pairs(&fields, "set"), pairs(&fields, "add"));
+        let remove = match fields.get("remove") {
+            Some(node) => node.list_up_to(16)?.iter().filter_map(changeable).collect(),
+            None => Vec::new(),
+        };
+        Some(HeaderChange { add: add?, set: set?, remove })
+    })
+}
+
+fn changeable(node: &Node<'_>) -> Option<HeaderName> {
+    let name = header_name(node)?;
+    if FRAMING.contains(&name.as_str()) {
+        node.error(format!("`{name}` belongs to the connection and cannot be changed"));
+        return None;
+    }
+    Some(name)
+}
+
+fn pairs(fields: &Fields<'_>, name: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let Some(node) = fields.get(name) else { return Some(Vec::new()) };
+    let mut pairs: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    for node in node.list_up_to(16)? {
+        let Some(fields) = node.fields(Known::Only(&["name", "value"])) else { continue };
+        let name = fields.require("name").and_then(|node| changeable(&node));
+        let value = fields.require("value").and_then(|node| header_value(&node));
+        let (Some(name), Some(value)) = (name, value) else { continue };
+        if pairs.iter().any(|(other, _)| *other == name) {
+            fields.error_at("name", "appears twice in one list, every name may only once");
+        }
+        pairs.push((name, value));
+    }
+    Some(pairs)
+}
+
+fn redirect(node: &Node<'_>) -> Option<Redirect> {
+    node.clean(|node| {
+        let names = &["scheme", "hostname", "path", "port", "statusCode"];
+        let fields = node.fields(Known::Only(names))?;
+        let scheme =
+            fields.get("scheme").and_then(|n| n.choice(&[("http", "http"), ("https", "https")]));
+        let host = fields.get("hostname").and_then(|node| redirect_host(&node));
+        let port = fields.get("port").and_then(|node| node.integer(1, 65535));
+        let status = match fields.get("statusCode") {
+            Some(node) => status(&node)?,
+            None => 302,
+        };
+        let path = match fields.get("path") {
+            Some(node) => Some(redirect_path(&node)?),
+            None => None,
+        };
+        Some(Redirect {
+            scheme: scheme.map(shared),
+            host: host.map(shared),
+            port: port.and_then(|port| u16::try_from(port).ok()),
+            path,
+            status,
+        })
+    })
+}
+
+fn status(node: &Node<'_>) -> Option<u16> {
+    match node.value().as_u64() {
+        Some(301) => Some(301),
+        Some(302) => Some(302),
+        Some(_) | None => {
+            node.error(format!("expected 301 or 302, found {}", quote(&node.value().to_string())));
+            None
+        }
+    }
+}
+
+fn redirect_host<'a>(node: &Node<'a>) -> Option<&'a str> {
+    let text = node.text_up_to(253)?;
+    let reason = match host::check(text) {
+        Ok(()) if !text.starts_with("*.") => return Some(text),
+        Ok(()) => "has a wildcard, a redirect needs one host",
+        Err(reason) => reason,
+    };
+    node.error(format!("{} {reason}", quote(text)));
+    None
+}
+
+fn redirect_path(node: &Node<'_>) -> Option<RedirectPath> {
+    let fields = node.fields(Known::Only(&["type", "replaceFullPath", "replacePrefixMatch"]))?;
+    const FULL: &str = "replaceFullPath";
+    const PREFIX: &str = "replacePrefixMatch";
+    let wanted = fields
+        .require("type")?
+        .choice(&[("ReplaceFullPath", FULL), ("ReplacePrefixMatch", PREFIX)])?;
+    let other = if wanted == FULL { PREFIX } else { FULL };
+    if fields.get(other).is_some() {
+        fields.error_at(other, format!("must be absent where `{wanted}` is asked for"));
+    }
+    let node = fields.require(wanted)?;
+    // What replaces a prefix may be empty: the prefix is taken away.
+    let text = node.text()?;
+    if wanted == PREFIX && text.is_empty() {
+        return Some(RedirectPath::Prefix(shared("")));
+    }
+    let path = shared(&path::path(&node)?);
+    Some(if wanted == FULL { RedirectPath::Full(path) } else { RedirectPath::Prefix(path) })
+}

@@ -1,0 +1,207 @@
+//! HTTPRoute of both groups and GRPCRoute (controller-semantics 1.7, 1.10, 2.6, 4).
+//!
+//! The Gateway API grows: fields that it may gain are ignored, but never inside a match or a filter,
+//! where ignoring one would match or permit more than its author wrote.
+
+mod annotation;
+mod filter;
+mod grpc;
+mod host;
+mod http;
+mod parent;
+mod values;
+
+use super::{Draft, Input, duration};
+use crate::kind::Kind;
+use crate::object::Claims;
+use crate::reader::{Fields, Known, Node, quote};
+use crate::resource::{ParentRef, Resource, RouteResource, RouteRule};
+use policy_core::{EffectKind, HostPattern, PathPattern, RequestMatch};
+use std::time::Duration;
+
+/// Which API a route is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    /// `policy.linkerd.io` HTTPRoute; whether its version has timeouts.
+    Policy { timeouts: bool },
+    /// `gateway.networking.k8s.io` HTTPRoute.
+    Gateway,
+    /// `gateway.networking.k8s.io` GRPCRoute.
+    Grpc,
+}
+
+impl Dialect {
+    fn of(input: &Input<'_>) -> Self {
+        let kind = input.meta.key.kind;
+        if kind == Kind::GrpcRoute {
+            Self::Grpc
+        } else if kind == Kind::PolicyHttpRoute {
+            Self::Policy { timeouts: input.version == "v1beta3" }
+        } else {
+            Self::Gateway
+        }
+    }
+
+    /// The fields allowed where the Gateway API may gain some.
+    fn growing(self, names: &'static [&'static str]) -> Known {
+        match self {
+            Self::Policy { .. } => Known::Only(names),
+            Self::Gateway | Self::Grpc => Known::Any,
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Policy { .. } => "policy.linkerd.io",
+            Self::Gateway | Self::Grpc => "gateway.networking.k8s.io",
+        }
+    }
+
+    /// Alternatives allowed in one rule.
+    fn max_matches(self) -> usize {
+        match self {
+            Self::Policy { .. } => 8,
+            Self::Gateway | Self::Grpc => 64,
+        }
+    }
+}
+
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let dialect = Dialect::of(input);
+    let Some(spec) = input.spec(dialect.growing(&["parentRefs", "hostnames", "rules"])) else {
+        return (None, Claims::Route { parents: Vec::new() });
+    };
+    let parents = parent::parents(&spec, dialect);
+    if parents.iter().any(parent::is_outbound) {
+        annotation::check(input, dialect == Dialect::Grpc);
+    }
+    let hostnames = host::hostnames(&spec);
+    let rules = rules(&spec, dialect);
+    let claims = Claims::Route { parents: parents.clone() };
+    let route = hostnames.zip(rules).map(|(hostnames, rules)| route(parents, hostnames, rules));
+    (route, claims)
+}
+
+fn route(parents: Vec<ParentRef>, hostnames: Vec<HostPattern>, rules: Vec<RouteRule>) -> Resource {
+    Resource::Route(RouteResource { parents, hostnames, rules })
+}
+
+fn rules(spec: &Fields<'_>, dialect: Dialect) -> Option<Vec<RouteRule>> {
+    let Some(node) = spec.get("rules") else {
+        if dialect == Dialect::Grpc {
+            spec.error_at("rules", "is required: a GRPCRoute without rules matches nothing");
+            return None;
+        }
+        let matches = vec![RequestMatch::everything()];
+        return Some(vec![RouteRule { matches, filters: Vec::new(), timeout: None }]);
+    };
+    let list = node.list_up_to(16)?;
+    if list.is_empty() {
+        node.error("an empty list matches nothing, write a rule; `- {}` matches everything");
+        return None;
+    }
+    let rules: Vec<Option<RouteRule>> = list.iter().map(|node| rule(node, dialect)).collect();
+    rules.into_iter().collect()
+}
+
+fn rule(node: &Node<'_>, dialect: Dialect) -> Option<RouteRule> {
+    let known = match dialect {
+        Dialect::Policy { timeouts: true } => {
+            Known::Only(&["matches", "filters", "backendRefs", "timeouts"])
+        }
+        Dialect::Policy { timeouts: false } => Known::Only(&["matches", "filters", "backendRefs"]),
+        Dialect::Gateway | Dialect::Grpc => Known::Any,
+    };
+    let fields = node.fields(known)?;
+    let matches = matches(&fields, dialect);
+    let filters = filter::filters(&fields, dialect);
+    let timeout = timeout(&fields, dialect);
+    backends(&fields, dialect);
+    let (matches, filters) = (matches?, filters?);
+    if !filter::prefix_replaced(&filters) || matches.iter().all(is_prefix) {
+        return Some(RouteRule { matches, filters, timeout: timeout? });
+    }
+    fields.error_at("filters", "`ReplacePrefixMatch` needs matches whose path is a `PathPrefix`");
+    None
+}
+
+fn is_prefix(request: &RequestMatch) -> bool {
+    matches!(request.path, PathPattern::Segments { rest: true, .. })
+}
+
+/// Absent and empty stand for the match that matches everything.
+fn matches(fields: &Fields<'_>, dialect: Dialect) -> Option<Vec<RequestMatch>> {
+    let everything = match dialect {
+        Dialect::Policy { .. } | Dialect::Gateway => RequestMatch::everything(),
+        Dialect::Grpc => RequestMatch::grpc(None, None),
+    };
+    let Some(node) = fields.get("matches") else { return Some(vec![everything]) };
+    let list = node.list_up_to(dialect.max_matches())?;
+    if list.is_empty() {
+        return Some(vec![everything]);
+    }
+    let read: Vec<Option<RequestMatch>> = list
+        .iter()
+        .map(|node| match dialect {
+            Dialect::Policy { .. } | Dialect::Gateway => http::request_match(node),
+            Dialect::Grpc => grpc::request_match(node),
+        })
+        .collect();
+    read.into_iter().collect()
+}
+
+/// `timeouts.request`; zero means none.
+fn timeout(fields: &Fields<'_>, dialect: Dialect) -> Option<Option<Duration>> {
+    let Some(node) = fields.get("timeouts").filter(|_| dialect != Dialect::Grpc) else {
+        return Some(None);
+    };
+    let fields = node.fields(dialect.growing(&["request", "backendRequest"]))?;
+    let read = |name: &str| match fields.get(name) {
+        None => Some(None),
+        Some(node) => {
+            let text = node.text()?;
+            match duration::go(text) {
+                Ok(duration) => Some(Some(duration).filter(|d| !d.is_zero())),
+                Err(reason) => {
+                    node.error(format!("{} {reason}", quote(text)));
+                    None
+                }
+            }
+        }
+    };
+    let (request, backend) = (read("request"), read("backendRequest"));
+    let (request, backend) = (request?, backend?);
+    if let (Some(request), Some(backend)) = (request, backend)
+        && backend > request
+    {
+        fields.error_at("backendRequest", "must not be longer than `request`");
+        return None;
+    }
+    Some(request)
+}
+
+/// Backends matter to outbound traffic only; they are checked as admission would.
+fn backends(fields: &Fields<'_>, dialect: Dialect) {
+    let Some(list) = fields.get("backendRefs").and_then(|node| node.list_up_to(16)) else { return };
+    for node in list {
+        let names = &["group", "kind", "name", "namespace", "port", "weight", "filters"];
+        let Some(fields) = node.fields(dialect.growing(names)) else { continue };
+        let text = |name: &str| fields.get(name).and_then(|node| node.text());
+        let (group, kind) = (text("group").unwrap_or(""), text("kind").unwrap_or("Service"));
+        if let Some(node) = fields.require("name") {
+            node.text_up_to(253);
+        }
+        let port = fields.get("port");
+        if let Some(port) = &port {
+            port.integer(1, 65535);
+        }
+        let core = group.is_empty() || group.eq_ignore_ascii_case("core");
+        let service = core && kind.eq_ignore_ascii_case("Service");
+        if service && port.is_none() && !matches!(dialect, Dialect::Policy { .. }) {
+            fields.error_at("port", "is required where the backend is a Service");
+        }
+    }
+}
+
+/// What a rule does with requests, in order.
+type Filters = Vec<EffectKind>;

@@ -1,0 +1,72 @@
+//! `parentRefs`: each is read on its own, so that an invalid route keeps its Servers route-bound.
+
+use super::Dialect;
+use crate::kind::Kind;
+use crate::parse::name::namespace;
+use crate::reader::{Fields, Node, shared};
+use crate::resource::ParentRef;
+
+pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> Vec<ParentRef> {
+    let Some(node) = spec.get("parentRefs") else { return Vec::new() };
+    let Some(list) = node.list() else { return Vec::new() };
+    if list.len() > 32 {
+        node.error(format!("{} elements, at most 32 are allowed", list.len()));
+    }
+    list.iter().filter_map(|node| parent(node, dialect)).collect()
+}
+
+/// A parent, if at least its name can be read; everything else that is wrong is reported. One whose
+/// group or kind cannot be read is taken for a Server.
+fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
+    let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
+    let fields = node.fields(dialect.growing(names))?;
+    let text = |name: &str, default: &str| match fields.get(name) {
+        Some(node) => node.text().map(shared),
+        None => Some(shared(default)),
+    };
+    let (group, kind) = match (text("group", dialect.group()), text("kind", "Gateway")) {
+        (Some(group), Some(kind)) => (group, kind),
+        (None, _) | (_, None) => (shared(Kind::Server.group()), shared(Kind::Server.as_str())),
+    };
+    let namespace = fields.get("namespace").and_then(|node| namespace(&node)).flatten();
+    let port = fields.get("port").and_then(|node| node.integer(1, 65535));
+    let section = fields.get("sectionName").and_then(|node| node.text_up_to(253)).map(shared);
+    let name = shared(fields.require("name")?.text_up_to(253)?);
+    let port = port.and_then(|port| u16::try_from(port).ok());
+    let parent = ParentRef { group, kind, namespace, name, port, section };
+    check(&fields, &parent);
+    Some(parent)
+}
+
+fn check(fields: &Fields<'_>, parent: &ParentRef) {
+    if parent.is_server() {
+        for name in ["port", "sectionName"] {
+            if fields.get(name).is_some() {
+                fields.error_at(name, "must be absent for a Server, which is one port already");
+            }
+        }
+    }
+    let wrong_group = parent.kind.eq_ignore_ascii_case("Server") && !parent.is_server();
+    if wrong_group {
+        let right = Kind::Server.group();
+        let message = if fields.get("group").is_none() {
+            format!("is required for Server, write `group: {right}`")
+        } else {
+            format!("has no Server, write `group: {right}`")
+        };
+        fields.error_at("group", message);
+    }
+    if is_egress(parent) && parent.port.is_none() {
+        fields.error_at("port", "is required where the parent is an EgressNetwork");
+    }
+}
+
+fn is_egress(parent: &ParentRef) -> bool {
+    Kind::find(&parent.group, &parent.kind) == Some(Kind::EgressNetwork)
+}
+
+/// Whether a parent makes the route count for outbound traffic.
+pub(super) fn is_outbound(parent: &ParentRef) -> bool {
+    let core = parent.group.is_empty() || parent.group.eq_ignore_ascii_case("core");
+    is_egress(parent) || (core && parent.kind.eq_ignore_ascii_case("Service"))
+}

@@ -1,0 +1,89 @@
+//! Matches of headers and query parameters: `{type, name, value}`.
+
+use crate::parse::header::{header_name, header_value};
+use crate::reader::{Fields, Known, Node, quote, shared};
+use policy_core::{HeaderMatch, Pattern, QueryMatch, ValueMatch};
+
+/// `headers`; absent and empty ask for nothing.
+pub(super) fn headers(fields: &Fields<'_>) -> Option<Vec<HeaderMatch>> {
+    list(
+        fields,
+        "headers",
+        |fields| {
+            let name = fields.require("name").and_then(|node| header_name(&node));
+            let value = value(fields, |node| {
+                Some(ValueMatch::Exact(header_value(node)?.as_bytes().into()))
+            });
+            Some(HeaderMatch { name: name?, value: value? })
+        },
+        |a, b| a.name == b.name,
+    )
+}
+
+/// `queryParams`; absent and empty ask for nothing.
+pub(super) fn query(fields: &Fields<'_>) -> Option<Vec<QueryMatch>> {
+    list(
+        fields,
+        "queryParams",
+        |fields| {
+            let name = fields.require("name").and_then(|node| node.text_up_to(256)).map(shared);
+            let value = value(fields, |node| {
+                Some(ValueMatch::Exact(node.text_up_to(1024)?.as_bytes().into()))
+            });
+            Some(QueryMatch { name: name?, value: value? })
+        },
+        |a, b| a.name == b.name,
+    )
+}
+
+fn list<T>(
+    fields: &Fields<'_>,
+    name: &str,
+    read: impl Fn(&Fields<'_>) -> Option<T>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Option<Vec<T>> {
+    let Some(node) = fields.get(name) else { return Some(Vec::new()) };
+    node.clean(|node| {
+        let mut found: Vec<T> = Vec::new();
+        for node in node.list_up_to(16)? {
+            let Some(fields) = node.fields(Known::Only(&["type", "name", "value"])) else {
+                continue;
+            };
+            let Some(item) = read(&fields) else { continue };
+            if found.iter().any(|other| same(other, &item)) {
+                // The Gateway API would only look at the first: the condition would be lost.
+                fields.error_at("name", "appears twice in one match, every name may only once");
+            }
+            found.push(item);
+        }
+        Some(found)
+    })
+}
+
+fn value(
+    fields: &Fields<'_>,
+    exact: impl Fn(&Node<'_>) -> Option<ValueMatch>,
+) -> Option<ValueMatch> {
+    let regex = match fields.get("type") {
+        Some(node) => node.choice(&[("Exact", false), ("RegularExpression", true)])?,
+        None => false,
+    };
+    let node = fields.require("value")?;
+    if regex { pattern(&node).map(ValueMatch::Regex) } else { exact(&node) }
+}
+
+/// A regular expression over the whole of a text.
+pub(super) fn pattern(node: &Node<'_>) -> Option<Pattern> {
+    let text = node.text()?;
+    if text.is_empty() {
+        node.error("must not be empty");
+        return None;
+    }
+    match Pattern::parse(text) {
+        Ok(pattern) => Some(pattern),
+        Err(error) => {
+            node.error(format!("{}: {error}", quote(text)));
+            None
+        }
+    }
+}

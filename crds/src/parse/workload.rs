@@ -1,0 +1,130 @@
+//! Pods, and the kinds that make them: lenient, only what policy depends on is read.
+
+use super::metadata::texts;
+use super::{Input, probe};
+use crate::kind::Kind;
+use crate::reader::{Fields, Known, Node, shared};
+use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Pods that one workload may stand for: far above what one machine can hold, far below what would
+/// exhaust it.
+const MAX_REPLICAS: i64 = 10_000;
+
+/// A Pod.
+pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
+    let spec = input.spec(Known::Any)?;
+    let mut pod = pod(&spec)?;
+    if let Some(status) = input.root.get("status").and_then(|node| node.fields(Known::Any)) {
+        pod.addresses = addresses(&status, "podIPs", "podIP");
+        pod.host_addresses = addresses(&status, "hostIPs", "hostIP");
+    }
+    Some(Resource::Pod(pod))
+}
+
+/// A kind that makes pods.
+pub(super) fn read_template(input: &Input<'_>) -> Option<Resource> {
+    let kind = input.meta.key.kind;
+    let mut spec = input.spec(Known::Any)?;
+    if kind == Kind::CronJob {
+        let job = spec.require("jobTemplate")?.fields(Known::Any)?;
+        spec = job.require("spec")?.fields(Known::Any)?;
+    }
+    let scaled = [Kind::Deployment, Kind::StatefulSet, Kind::ReplicaSet].contains(&kind);
+    let replicas = if scaled {
+        count(&spec, "replicas")
+    } else if kind == Kind::Job {
+        count(&spec, "parallelism")
+    } else {
+        Some(1)
+    };
+    let template = spec.require("template")?.fields(Known::Any)?;
+    let metadata = template.get("metadata").and_then(|node| node.fields(Known::Any));
+    let part = |name: &str| texts(metadata.as_ref().and_then(|fields| fields.get(name)));
+    let (labels, annotations) = (part("labels"), part("annotations"));
+    let pod = pod(&template.require("spec")?.fields(Known::Any)?);
+    Some(Resource::Workload(WorkloadResource {
+        replicas: replicas?,
+        labels,
+        annotations,
+        pod: pod?,
+    }))
+}
+
+fn count(spec: &Fields<'_>, name: &str) -> Option<u32> {
+    match spec.get(name) {
+        Some(node) => node.integer(0, MAX_REPLICAS).and_then(|n| u32::try_from(n).ok()),
+        None => Some(1),
+    }
+}
+
+fn pod(spec: &Fields<'_>) -> Option<Pod> {
+    let mut pod = Pod { service_account: shared("default"), ..Pod::default() };
+    // The older name is still written by some tools.
+    for name in ["serviceAccountName", "serviceAccount"] {
+        let Some(text) = spec.get(name).and_then(|node| node.text()) else { continue };
+        if !text.is_empty() {
+            pod.service_account = shared(text);
+            break;
+        }
+    }
+    pod.node = spec
+        .get("nodeName")
+        .and_then(|node| node.text())
+        .filter(|name| !name.is_empty())
+        .map(shared);
+    for container in containers(spec)? {
+        let ports = ports(&container);
+        pod.probes.extend(probe::probes(&container, &ports));
+        for port in ports {
+            if !pod.ports.contains(&port) {
+                pod.ports.push(port);
+            }
+        }
+    }
+    pod.probes.sort();
+    pod.probes.dedup();
+    Some(pod)
+}
+
+fn containers<'a>(spec: &Fields<'a>) -> Option<Vec<Fields<'a>>> {
+    let mut containers = Vec::new();
+    let main = spec.require("containers")?;
+    for node in [Some(main), spec.get("initContainers")].into_iter().flatten() {
+        containers.extend(node.list()?.iter().filter_map(|node| node.fields(Known::Any)));
+    }
+    Some(containers)
+}
+
+/// The TCP ports of a container.
+fn ports(container: &Fields<'_>) -> Vec<ContainerPort> {
+    let list = container.get("ports").and_then(|node| node.list()).unwrap_or_default();
+    list.iter().filter_map(port).collect()
+}
+
+fn port(node: &Node<'_>) -> Option<ContainerPort> {
+    let fields = node.fields(Known::Any)?;
+    let number = fields.require("containerPort")?.integer(1, 65535)?;
+    let number = NonZeroU16::new(u16::try_from(number).ok()?)?;
+    let name: Option<Arc<str>> =
+        fields.get("name").and_then(|node| node.text()).filter(|n| !n.is_empty()).map(shared);
+    let tcp = match fields.get("protocol") {
+        Some(node) => node.text()?.eq_ignore_ascii_case("tcp"),
+        None => true,
+    };
+    tcp.then_some(ContainerPort { name, number })
+}
+
+/// The list of `{ip}`, or the single address where there is no list.
+fn addresses(status: &Fields<'_>, list: &str, single: &str) -> Vec<IpAddr> {
+    let parse = |node: Node<'_>| node.text().and_then(|text| text.parse().ok());
+    match status.get(list).and_then(|node| node.list()) {
+        Some(nodes) => nodes
+            .iter()
+            .filter_map(|node| node.fields(Known::Any)?.get("ip").and_then(parse))
+            .collect(),
+        None => status.get(single).and_then(parse).into_iter().collect(),
+    }
+}
