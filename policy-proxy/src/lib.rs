@@ -19,9 +19,13 @@ pub mod limiter;
 pub mod peer;
 pub mod record;
 pub mod sidecar;
+pub mod store;
+pub mod telemetry;
 
 pub use identity::{Credentials, IdentityHandle, TlsIdentity};
 pub use limiter::Limiter;
 pub use peer::{Peer, PeerTls};
 pub use record::{Record, Recorder};
 pub use sidecar::SidecarConfig;
+pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
+pub use telemetry::{Counters, Telemetry};

@@ -1,0 +1,563 @@
+//! The policies that a proxy decides by: one cell per port, read by one atomic load.
+//!
+//! The control thread writes ([`PolicyStore::apply`] and its siblings), the workers read
+//! ([`PortHandle::live`]). A port is *declared* if the workload names it; any other port gets a cell
+//! on first use, bounded in number and evicted when idle.
+//!
+//! **Invariants.** A port without a usable policy grants nothing. A policy that could not be applied
+//! never replaces one that could. A generation is published only after it can be read.
+
+mod cell;
+pub mod state;
+mod workers;
+
+pub use state::{Event, State, step};
+pub use workers::{Worker, Workers};
+
+use crate::limiter::Limiter;
+use crate::telemetry::{Counters, PortStatus, Telemetry};
+use arc_swap::Guard;
+use cell::PortCell;
+use foldhash::HashMap;
+use parking_lot::{Mutex, RwLock};
+use policy_core::evaluator::{BuildError, Evaluator};
+use policy_core::{Denied, Facts, Revision, ServerPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The policies of all ports of one workload. Clones share them.
+#[derive(Clone, Debug)]
+pub struct PolicyStore {
+    inner: Arc<Inner>,
+}
+
+/// One port's policy. Holding it keeps a port that nothing declares from being evicted, so a
+/// connection holds it for as long as it lives.
+#[derive(Clone, Debug)]
+pub struct PortHandle {
+    cell: Arc<PortCell>,
+}
+
+/// What a port's connections and requests are decided by.
+#[derive(Debug)]
+pub enum Live {
+    /// Nothing has been received: connections wait, bounded.
+    Waiting,
+    /// The controller's latest.
+    Current(Arc<InForce>),
+    /// The last good policy, while the controller cannot be asked or sent something unusable.
+    Stale {
+        /// The last good policy.
+        policy: Arc<InForce>,
+        /// Since when it may be out of date.
+        since: Instant,
+    },
+    /// Refused at once: expired, undeclared, or rejected with nothing good before.
+    Denied(Denied),
+}
+
+/// A policy arranged for deciding, with what belongs to it.
+#[derive(Debug)]
+pub struct InForce {
+    /// Decides.
+    pub evaluator: Arc<Evaluator>,
+    /// The workload's facts as of this generation.
+    pub facts: Arc<Facts>,
+    /// What the controller calls this policy.
+    pub revision: Revision,
+    /// Differs whenever policy or facts differ; what was remembered under another is void.
+    pub generation: u64,
+    /// The buckets of the policy's rate limit; the same object while that limit is equal.
+    pub limiter: Arc<Limiter>,
+    /// Where decisions by this policy are counted.
+    pub counters: Arc<Counters>,
+}
+
+/// What the proxy's operator decides about the store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Decides while nothing has been received (`--pending-policy=default`); absent: connections
+    /// wait, bounded, and are refused as `policy_pending`.
+    pub pending: Option<Arc<ServerPolicy>>,
+    /// How long a policy may be stale before its port refuses as `policy_expired`; absent: for ever.
+    pub maximum_age: Option<Duration>,
+    /// The workload's facts until the controller states them.
+    pub facts: Arc<Facts>,
+    /// How many ports that nothing declares may have a policy at a time.
+    pub on_demand_ports: usize,
+    /// How long such a port is kept after its last use.
+    pub on_demand_idle: Duration,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            pending: None,
+            maximum_age: None,
+            facts: Arc::new(Facts::default()),
+            on_demand_ports: 256,
+            on_demand_idle: Duration::from_secs(90),
+        }
+    }
+}
+
+/// What holds for ports that nothing declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndeclaredPorts {
+    /// Each is asked for on first use.
+    Ask,
+    /// Refused as `port_undeclared`.
+    Refuse,
+}
+
+/// What keeps a proxy from being ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unready {
+    /// The workload's declared ports are not known yet.
+    pub workload: bool,
+    /// Declared ports without a policy in force.
+    pub ports: Vec<NonZeroU16>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: StoreConfig,
+    telemetry: Arc<Telemetry>,
+    pending: Option<Arc<Evaluator>>,
+    cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
+    /// Answers for ports beyond the bound: refuses everything.
+    overflow: Arc<PortCell>,
+    control: Mutex<Control>,
+    /// Held while something is put in force, so that generations are published in their order.
+    writer: Mutex<()>,
+    generation: AtomicU64,
+    workers: Workers,
+    /// Counts changes of the set of ports that have a cell.
+    demand: watch::Sender<u64>,
+}
+
+/// What the control thread knows beside the ports.
+#[derive(Debug)]
+struct Control {
+    facts: Arc<Facts>,
+    undeclared: UndeclaredPorts,
+    /// Whether the declared ports are known.
+    declared: bool,
+}
+
+/// An idle port makes room for another one only after this long, so that a scan of ports cannot turn
+/// every connection into a subscription.
+const EVICT_AFTER: Duration = Duration::from_secs(5);
+
+/// The overflow cell needs some port; it is never shown.
+const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
+
+impl PolicyStore {
+    /// A store without ports. Fails if the pending policy cannot be built.
+    pub fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
+        let pending = config.pending.as_ref().map(|policy| Evaluator::build(Arc::clone(policy)));
+        let pending = pending.transpose()?.map(Arc::new);
+        let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
+        let control = Control {
+            facts: Arc::clone(&config.facts),
+            undeclared: UndeclaredPorts::Ask,
+            declared: false,
+        };
+        let inner = Inner {
+            config,
+            telemetry,
+            pending,
+            cells: RwLock::new(HashMap::default()),
+            overflow: Arc::new(overflow),
+            control: Mutex::new(control),
+            writer: Mutex::new(()),
+            generation: AtomicU64::new(0),
+            workers: Workers::new(),
+            demand: watch::Sender::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The policy of `port`. The first use of a port that nothing declares asks for its policy; if
+    /// too many are in use, the port is refused as `policy_pending`.
+    pub fn port(&self, port: NonZeroU16) -> PortHandle {
+        if let Some(cell) = self.inner.cells.read().get(&port) {
+            cell.touch();
+            return PortHandle { cell: Arc::clone(cell) };
+        }
+        PortHandle { cell: self.inner.create(port, false, Instant::now()) }
+    }
+
+    /// The proxy's workers.
+    pub fn workers(&self) -> &Workers {
+        &self.inner.workers
+    }
+
+    /// Where decisions are counted.
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.inner.telemetry
+    }
+
+    /// States which ports the workload names and what holds for all others. A port that is no
+    /// longer named keeps its policy while it is in use, unless undeclared ports are refused.
+    pub fn declare(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        {
+            let mut control = self.inner.control.lock();
+            control.undeclared = undeclared;
+            control.declared = true;
+        }
+        for port in ports {
+            let known = self.inner.cells.read().get(port).cloned();
+            let cell = known.unwrap_or_else(|| self.inner.create(*port, true, now));
+            cell.declared.store(true, Ordering::Release);
+        }
+        for cell in self.inner.all() {
+            let declared = ports.contains(&cell.port);
+            cell.declared.store(declared, Ordering::Release);
+            let event = match undeclared {
+                UndeclaredPorts::Refuse if !declared => Event::Undeclared,
+                UndeclaredPorts::Refuse | UndeclaredPorts::Ask => Event::Declared,
+            };
+            self.inner.handle(&cell, event, now);
+        }
+        self.inner.demand.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Puts a policy in force. Returns the generation that workers must pass before it may be
+    /// acknowledged. A policy that cannot be built changes nothing but the port's state, as
+    /// [`PolicyStore::reject`] does.
+    pub fn apply(
+        &self,
+        port: NonZeroU16,
+        policy: Arc<ServerPolicy>,
+        revision: Revision,
+    ) -> Result<u64, BuildError> {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        let Some(cell) = self.inner.cells.read().get(&port).cloned() else {
+            // Nobody uses the port: it was evicted while the answer was under way.
+            return Ok(self.inner.workers.published());
+        };
+        let last = cell.state().last_good().cloned();
+        let built = match self.inner.build(port, policy, revision, last.as_ref()) {
+            Ok(built) => Arc::new(built),
+            Err(error) => {
+                self.inner.handle(&cell, Event::Rejected, now);
+                return Err(error);
+            }
+        };
+        let generation = built.generation;
+        self.inner.handle(&cell, Event::Received(built), now);
+        self.inner.workers.publish(generation);
+        Ok(generation)
+    }
+
+    /// States that an update for `port` could not be applied: the last good policy stays.
+    pub fn reject(&self, port: NonZeroU16) {
+        self.event(port, Event::Rejected);
+    }
+
+    /// States that the policy held for `port` is the controller's latest.
+    pub fn confirm(&self, port: NonZeroU16) {
+        self.event(port, Event::Confirmed);
+    }
+
+    /// States that changes to `port` would not be heard of any more.
+    pub fn lose(&self, port: NonZeroU16) {
+        self.event(port, Event::Lost);
+    }
+
+    /// [`PolicyStore::lose`] for every port: the one stream for all of them ended.
+    pub fn lose_all(&self) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        for cell in self.inner.all() {
+            self.inner.handle(&cell, Event::Lost, now);
+        }
+    }
+
+    /// Replaces the workload's facts under every policy. Returns the generation that decides by
+    /// them everywhere.
+    pub fn set_facts(&self, facts: Arc<Facts>) -> u64 {
+        let _writer = self.inner.writer.lock();
+        {
+            let mut control = self.inner.control.lock();
+            if control.facts == facts {
+                return self.inner.workers.published();
+            }
+            control.facts = Arc::clone(&facts);
+        }
+        let generation = self.inner.next_generation();
+        for cell in self.inner.all() {
+            cell.rewrite(|old| Arc::new(old.with_facts(&facts, generation)), || generation);
+        }
+        self.inner.workers.publish(generation);
+        generation
+    }
+
+    /// Lets time pass: expires policies that are stale for too long and evicts ports that nothing
+    /// declares and nobody uses. To be called about once a second.
+    pub fn sweep(&self) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        let tick = Event::Tick { maximum_age: self.inner.config.maximum_age };
+        for cell in self.inner.all() {
+            self.inner.handle(&cell, tick.clone(), now);
+        }
+        self.inner.evict(now, self.inner.config.on_demand_idle);
+    }
+
+    /// Announces changes of [`PolicyStore::ports`].
+    pub fn demand(&self) -> watch::Receiver<u64> {
+        self.inner.demand.subscribe()
+    }
+
+    /// The ports that have a cell and are not refused as undeclared: those whose policy is wanted.
+    /// The value says whether the port is declared.
+    pub fn ports(&self) -> BTreeMap<NonZeroU16, bool> {
+        let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
+        let cells = self.inner.all().into_iter().filter(wanted);
+        cells.map(|cell| (cell.port, cell.is_declared())).collect()
+    }
+
+    /// The revisions held, for the controller to compare with its own.
+    pub fn applied(&self) -> Vec<(NonZeroU16, Revision)> {
+        let revision = |cell: &Arc<PortCell>| {
+            cell.state().last_good().map(|policy| (cell.port, policy.revision.clone()))
+        };
+        let mut applied: Vec<_> = self.inner.all().iter().filter_map(revision).collect();
+        applied.sort_unstable_by_key(|(port, _)| *port);
+        applied
+    }
+
+    /// What keeps the proxy from being ready; `None`: every declared port has a policy in force.
+    pub fn unready(&self) -> Option<Unready> {
+        let workload = !self.inner.control.lock().declared;
+        let missing = |cell: &Arc<PortCell>| cell.is_declared() && !cell.has_policy();
+        let mut ports: Vec<_> =
+            self.inner.all().iter().filter(|cell| missing(cell)).map(|cell| cell.port).collect();
+        ports.sort_unstable();
+        let ready = !workload && ports.is_empty();
+        (!ready).then_some(Unready { workload, ports })
+    }
+
+    /// Every port, for metrics and messages.
+    pub fn status(&self) -> Vec<PortStatus> {
+        let now = Instant::now();
+        let mut status: Vec<_> = self.inner.all().iter().map(|cell| cell.status(now)).collect();
+        status.sort_unstable_by_key(|status| status.port);
+        status
+    }
+
+    fn event(&self, port: NonZeroU16, event: Event<Arc<InForce>>) {
+        let _writer = self.inner.writer.lock();
+        let cell = self.inner.cells.read().get(&port).cloned();
+        if let Some(cell) = cell {
+            self.inner.handle(&cell, event, Instant::now());
+        }
+    }
+}
+
+impl PortHandle {
+    /// The port.
+    pub fn port(&self) -> NonZeroU16 {
+        self.cell.port
+    }
+
+    /// What decides now. One atomic load; to be taken once per request and dropped before the next.
+    pub fn live(&self) -> Guard<Arc<Live>> {
+        self.cell.live.load()
+    }
+
+    /// Announces changes that decisions can depend on; the value is the generation of the last one.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.cell.changes.subscribe()
+    }
+
+    /// Waits until the port has left [`Live::Waiting`], at most `bound`.
+    /// `Err(policy_pending)`: it has not.
+    pub async fn ready(&self, bound: Duration) -> Result<(), Denied> {
+        let mut changed = self.changed();
+        let left = async {
+            while matches!(**self.live(), Live::Waiting) {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(bound, left).await.map_err(|_| Denied::PolicyPending)
+    }
+}
+
+impl Live {
+    /// The policy to decide by, or why there is none.
+    pub fn in_force(&self) -> Result<&Arc<InForce>, Denied> {
+        match self {
+            Self::Waiting => Err(Denied::PolicyPending),
+            Self::Current(policy) | Self::Stale { policy, .. } => Ok(policy),
+            Self::Denied(reason) => Err(*reason),
+        }
+    }
+
+    /// Whether every decision by the two is the same for certain.
+    fn decides_like(&self, other: &Live) -> bool {
+        match (self.in_force(), other.in_force()) {
+            (Ok(own), Ok(other)) => own.generation == other.generation,
+            // Leaving `Waiting` always counts, since somebody may wait for it.
+            (Err(own), Err(reason)) => {
+                own == reason && matches!(self, Self::Waiting) == matches!(other, Self::Waiting)
+            }
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        }
+    }
+}
+
+impl InForce {
+    fn with_facts(&self, facts: &Arc<Facts>, generation: u64) -> Self {
+        Self {
+            evaluator: Arc::clone(&self.evaluator),
+            facts: Arc::clone(facts),
+            revision: self.revision.clone(),
+            generation,
+            limiter: Arc::clone(&self.limiter),
+            counters: Arc::clone(&self.counters),
+        }
+    }
+}
+
+impl PortCell {
+    fn status(&self, now: Instant) -> PortStatus {
+        let state = self.state();
+        PortStatus {
+            port: self.port,
+            declared: self.is_declared(),
+            state: state.name(),
+            age: state.since().map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+            generation: *self.changes.borrow(),
+            revision: state.last_good().map(|policy| policy.revision.clone()),
+        }
+    }
+}
+
+impl Inner {
+    fn all(&self) -> Vec<Arc<PortCell>> {
+        self.cells.read().values().cloned().collect()
+    }
+
+    fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+    }
+
+    fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
+        // A received policy brings its own generation, which its decisions are remembered under.
+        let own = match &event {
+            Event::Received(policy) => Some(policy.generation),
+            Event::Rejected
+            | Event::Lost
+            | Event::Confirmed
+            | Event::Tick { .. }
+            | Event::Undeclared
+            | Event::Declared => None,
+        };
+        let published = cell.handle(event, now, || own.unwrap_or_else(|| self.next_generation()));
+        if let Some(generation) = published {
+            self.workers.publish(generation);
+        }
+    }
+
+    /// A cell for a port that has none.
+    fn create(&self, port: NonZeroU16, declared: bool, now: Instant) -> Arc<PortCell> {
+        let full = || self.cells.read().values().filter(|cell| !cell.is_declared()).count()
+            >= self.config.on_demand_ports;
+        if !declared && full() {
+            self.evict(now, EVICT_AFTER);
+            if full() {
+                self.telemetry.port_refused();
+                return Arc::clone(&self.overflow);
+            }
+        }
+        let mut cells = self.cells.write();
+        // Another worker may have been faster.
+        if let Some(cell) = cells.get(&port) {
+            return Arc::clone(cell);
+        }
+        // Read under the lock: a later change of either finds the cell and changes it.
+        let (undeclared, facts) = {
+            let control = self.control.lock();
+            (control.undeclared, Arc::clone(&control.facts))
+        };
+        let state = match undeclared {
+            UndeclaredPorts::Refuse if !declared => State::Undeclared,
+            UndeclaredPorts::Refuse | UndeclaredPorts::Ask => State::Waiting,
+        };
+        let cell = Arc::new(PortCell::new(port, state, self.pending(port, &facts), now));
+        cell.declared.store(declared, Ordering::Release);
+        cells.insert(port, Arc::clone(&cell));
+        drop(cells);
+        self.demand.send_modify(|count| *count = count.wrapping_add(1));
+        cell
+    }
+
+    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
+        let evaluator = Arc::clone(self.pending.as_ref()?);
+        let policy = evaluator.policy();
+        let limiter = Arc::new(Limiter::new(policy.rate_limit.as_ref()));
+        let counters = self.telemetry.counters(port, policy, facts);
+        let generation = self.next_generation();
+        let facts = Arc::clone(facts);
+        let revision = Revision::default();
+        Some(Arc::new(InForce { evaluator, facts, revision, generation, limiter, counters }))
+    }
+
+    fn build(
+        &self,
+        port: NonZeroU16,
+        policy: Arc<ServerPolicy>,
+        revision: Revision,
+        last: Option<&Arc<InForce>>,
+    ) -> Result<InForce, BuildError> {
+        let facts = Arc::clone(&self.control.lock().facts);
+        if let Some(last) = last
+            && *last.evaluator.policy() == policy
+            && last.facts == facts
+        {
+            let mut same = last.with_facts(&facts, last.generation);
+            same.revision = revision;
+            return Ok(same);
+        }
+        let evaluator = Arc::new(Evaluator::build(Arc::clone(&policy))?);
+        let kept = last.filter(|last| last.evaluator.policy().rate_limit == policy.rate_limit);
+        let limiter = kept.map_or_else(
+            || Arc::new(Limiter::new(policy.rate_limit.as_ref())),
+            |last| Arc::clone(&last.limiter),
+        );
+        let counters = self.telemetry.counters(port, &policy, &facts);
+        let generation = self.next_generation();
+        Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
+    }
+
+    /// Drops the ports that nothing declares and that nobody has used for `idle`.
+    fn evict(&self, now: Instant, idle: Duration) {
+        let mut cells = self.cells.write();
+        let before = cells.len();
+        // Under the write lock nobody can get a handle, so a count of one stays one.
+        cells.retain(|_, cell| {
+            cell.is_declared() || Arc::strong_count(cell) > 1 || cell.note_idle(now) < idle
+        });
+        let changed = cells.len() != before;
+        drop(cells);
+        if changed {
+            self.demand.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

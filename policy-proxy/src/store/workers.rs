@@ -1,0 +1,195 @@
+//! Which workers decide by which generation: what an acknowledgement waits for.
+//!
+//! A worker is a thread with a runtime of its own. Publishing a policy is one atomic store, but a
+//! worker may be in the middle of a decision, and its open streams have yet to be decided again. Each
+//! worker therefore runs [`Worker::follow`] as a task of its own: once that task has seen a
+//! generation, every earlier poll of that thread is over and its streams have been gone through.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// The workers of one proxy.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+/// One worker's place among [`Workers`]; dropping it ends its part in acknowledgements.
+#[derive(Debug)]
+pub struct Worker {
+    index: usize,
+    reached: Arc<AtomicU64>,
+    published: watch::Receiver<u64>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    slots: Mutex<Vec<Option<Arc<AtomicU64>>>>,
+    published: watch::Sender<u64>,
+    /// Wakes those that wait; its value means nothing.
+    progress: watch::Sender<()>,
+}
+
+impl Workers {
+    pub(super) fn new() -> Self {
+        let shared = Shared {
+            slots: Mutex::new(Vec::new()),
+            published: watch::Sender::new(0),
+            progress: watch::Sender::new(()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Adds a worker. It counts from now on: acknowledgements wait for it until it is dropped.
+    pub fn register(&self) -> Worker {
+        let published = self.shared.published.subscribe();
+        // What is published so far is visible to a worker that has decided nothing yet.
+        let reached = Arc::new(AtomicU64::new(*published.borrow()));
+        let mut slots = self.shared.slots.lock();
+        let index = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        match slots.get_mut(index) {
+            Some(free) => *free = Some(Arc::clone(&reached)),
+            None => slots.push(Some(Arc::clone(&reached))),
+        }
+        Worker { index, reached, published, shared: Arc::clone(&self.shared) }
+    }
+
+    /// The newest generation that has been published.
+    pub fn published(&self) -> u64 {
+        *self.shared.published.borrow()
+    }
+
+    /// The newest generation that every worker decides by. Without workers: the newest published.
+    pub fn reached(&self) -> u64 {
+        let slots = self.shared.slots.lock();
+        let least = slots.iter().flatten().map(|slot| slot.load(Ordering::Acquire)).min();
+        least.unwrap_or_else(|| self.published())
+    }
+
+    /// Waits until every worker decides by `generation` or a later one. Has no bound of its own: a
+    /// worker that hangs must not be reported as having applied anything.
+    pub async fn passed(&self, generation: u64) {
+        let mut progress = self.shared.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            if self.reached() >= generation {
+                return;
+            }
+            // The sender lives in `self`, so this cannot fail while we wait.
+            if progress.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn publish(&self, generation: u64) {
+        self.shared.published.send_if_modified(|newest| {
+            let newer = generation > *newest;
+            if newer {
+                *newest = generation;
+            }
+            newer
+        });
+        self.shared.progress.send_replace(());
+    }
+}
+
+impl Worker {
+    /// A small number that no other living worker of this proxy has; workers count from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Announces generations as they are published, newest only.
+    pub fn published(&self) -> watch::Receiver<u64> {
+        self.published.clone()
+    }
+
+    /// States that this worker decides by `generation` from now on.
+    pub fn pass(&self, generation: u64) {
+        self.reached.fetch_max(generation, Ordering::AcqRel);
+        self.shared.progress.send_replace(());
+    }
+
+    /// Never ends by itself; abort the task or end its runtime. For each generation published, calls `review`, which must mark
+    /// every open stream and connection of this worker that lost its permission, and then counts the
+    /// generation as passed. To be spawned on the worker's own runtime.
+    pub async fn follow(mut self, mut review: impl FnMut(u64)) {
+        while self.published.changed().await.is_ok() {
+            let generation = *self.published.borrow_and_update();
+            review(generation);
+            self.pass(generation);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(slot) = self.shared.slots.lock().get_mut(self.index) {
+            *slot = None;
+        }
+        self.shared.progress.send_replace(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    async fn is_pending(workers: &Workers, generation: u64) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), workers.passed(generation)).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_generation_passes_only_when_the_last_worker_has_passed_it() {
+        let workers = Workers::new();
+        let (first, second) = (workers.register(), workers.register());
+        workers.publish(1);
+        first.pass(1);
+        assert!(is_pending(&workers, 1).await);
+        second.pass(1);
+        workers.passed(1).await;
+        assert!(is_pending(&workers, 2).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_ends_is_not_waited_for() {
+        let workers = Workers::new();
+        let worker = workers.register();
+        workers.publish(3);
+        assert!(is_pending(&workers, 3).await);
+        drop(worker);
+        workers.passed(3).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn following_reviews_before_it_passes() {
+        let workers = Workers::new();
+        let worker = workers.register();
+        let observer = workers.clone();
+        let reviewed = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&reviewed);
+        let task = tokio::spawn(worker.follow(move |generation| {
+            assert!(observer.reached() < generation, "not passed before it is reviewed");
+            seen.store(generation, Ordering::Release);
+        }));
+        workers.publish(7);
+        workers.passed(7).await;
+        assert_eq!(reviewed.load(Ordering::Acquire), 7);
+        task.abort();
+    }
+
+    #[test]
+    fn indexes_of_ended_workers_are_used_again() {
+        let workers = Workers::new();
+        let first = workers.register();
+        let second = workers.register();
+        assert_eq!((first.index(), second.index()), (0, 1));
+        drop(first);
+        assert_eq!(workers.register().index(), 0);
+    }
+}

@@ -1,0 +1,266 @@
+//! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
+
+use super::key::{Caller, Detail, Key, Kind, reason_number, reasons};
+use super::labels::{self, Labels};
+use super::table::Table;
+use crate::limiter::Scope;
+use policy_core::decision::AuthorizationId;
+use policy_core::{Authorization, Denial, Denied, Permit, Route, ServerPolicy};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Counts decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is safe,
+/// equal ones share a table.
+#[derive(Debug)]
+pub struct Counters {
+    port: NonZeroU16,
+    address: Arc<str>,
+    policy: Arc<ServerPolicy>,
+    tables: Box<[Table]>,
+}
+
+/// What looking for HTTP found (proxy-semantics 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detected {
+    /// HTTP/1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// Something else.
+    NotHttp,
+    /// The client sent too little in the time given.
+    Timeout,
+    /// The connection failed.
+    Error,
+}
+
+/// The counts of all policies, by kind and labels.
+pub(super) type Totals = BTreeMap<(Kind, Labels), u64>;
+
+/// The most counters one policy has per worker.
+const MOST: usize = 4096;
+/// The fewest.
+const LEAST: usize = 64;
+
+impl Counters {
+    pub(super) fn new(
+        port: NonZeroU16,
+        address: Arc<str>,
+        policy: Arc<ServerPolicy>,
+        workers: usize,
+    ) -> Self {
+        // Four times what a client could tell apart keeps probing short.
+        let own: usize = policy.routes.routes.iter().map(|route| route.authorizations.len()).sum();
+        let parts = own
+            .saturating_add(policy.routes.routes.len())
+            .saturating_add(policy.authorizations.len())
+            .saturating_add(policy.exemptions.len());
+        let room = parts.saturating_mul(4).clamp(LEAST, MOST);
+        let tables = (0..workers.max(1)).map(|_| Table::new(room)).collect();
+        Self { port, address, policy, tables }
+    }
+
+    /// A request was let through.
+    pub fn http_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
+        let (route, detail) = grant(permit);
+        self.add(worker, Key { kind: Kind::HttpAllow, caller, route, detail });
+    }
+
+    /// A request was refused. Without a matching route it counts as route not found.
+    pub fn http_denied(&self, worker: usize, caller: Caller, denial: &Denial) {
+        let kind = if denial.reason == Denied::NoRoute { Kind::RouteNotFound } else { Kind::HttpDeny };
+        let detail = Detail::Number(reason_number(denial.reason));
+        self.add(worker, Key { kind, caller, route: denial.route.map(|id| id.route), detail });
+    }
+
+    /// A request found no room in the rate limit.
+    pub fn rate_limited(&self, worker: usize, caller: Caller, scope: Scope) {
+        let detail = Detail::Number(match scope {
+            Scope::Total => 0,
+            Scope::Identity | Scope::Override => 1,
+        });
+        self.add(worker, Key { kind: Kind::RateLimited, caller, route: None, detail });
+    }
+
+    /// A permitted request was answered. `status` is the HTTP status, or the gRPC status code where
+    /// the policy's protocol is gRPC.
+    pub fn http_answered(&self, worker: usize, permit: &Permit, grpc: bool, status: u16) {
+        let (request, answer) = if grpc {
+            (Kind::GrpcRequest, Kind::GrpcStatus)
+        } else {
+            (Kind::HttpRequest, Kind::HttpStatus)
+        };
+        let caller = Caller::NONE;
+        let (route, _) = grant(permit);
+        self.add(worker, Key { kind: request, caller, route, detail: Detail::Number(0) });
+        self.add(worker, Key { kind: answer, caller, route, detail: Detail::Number(u32::from(status)) });
+    }
+
+    /// A connection was let through.
+    pub fn tcp_permitted(&self, worker: usize, caller: Caller, permit: &Permit) {
+        let (route, detail) = grant(permit);
+        self.add(worker, Key { kind: Kind::TcpAllow, caller, route, detail });
+    }
+
+    /// A connection was refused.
+    pub fn tcp_denied(&self, worker: usize, caller: Caller, reason: Denied) {
+        let detail = Detail::Number(reason_number(reason));
+        self.add(worker, Key { kind: Kind::TcpDeny, caller, route: None, detail });
+    }
+
+    /// A connection was ended because it lost its permission.
+    pub fn tcp_terminated(&self, worker: usize, caller: Caller) {
+        let detail = Detail::Number(reason_number(Denied::Revoked));
+        self.add(worker, Key { kind: Kind::TcpTerminate, caller, route: None, detail });
+    }
+
+    /// Looking for HTTP ended.
+    pub fn detected(&self, worker: usize, result: Detected) {
+        let detail = Detail::Number(result.number());
+        self.add(worker, Key { kind: Kind::Detect, caller: Caller::NONE, route: None, detail });
+    }
+
+    /// How often there was no room for a counter of its own.
+    pub(super) fn overflow(&self) -> u64 {
+        self.tables.iter().fold(0, |sum, table| sum.saturating_add(table.overflow()))
+    }
+
+    /// Adds what was counted to `totals`. `clients` are the identities that callers refer to.
+    pub(super) fn total(&self, totals: &mut Totals, clients: &[Arc<str>]) {
+        for (packed, count) in self.tables.iter().flat_map(Table::entries) {
+            let Some(key) = Key::unpack(packed) else { continue };
+            let entry = totals.entry((key.kind, self.labels(&key, clients))).or_default();
+            *entry = entry.saturating_add(count);
+        }
+    }
+
+    fn add(&self, worker: usize, key: Key) {
+        let index = worker.checked_rem(self.tables.len()).unwrap_or(0);
+        if let (Some(table), Some(packed)) = (self.tables.get(index), key.pack()) {
+            table.increment(packed);
+        }
+    }
+
+    fn labels(&self, key: &Key, clients: &[Arc<str>]) -> Labels {
+        let mut labels = Labels::default();
+        match key.kind {
+            Kind::Detect => labels.push("result", self.number(key, Detected::name)),
+            Kind::HttpRequest | Kind::GrpcRequest => labels::parent(&mut labels, &self.policy.owner, self.port),
+            Kind::HttpStatus | Kind::GrpcStatus => {
+                labels::parent(&mut labels, &self.policy.owner, self.port);
+                labels.push("status", self.number(key, |status| status.to_string()));
+            }
+            Kind::HttpAllow
+            | Kind::HttpDeny
+            | Kind::RouteNotFound
+            | Kind::RateLimited
+            | Kind::TcpAllow
+            | Kind::TcpDeny
+            | Kind::TcpTerminate => labels::target(&mut labels, &self.address, self.port),
+        }
+        self.detail_labels(&mut labels, key);
+        match key.kind {
+            Kind::Detect => labels::server(&mut labels, &self.policy.owner, self.port),
+            Kind::HttpRequest | Kind::GrpcRequest | Kind::HttpStatus | Kind::GrpcStatus => {}
+            Kind::HttpAllow
+            | Kind::HttpDeny
+            | Kind::RouteNotFound
+            | Kind::RateLimited
+            | Kind::TcpAllow
+            | Kind::TcpDeny
+            | Kind::TcpTerminate => {
+                labels::server(&mut labels, &self.policy.owner, self.port);
+                labels::tls(&mut labels, key.caller, self.policy.protocol, clients);
+            }
+        }
+        labels
+    }
+
+    fn detail_labels(&self, labels: &mut Labels, key: &Key) {
+        match key.kind {
+            Kind::HttpAllow => {
+                labels::route(labels, self.route(key), key.detail);
+                labels::authorization(labels, self.authorization(key));
+            }
+            Kind::HttpDeny => {
+                labels::route(labels, self.route(key), key.detail);
+                labels.push("reason", self.number(key, reason_name));
+            }
+            Kind::RateLimited => {
+                labels::rate_limit(labels, self.policy.rate_limit.as_ref());
+                labels.push("ratelimit_scope", self.number(key, scope_name));
+            }
+            Kind::TcpAllow => labels::authorization(labels, self.authorization(key)),
+            Kind::TcpDeny => labels.push("reason", self.number(key, reason_name)),
+            Kind::HttpRequest | Kind::GrpcRequest | Kind::HttpStatus | Kind::GrpcStatus => {
+                labels::route(labels, self.route(key), key.detail);
+            }
+            Kind::RouteNotFound | Kind::TcpTerminate | Kind::Detect => {}
+        }
+    }
+
+    fn number(&self, key: &Key, name: impl Fn(u32) -> String) -> String {
+        match key.detail {
+            Detail::Number(number) => name(number),
+            Detail::Server(_) | Detail::Route(_) | Detail::Exemption(_) => String::new(),
+        }
+    }
+
+    fn route(&self, key: &Key) -> Option<&Route> {
+        let index = usize::try_from(key.route?).ok()?;
+        self.policy.routes.routes.get(index).map(Arc::as_ref)
+    }
+
+    fn authorization(&self, key: &Key) -> Option<&Authorization> {
+        let at = |index: u32| usize::try_from(index).ok();
+        match key.detail {
+            Detail::Number(_) => None,
+            Detail::Server(index) => self.policy.authorizations.get(at(index)?).map(Arc::as_ref),
+            Detail::Route(index) => self.route(key)?.authorizations.get(at(index)?).map(Arc::as_ref),
+            Detail::Exemption(index) => {
+                self.policy.exemptions.get(at(index)?).map(|exemption| exemption.authorization.as_ref())
+            }
+        }
+    }
+}
+
+impl Detected {
+    const ALL: [Self; 5] = [Self::Http1, Self::Http2, Self::NotHttp, Self::Timeout, Self::Error];
+
+    /// The result as the metric writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http1 => "http/1",
+            Self::Http2 => "http/2",
+            Self::NotHttp => "not_http",
+            Self::Timeout => "read_timeout",
+            Self::Error => "error",
+        }
+    }
+
+    fn number(self) -> u32 {
+        let position = Self::ALL.iter().position(|known| *known == self);
+        position.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
+    }
+
+    fn name(number: u32) -> String {
+        let known = usize::try_from(number).ok().and_then(|at| Self::ALL.get(at));
+        known.map_or("", |result| result.as_str()).to_owned()
+    }
+}
+
+/// The route that a permit is about and its grant. A route's own grant names its route.
+fn grant(permit: &Permit) -> (Option<u32>, Detail) {
+    let (route, detail) = Detail::of(AuthorizationId::clone(&permit.authorization()));
+    (permit.route().map(|id| id.route).or(route), detail)
+}
+
+fn reason_name(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(|at| reasons().nth(at));
+    known.map_or("", Denied::as_str).to_owned()
+}
+
+fn scope_name(number: u32) -> String {
+    if number == 0 { "total" } else { "identity" }.to_owned()
+}

@@ -1,0 +1,274 @@
+//! What is counted under one policy, packed into the key of a counter.
+
+use policy_core::decision::AuthorizationId;
+use policy_core::{Denied, TargetFault, Tls};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Kind {
+    HttpAllow,
+    HttpDeny,
+    RouteNotFound,
+    RateLimited,
+    TcpAllow,
+    TcpDeny,
+    TcpTerminate,
+    Detect,
+    HttpRequest,
+    GrpcRequest,
+    HttpStatus,
+    GrpcStatus,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 12] = [
+        Self::HttpAllow,
+        Self::HttpDeny,
+        Self::RouteNotFound,
+        Self::RateLimited,
+        Self::TcpAllow,
+        Self::TcpDeny,
+        Self::TcpTerminate,
+        Self::Detect,
+        Self::HttpRequest,
+        Self::GrpcRequest,
+        Self::HttpStatus,
+        Self::GrpcStatus,
+    ];
+
+    /// The metric's name without `_total` (proxy-semantics 4.2) and its help text.
+    pub(super) fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Self::HttpAllow => ("inbound_http_authz_allow", "HTTP requests that a policy allowed"),
+            Self::HttpDeny => ("inbound_http_authz_deny", "HTTP requests that a policy denied"),
+            Self::RouteNotFound => ("inbound_http_route_not_found", "HTTP requests that no route matches"),
+            Self::RateLimited => ("inbound_http_local_ratelimit", "HTTP requests beyond a rate limit"),
+            Self::TcpAllow => ("inbound_tcp_authz_allow", "Connections that a policy allowed"),
+            Self::TcpDeny => ("inbound_tcp_authz_deny", "Connections that a policy denied"),
+            Self::TcpTerminate => {
+                ("inbound_tcp_authz_terminate", "Connections ended because a policy changed")
+            }
+            Self::Detect => ("inbound_tcp_detect_http_results", "Results of looking for HTTP"),
+            Self::HttpRequest => ("inbound_http_requests", "Permitted HTTP requests"),
+            Self::GrpcRequest => ("inbound_grpc_requests", "Permitted gRPC requests"),
+            Self::HttpStatus => ("inbound_http_statuses", "Responses by HTTP status"),
+            Self::GrpcStatus => ("inbound_grpc_statuses", "Responses by gRPC status"),
+        }
+    }
+
+    fn code(self) -> u64 {
+        let position = Self::ALL.iter().position(|kind| *kind == self);
+        position.and_then(|at| u64::try_from(at).ok()).unwrap_or(0).saturating_add(1)
+    }
+
+    fn from_code(code: u64) -> Option<Self> {
+        usize::try_from(code.checked_sub(1)?).ok().and_then(|at| Self::ALL.get(at).copied())
+    }
+}
+
+/// The client as counters distinguish it: the state of TLS and, up to a bound, its identity. Made
+/// once per connection by [`super::Telemetry::caller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    pub(super) tls: TlsClass,
+    /// Index of the identity plus one; 0: none, or beyond the bound.
+    pub(super) client: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum TlsClass {
+    Absent,
+    Passthrough,
+    Terminated,
+}
+
+impl TlsClass {
+    pub(super) fn of(tls: &Tls<'_>) -> Self {
+        match tls {
+            Tls::Absent => Self::Absent,
+            Tls::Passthrough => Self::Passthrough,
+            Tls::Terminated(_) => Self::Terminated,
+        }
+    }
+
+    fn code(self) -> u64 {
+        match self {
+            Self::Absent => 0,
+            Self::Passthrough => 1,
+            Self::Terminated => 2,
+        }
+    }
+
+    fn from_code(code: u64) -> Option<Self> {
+        match code {
+            0 => Some(Self::Absent),
+            1 => Some(Self::Passthrough),
+            2 => Some(Self::Terminated),
+            3.. => None,
+        }
+    }
+}
+
+/// A counter's key: four bits of kind, two of TLS, eight of client, two that say what `detail` is,
+/// 24 of route, 24 of detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) kind: Kind,
+    pub(super) caller: Caller,
+    pub(super) route: Option<u32>,
+    pub(super) detail: Detail,
+}
+
+/// What a key says beside kind, client and route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Detail {
+    /// A small number whose meaning depends on the kind: a reason, a scope, a result, a status.
+    Number(u32),
+    /// Index into the Server's authorizations.
+    Server(u32),
+    /// Index into the route's own authorizations.
+    Route(u32),
+    /// Index into the Server's exemptions.
+    Exemption(u32),
+}
+
+const BITS: u32 = 24;
+const FIELD: u64 = 0xff_ffff;
+
+impl Detail {
+    /// An authorization, with the route it hangs on if it is a route's own.
+    pub(super) fn of(authorization: AuthorizationId) -> (Option<u32>, Self) {
+        match authorization {
+            AuthorizationId::Server(index) => (None, Self::Server(index)),
+            AuthorizationId::Route(route, index) => (Some(route), Self::Route(index)),
+            AuthorizationId::Exemption(index) => (None, Self::Exemption(index)),
+        }
+    }
+
+    fn code(self) -> (u64, u64) {
+        let (kind, value) = match self {
+            Self::Number(value) => (0, value),
+            Self::Server(value) => (1, value),
+            Self::Route(value) => (2, value),
+            Self::Exemption(value) => (3, value),
+        };
+        (kind, u64::from(value))
+    }
+}
+
+impl Key {
+    /// The packed key, never 0; `None` where an index does not fit, which no policy that fits a
+    /// message does.
+    pub(super) fn pack(self) -> Option<u64> {
+        let route = self.route.map_or(0, |route| u64::from(route).saturating_add(1));
+        let (variant, value) = self.detail.code();
+        if route > FIELD || value > FIELD {
+            return None;
+        }
+        let head = self.kind.code() << 4 | self.caller.tls.code() << 2 | variant;
+        let head = head << 8 | u64::from(self.caller.client);
+        Some((head << BITS | route) << BITS | value)
+    }
+
+    pub(super) fn unpack(packed: u64) -> Option<Self> {
+        let value = u32::try_from(packed & FIELD).ok()?;
+        let route = u32::try_from(packed >> BITS & FIELD).ok()?.checked_sub(1);
+        let head = packed >> (BITS << 1);
+        let client = u8::try_from(head & 0xff).ok()?;
+        let detail = match head >> 8 & 0b11 {
+            0 => Detail::Number(value),
+            1 => Detail::Server(value),
+            2 => Detail::Route(value),
+            3.. => Detail::Exemption(value),
+        };
+        let caller = Caller { tls: TlsClass::from_code(head >> 10 & 0b11)?, client };
+        Some(Self { kind: Kind::from_code(head >> 12)?, caller, route, detail })
+    }
+}
+
+/// Every reason but the target faults, in the order of their numbers; target faults follow.
+const REASONS: [Denied; 13] = [
+    Denied::NoRoute,
+    Denied::Unauthorized,
+    Denied::CannotTell,
+    Denied::TlsRequired,
+    Denied::ProtocolMismatch,
+    Denied::ServerInvalid,
+    Denied::RoutesInvalid,
+    Denied::ProxyUnsupported,
+    Denied::PortUndeclared,
+    Denied::PolicyPending,
+    Denied::PolicyExpired,
+    Denied::RateLimited,
+    Denied::Revoked,
+];
+
+/// Every reason, in the order of their numbers.
+pub(super) fn reasons() -> impl Iterator<Item = Denied> {
+    REASONS.into_iter().chain(TargetFault::ALL.into_iter().map(Denied::Target))
+}
+
+/// The number of a reason.
+pub(super) fn reason_number(reason: Denied) -> u32 {
+    let position = match reason {
+        Denied::Target(fault) => {
+            let at = TargetFault::ALL.iter().position(|known| *known == fault);
+            at.map(|at| at.saturating_add(REASONS.len()))
+        }
+        Denied::NoRoute
+        | Denied::Unauthorized
+        | Denied::CannotTell
+        | Denied::TlsRequired
+        | Denied::ProtocolMismatch
+        | Denied::ServerInvalid
+        | Denied::RoutesInvalid
+        | Denied::ProxyUnsupported
+        | Denied::PortUndeclared
+        | Denied::PolicyPending
+        | Denied::PolicyExpired
+        | Denied::RateLimited
+        | Denied::Revoked => REASONS.iter().position(|known| *known == reason),
+    };
+    position.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_reason_has_its_own_number() {
+        for (number, reason) in reasons().enumerate() {
+            assert_eq!(reason_number(reason), u32::try_from(number).unwrap(), "{}", reason.as_str());
+        }
+    }
+
+    #[test]
+    fn an_index_too_large_is_not_mistaken_for_another() {
+        let caller = Caller { tls: TlsClass::Absent, client: 0 };
+        let key = |route, detail| Key { kind: Kind::HttpAllow, caller, route, detail };
+        assert_eq!(key(Some(u32::MAX), Detail::Number(0)).pack(), None);
+        assert_eq!(key(None, Detail::Server(1 << 24)).pack(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn unpacking_is_the_inverse_of_packing(
+            kind in 0usize..12, tls in 0u64..3, client: u8,
+            route in proptest::option::of(0u32..(1 << 24) - 1), variant in 0u8..4, value in 0u32..1 << 24,
+        ) {
+            let detail = match variant {
+                0 => Detail::Number(value),
+                1 => Detail::Server(value),
+                2 => Detail::Route(value),
+                3.. => Detail::Exemption(value),
+            };
+            let caller = Caller { tls: TlsClass::from_code(tls).unwrap(), client };
+            let key = Key { kind: Kind::ALL[kind], caller, route, detail };
+            let packed = key.pack().unwrap();
+            prop_assert_ne!(packed, 0);
+            prop_assert_eq!(Key::unpack(packed), Some(key));
+        }
+    }
+}
