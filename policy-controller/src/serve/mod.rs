@@ -1,12 +1,158 @@
 //! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`, beside
 //! `grpc.health.v1`. The contract for clients is `docs/watch-api.md`.
+//!
+//! ```text
+//! listener ──▶ one task per connection (age, keep-alive, drain)
+//!                ├─ compat: one stream per port, whole messages
+//!                ├─ native: one stream per workload, changes by key, ACK and NACK ──▶ applied
+//!                └─ health
+//! ```
+//! Streams read the newest value from watch channels when their client can take it, so a slow
+//! client skips states and holds up nobody. Encodings are shared (see `cache`).
+//!
+//! **Invariants.** Sees [`Policies`] and nothing behind it. Never answers from a guess: what is not
+//! known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
 
+mod applied;
+mod cache;
 mod codec;
 mod config;
+mod health;
 mod listener;
 mod metrics;
+mod native;
 mod peer;
-pub mod token;
+mod session;
+#[cfg(test)]
+mod testing;
+mod token;
 
+pub use applied::{Applied, AppliedPort, Counts, Refused};
 pub use config::ServeConfig;
 pub use metrics::ServeMetrics;
+
+use crate::publish::{LookupError, Policies, WorkloadKey};
+use peer::{Allowance, Connected, Held};
+use policy_core::{Denied, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::service::Routes;
+
+/// The policy server, before it listens.
+#[derive(Debug)]
+pub struct Server {
+    core: Arc<Core>,
+}
+
+impl Server {
+    /// A server of `policies`. `options` say how policies are put into Linkerd's messages.
+    pub fn new(policies: Policies, config: ServeConfig) -> Self {
+        let streams = Allowance::new(config.max_streams_per_peer);
+        let core = Core {
+            policies,
+            config,
+            streams,
+            metrics: ServeMetrics::default(),
+            applied: Applied::default(),
+            sessions: AtomicU64::new(0),
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    /// Its metrics, to be registered.
+    pub fn metrics(&self) -> ServeMetrics {
+        self.core.metrics.clone()
+    }
+
+    /// What its clients have in force.
+    pub fn applied(&self) -> Applied {
+        self.core.applied.clone()
+    }
+
+    /// Serves on `listener` until `shutdown` is cancelled; then ends every stream with OK, and
+    /// returns when every connection has ended or the drain timeout has passed.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
+        let health = health::Health::new(self.core.policies.synced(), shutdown.clone());
+        let routes = Routes::new(native::Native::new(self.core.clone()))
+            .add_service(health.into_service())
+            .prepare();
+        let (config, metrics) = (self.core.config.clone(), self.core.metrics.clone());
+        listener::run(listener, routes, config, metrics, shutdown).await;
+    }
+}
+
+/// What both services share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    policies: Policies,
+    config: ServeConfig,
+    streams: Allowance,
+    metrics: ServeMetrics,
+    applied: Applied,
+    /// Numbers of native streams.
+    sessions: AtomicU64,
+}
+
+impl Core {
+    /// The connection a request came on.
+    fn connected(extensions: &http::Extensions) -> Result<Connected, Status> {
+        let connected = extensions.get::<Connected>().cloned();
+        connected.ok_or_else(|| Status::internal("the connection is not known"))
+    }
+
+    /// Room for one more watch of `peer`.
+    fn take_stream(&self, peer: IpAddr) -> Result<Held, Status> {
+        self.streams.take(peer).ok_or_else(|| {
+            self.metrics.refused_stream();
+            let limit = self.streams.limit();
+            Status::resource_exhausted(format!("this address has {limit} open watches, the most allowed"))
+        })
+    }
+
+    /// `policy` with everything refused for `reason`.
+    fn denial(policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
+        ServerPolicy {
+            protocol: policy.protocol,
+            paths: policy.paths,
+            ..Self::denied(policy.owner.clone(), reason)
+        }
+    }
+
+    /// A policy that refuses everything for `reason`.
+    fn denied(owner: Owner, reason: Denied) -> ServerPolicy {
+        ServerPolicy {
+            owner,
+            protocol: Protocol::Opaque,
+            deny: Some(reason),
+            paths: PathHandling::Canonical,
+            authorizations: Arc::from([]),
+            exemptions: Vec::new(),
+            routes: RouteTable {
+                routes: Vec::new(),
+                hosts: BTreeMap::new(),
+                otherwise: Unmatched::Deny(reason),
+            },
+            rate_limit: None,
+            effects: Vec::new(),
+            withheld: Vec::new(),
+        }
+    }
+}
+
+/// What a client is told of a failed lookup. Never a code that Linkerd's proxies take as final.
+fn refusal(key: &WorkloadKey, port: NonZeroU16, error: LookupError) -> Status {
+    match error {
+        LookupError::NotFound => Status::not_found(format!("unknown server: no workload `{key}`")),
+        LookupError::NotSynced => Status::unavailable("objects have not been listed yet"),
+        LookupError::TooManyPorts => Status::resource_exhausted(format!(
+            "too many ports of `{key}` are watched that it does not declare; port {port} is refused"
+        )),
+        LookupError::Stopped => Status::unavailable("the controller is shutting down"),
+    }
+}
