@@ -16,14 +16,27 @@
 //! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
 //! configuration alone, never on the order of events. Pods of one shape share one policy.
 
+pub mod kinds;
+pub mod source;
+mod index;
+pub mod resolve;
+mod compile;
+mod engine;
+mod compiled;
+mod subscriptions;
+mod controller;
+pub mod publish;
+pub mod config;
+#[cfg(test)]
+mod testing;
+
 pub mod admin;
 pub mod args;
-pub mod config;
-pub mod kinds;
-pub mod publish;
 pub mod serve;
 
+pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
+pub use controller::{ConditionsHandle, Controller, start};
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };

@@ -1,0 +1,86 @@
+//! The part of a policy that is the same for every port that a Server owns.
+
+use super::{DETECT_TIMEOUT, bare, grants_of, with_localhost};
+use crate::resolve::grant::ServerGrants;
+use crate::resolve::rate_limit::RateLimitOf;
+use crate::resolve::route::Attached;
+use crate::resolve::{Context, question};
+use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
+use policy_crds::resource::{ProxyProtocol, Server};
+use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
+use std::sync::Arc;
+
+/// What a Server gives every port it owns; none if it does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ServerPieces(pub(crate) ObjectKey);
+
+/// See [`ServerPieces`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pieces {
+    /// The policy, without exemptions.
+    pub(crate) policy: ServerPolicy,
+    /// Whether routes are attached.
+    pub(crate) routed: bool,
+}
+
+question!(ServerPieces, Option<Arc<Pieces>>, server_pieces);
+
+fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Option<Arc<Pieces>> {
+    let object = cx.object(&question.0)?;
+    let pieces = match &object.body {
+        Body::Valid(Resource::Server(server)) => valid(cx, &object.meta, server),
+        Body::Valid(_) | Body::Invalid(_) => invalid(&question.0),
+    };
+    Some(Arc::new(pieces))
+}
+
+fn owner(key: &ObjectKey) -> Owner {
+    Owner::Server(key.to_ref())
+}
+
+fn detect() -> Protocol {
+    Protocol::Detect { timeout: DETECT_TIMEOUT }
+}
+
+fn invalid(key: &ObjectKey) -> Pieces {
+    let mut policy = bare(owner(key), detect());
+    policy.deny = Some(Denied::ServerInvalid);
+    policy.routes.otherwise = Unmatched::Deny(Denied::ServerInvalid);
+    Pieces { policy, routed: false }
+}
+
+fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
+    let key = &meta.key;
+    let protocol = match server.protocol {
+        ProxyProtocol::Unknown => detect(),
+        ProxyProtocol::Http1 => Protocol::Http1,
+        ProxyProtocol::Http2 => Protocol::Http2,
+        ProxyProtocol::Grpc => Protocol::Grpc,
+        ProxyProtocol::Opaque => Protocol::Opaque,
+        ProxyProtocol::Tls => Protocol::Tls,
+    };
+    let mut policy = bare(owner(key), protocol);
+    policy.paths = annotation::path_normalization(&meta.annotations).value;
+
+    let grants = cx.ask(&ServerGrants(key.clone()));
+    let mut authorizations = grants.authorizations.clone();
+    authorizations.extend(grants_of(server.access_policy));
+    policy.authorizations = with_localhost(cx, authorizations).into();
+    policy.withheld = grants.withheld.clone();
+
+    let attached = cx.ask(&Attached(key.clone()));
+    if attached.bound {
+        policy.routes.otherwise = Unmatched::NotFound;
+        policy.routes.routes = attached.routes.clone();
+        if attached.routes.is_empty() {
+            policy.deny = Some(Denied::RoutesInvalid);
+            policy.routes.otherwise = Unmatched::Deny(Denied::RoutesInvalid);
+        }
+    }
+    if protocol.is_http()
+        && let Some((_, limit)) = cx.ask(&RateLimitOf(key.clone()))
+    {
+        policy.rate_limit = Some((*limit).clone());
+    }
+    Pieces { policy, routed: attached.bound }
+}

@@ -1,0 +1,123 @@
+//! The whole pipeline as one function call, for linting, explaining and testing.
+
+use crate::config::ControllerConfig;
+use crate::engine::Engine;
+use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadState};
+use crate::resolve::condition::ConditionTable;
+use crate::resolve::workload::Resolved;
+use crate::source::directory::{self, Diagnostic};
+use crate::source::{Batch, Change, SourceError};
+use parking_lot::Mutex;
+use policy_core::{ServerPolicy, Undeclared, WorkloadPolicy};
+use policy_crds::{Object, pods_of};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a set of objects means.
+pub struct Compiled {
+    /// Every workload.
+    pub workloads: BTreeMap<WorkloadKey, CompiledWorkload>,
+    /// What every object is told about itself.
+    pub conditions: ConditionTable,
+    /// What was found wrong while reading; empty where objects were given.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The objects, as indexed.
+    pub objects: Vec<Arc<Object>>,
+    engine: Mutex<Engine>,
+}
+
+/// What holds for one workload.
+#[derive(Clone, Debug)]
+pub struct CompiledWorkload {
+    /// Facts, declared ports, identity.
+    pub state: Arc<WorkloadState>,
+    /// Policies of its declared ports, and what holds for others unless annotations name them.
+    pub policy: WorkloadPolicy,
+}
+
+impl Compiled {
+    /// The policy of any port, declared or not, exactly as it would be published. `None`: no such
+    /// workload.
+    pub fn port(&self, key: &WorkloadKey, port: NonZeroU16) -> Option<Arc<ServerPolicy>> {
+        let mut engine = self.engine.lock();
+        let shape = engine.workload(key)?.shape.clone();
+        Some(engine.policy(&shape, port).0)
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("workloads", &self.workloads)
+            .field("conditions", &self.conditions)
+            .field("diagnostics", &self.diagnostics)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Compiles the manifests below `path`.
+///
+/// # Errors
+/// If the directory itself cannot be read. Whatever is wrong with a file is a diagnostic.
+pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compiled, SourceError> {
+    let loaded = directory::load(path, config.limits)?;
+    let mut compiled = compile(loaded.objects, config);
+    compiled.diagnostics = loaded.diagnostics;
+    Ok(compiled)
+}
+
+/// Compiles objects. Deployments and their like stand for their pods.
+pub fn compile_objects(objects: Vec<Object>, config: &ControllerConfig) -> Compiled {
+    let expanded = objects.into_iter().flat_map(|object| {
+        let pods = pods_of(&object);
+        if pods.is_empty() { vec![object] } else { pods }
+    });
+    compile(expanded.map(Arc::new).collect(), config)
+}
+
+fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
+    let mut engine = Engine::new(Arc::new(config.clone()));
+    let applied = objects.iter().cloned().map(Change::Apply);
+    let changes = applied.chain([Change::Synced]).collect();
+    engine.apply(&Batch { changes, versions: BTreeMap::new() });
+    let workloads = engine
+        .workloads()
+        .into_iter()
+        .filter_map(|key| {
+            let resolved = engine.workload(&key)?;
+            let policy = workload_policy(&mut engine, &resolved);
+            Some((key, CompiledWorkload { state: resolved.state.clone(), policy }))
+        })
+        .collect();
+    Compiled {
+        workloads,
+        conditions: engine.conditions().clone(),
+        diagnostics: Vec::new(),
+        objects,
+        engine: Mutex::new(engine),
+    }
+}
+
+fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
+    let declared = resolved.state.declared.iter();
+    let ports = declared.map(|port| (*port, engine.policy(&resolved.shape, *port).0)).collect();
+    let undeclared = match (resolved.state.undeclared, unnamed(resolved)) {
+        (UndeclaredPorts::Default, Some(port)) => {
+            Undeclared::Policy(engine.policy(&resolved.shape, port).0)
+        }
+        (UndeclaredPorts::Default, None) | (UndeclaredPorts::Deny, _) => Undeclared::Deny,
+    };
+    WorkloadPolicy { ports, undeclared }
+}
+
+/// A port that nothing names, not even an annotation.
+fn unnamed(resolved: &Resolved) -> Option<NonZeroU16> {
+    (1..=u16::MAX).filter_map(NonZeroU16::new).find(|port| {
+        !resolved.state.declared.contains(port)
+            && !resolved.shape.opaque.contains(*port)
+            && !resolved.shape.require_identity.contains(*port)
+    })
+}

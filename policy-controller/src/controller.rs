@@ -1,0 +1,191 @@
+//! The task that owns the index: applies batches, answers lookups, publishes what changed.
+
+use crate::config::ControllerConfig;
+use crate::engine::{Engine, version_key};
+use crate::publish::{Command, Policies, Seen};
+use crate::resolve::condition::ConditionTable;
+use crate::source::directory::Diagnostic;
+use crate::source::{Batch, Source, SourceError};
+use crate::subscriptions::Subscriptions;
+use policy_core::Revision;
+use policy_crds::Kind;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How often channels without listeners are forgotten.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// A running controller, without its gRPC server. Dropping it ends it.
+#[derive(Debug)]
+pub struct Controller {
+    /// The policies.
+    pub policies: Policies,
+    /// What every object is told about itself.
+    pub conditions: ConditionsHandle,
+    /// What the source has found wrong, each time it looked.
+    pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
+    shutdown: CancellationToken,
+    source: Option<JoinHandle<Result<(), SourceError>>>,
+}
+
+impl Controller {
+    /// Waits until the source ends, which it does by itself only if it cannot work.
+    ///
+    /// # Errors
+    /// Why the source cannot work.
+    pub async fn source_ended(&mut self) -> Result<(), SourceError> {
+        match self.source.as_mut() {
+            Some(task) => {
+                let ended = task.await;
+                self.source = None;
+                ended.unwrap_or(Ok(()))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends everything: channels close, lookups answer `Stopped`.
+    pub fn shutdown(&self) {
+        self.shutdown.cancel();
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+/// Conditions, on demand.
+#[derive(Clone, Debug)]
+pub struct ConditionsHandle {
+    requests: mpsc::Sender<oneshot::Sender<ConditionTable>>,
+    changed: watch::Receiver<u64>,
+}
+
+impl ConditionsHandle {
+    /// The conditions of every object at the time of the call; none if the controller has ended.
+    pub async fn table(&self) -> Option<ConditionTable> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(reply).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// A counter that moves whenever some condition does.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.clone()
+    }
+}
+
+/// Starts the task that owns the index, and the source. Needs a tokio runtime.
+pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
+    let shutdown = CancellationToken::new();
+    let (commands, command_queue) = mpsc::channel(1024);
+    let (requests, request_queue) = mpsc::channel(16);
+    let (sink, batches) = mpsc::channel(64);
+    let (synced, synced_receiver) = watch::channel(false);
+    let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
+    let (changed, changed_receiver) = watch::channel(0);
+    let diagnostics = source.diagnostics();
+    let epoch = source.epoch();
+    let config = Arc::new(config);
+    let owner = Owner {
+        subscriptions: Subscriptions::new(epoch.clone(), &config),
+        engine: Engine::new(config),
+        synced,
+        seen,
+        changed,
+        epoch,
+        lists: 0,
+    };
+    let queues = Queues { commands: command_queue, requests: request_queue, batches };
+    tokio::spawn(owner.run(queues, shutdown.clone()));
+    let source = tokio::spawn(source.run(sink, shutdown.clone()));
+    Controller {
+        policies: Policies::new(commands, synced_receiver, seen_receiver),
+        conditions: ConditionsHandle { requests, changed: changed_receiver },
+        diagnostics,
+        shutdown,
+        source: Some(source),
+    }
+}
+
+struct Queues {
+    commands: mpsc::Receiver<Command>,
+    requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
+    batches: mpsc::Receiver<Batch>,
+}
+
+struct Owner {
+    engine: Engine,
+    subscriptions: Subscriptions,
+    synced: watch::Sender<bool>,
+    seen: watch::Sender<Arc<Seen>>,
+    changed: watch::Sender<u64>,
+    epoch: Arc<str>,
+    lists: u64,
+}
+
+impl Owner {
+    async fn run(mut self, mut queues: Queues, shutdown: CancellationToken) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                Some(batch) = queues.batches.recv() => self.apply(&batch),
+                Some(command) = queues.commands.recv() => self.answer(command),
+                Some(reply) = queues.requests.recv() => {
+                    // Nobody waits any more if this fails.
+                    let _ = reply.send(self.engine.conditions().clone());
+                }
+                _ = sweep.tick() => {
+                    let roots = self.subscriptions.sweep();
+                    self.engine.retain(roots);
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch) {
+        let changes = self.engine.apply(batch);
+        self.subscriptions.publish(&mut self.engine, &changes);
+        if changes.conditions {
+            self.changed.send_modify(|count| *count = count.saturating_add(1));
+        }
+        let listed = batch.changes.iter().any(|c| matches!(c, crate::source::Change::Synced));
+        self.lists = self.lists.saturating_add(u64::from(listed));
+        let newest = Kind::ALL
+            .into_iter()
+            .filter_map(|kind| Some((version_key(kind), self.engine.version(kind)?)));
+        let revision =
+            Revision { epoch: self.epoch.clone(), content: 0, versions: newest.collect() };
+        self.seen.send_replace(Arc::new(Seen { revision, lists: self.lists }));
+        self.synced.send_if_modified(|synced| {
+            let became = self.engine.is_synced() && !*synced;
+            *synced |= became;
+            became
+        });
+        let (answers, answered) = self.engine.effort();
+        tracing::debug!(changes = batch.changes.len(), answers, answered, "applied a batch");
+    }
+
+    fn answer(&mut self, command: Command) {
+        // Sending fails where the caller has gone, which is no concern of ours.
+        match command {
+            Command::Workload(key, reply) => {
+                let _ = reply.send(self.subscriptions.workload(&mut self.engine, &key));
+            }
+            Command::Port(key, port, reply) => {
+                let _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
+            }
+            Command::Workloads(reply) => {
+                let _ = reply.send(self.engine.workloads());
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The index and everything that was found out from it, without tasks or clocks.
+
+use crate::compile::PolicyOf;
+use crate::config::ControllerConfig;
+use crate::index::{Index, KindSet};
+use crate::publish::{WorkloadKey, WorkloadKind};
+use crate::resolve::condition::{self, ConditionTable, Conditions};
+use crate::resolve::workload::{self, Resolved, Shape, WorkloadOf};
+use crate::resolve::{Memo, Query};
+use crate::source::Batch;
+use policy_core::ServerPolicy;
+use policy_crds::{Kind, ObjectKey};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// The index, the answers and the configuration they were made with.
+pub(crate) struct Engine {
+    config: Arc<ControllerConfig>,
+    index: Index,
+    memo: Memo,
+    conditions: ConditionTable,
+}
+
+/// What a batch changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Workloads that were asked for and came out different.
+    pub(crate) workloads: BTreeMap<WorkloadKey, KindSet>,
+    /// Policies that were asked for and came out different.
+    pub(crate) policies: BTreeMap<PolicyOf, KindSet>,
+    /// Whether some condition did.
+    pub(crate) conditions: bool,
+}
+
+impl Engine {
+    /// An empty index.
+    pub(crate) fn new(config: Arc<ControllerConfig>) -> Self {
+        Self {
+            config,
+            index: Index::default(),
+            memo: Memo::default(),
+            conditions: ConditionTable::new(),
+        }
+    }
+
+    /// Applies a batch and finds out what it means.
+    pub(crate) fn apply(&mut self, batch: &Batch) -> Changes {
+        let touched = self.index.apply(batch);
+        let mut changes = Changes::default();
+        for (query, causes) in self.memo.update(&touched, &self.index, &self.config) {
+            match query {
+                Query::WorkloadOf(WorkloadOf(key)) => {
+                    changes.workloads.insert(key, causes);
+                }
+                Query::PolicyOf(policy) => {
+                    changes.policies.insert(policy, causes);
+                }
+                Query::Conditions(Conditions(key)) => {
+                    changes.conditions |= self.state(&key);
+                }
+                Query::Members(_)
+                | Query::NamespaceDefaults(_)
+                | Query::ServersOf(_)
+                | Query::SelectorKeys(_)
+                | Query::PortsOwned(_)
+                | Query::PolicyGrant(_)
+                | Query::ServerAuthorizationGrant(_)
+                | Query::ServerGrants(_)
+                | Query::RouteGrants(_)
+                | Query::CompiledRoute(_)
+                | Query::Attached(_)
+                | Query::RateLimitOf(_)
+                | Query::ServerPieces(_) => {}
+            }
+        }
+        for topic in touched.keys() {
+            if let crate::index::Topic::Object(key) = topic
+                && condition::CONDITIONED.contains(&key.kind)
+                && !self.conditions.contains_key(key)
+            {
+                changes.conditions |= self.state(key);
+            }
+        }
+        changes
+    }
+
+    /// Brings the conditions of one object up to date; true if they differ.
+    fn state(&mut self, key: &ObjectKey) -> bool {
+        if self.index.object(key).is_none() {
+            return self.conditions.remove(key).is_some();
+        }
+        let question = Conditions(key.clone());
+        let (conditions, _) = self.memo.ask(&question, &self.index, &self.config);
+        self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
+    }
+
+    /// Whether every kind has been listed completely.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.index.is_synced()
+    }
+
+    /// Conditions of every object.
+    pub(crate) fn conditions(&self) -> &ConditionTable {
+        &self.conditions
+    }
+
+    /// Every workload.
+    pub(crate) fn workloads(&self) -> Vec<WorkloadKey> {
+        let all = self.index.all(Kind::Pod).chain(self.index.all(Kind::ExternalWorkload));
+        all.filter_map(|object| workload::workload_key(&object.meta.key)).collect()
+    }
+
+    /// A workload, if it exists.
+    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+        self.memo.ask(&WorkloadOf(key.clone()), &self.index, &self.config).0
+    }
+
+    /// The policy of a port, and the kinds it was made from.
+    pub(crate) fn policy(
+        &mut self,
+        shape: &Arc<Shape>,
+        port: NonZeroU16,
+    ) -> (Arc<ServerPolicy>, KindSet) {
+        let question = PolicyOf { shape: shape.clone(), port };
+        self.memo.ask(&question, &self.index, &self.config)
+    }
+
+    /// The version of the last event of a kind.
+    pub(crate) fn version(&self, kind: Kind) -> Option<u64> {
+        self.index.version(kind)
+    }
+
+    /// The newest version of each of these kinds, and of the workload's own.
+    pub(crate) fn versions(&self, kinds: KindSet, kind: WorkloadKind) -> BTreeMap<Arc<str>, u64> {
+        let mut kinds = kinds;
+        kinds.insert(match kind {
+            WorkloadKind::Pod => Kind::Pod,
+            WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
+        });
+        let versioned = kinds.iter().filter_map(|kind| Some((kind, self.index.version(kind)?)));
+        versioned.map(|(kind, version)| (version_key(kind), version)).collect()
+    }
+
+    /// Forgets what neither these workloads and policies nor a condition depends on.
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+        let conditions =
+            self.conditions.keys().map(|key| Query::Conditions(Conditions(key.clone())));
+        let roots: Vec<Query> = roots.into_iter().chain(conditions).collect();
+        self.memo.retain(roots);
+    }
+
+    /// How many answers are kept, and how many times a question was answered anew.
+    pub(crate) fn effort(&self) -> (usize, u64) {
+        (self.memo.len(), self.memo.answered())
+    }
+}
+
+/// How revisions name a kind: `group/kind`.
+pub(crate) fn version_key(kind: Kind) -> Arc<str> {
+    format!("{}/{}", kind.group(), kind.as_str()).into()
+}

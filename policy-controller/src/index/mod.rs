@@ -1,0 +1,164 @@
+//! What there is: objects by kind and namespace, and who names whom.
+
+mod edge;
+mod table;
+mod topic;
+
+pub(crate) use edge::{Edge, parents, server_of};
+pub(crate) use topic::{KindSet, Topic};
+
+use crate::source::{Batch, Change};
+use policy_crds::{Kind, Object, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use table::Table;
+
+/// All objects. Cloning is a snapshot: it costs one pointer per kind and never changes after.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    tables: BTreeMap<Kind, Arc<Table>>,
+    edges: Arc<BTreeMap<Edge, BTreeSet<ObjectKey>>>,
+    versions: Arc<BTreeMap<Kind, u64>>,
+    synced: bool,
+}
+
+/// The topics a batch touched, each with the kinds of the objects that did.
+pub(crate) type Touched = BTreeMap<Topic, KindSet>;
+
+impl Index {
+    /// Applies a batch as one transaction and says what it touched. An object applied as it
+    /// already was touches nothing.
+    pub(crate) fn apply(&mut self, batch: &Batch) -> Touched {
+        let mut touched = Touched::new();
+        for change in &batch.changes {
+            match change {
+                Change::Apply(object) => self.replace(&object.meta.key, Some(object), &mut touched),
+                Change::Delete(key) => self.replace(key, None, &mut touched),
+                Change::Synced => self.synced = true,
+            }
+        }
+        if !batch.versions.is_empty() {
+            let versions = Arc::make_mut(&mut self.versions);
+            for (kind, version) in &batch.versions {
+                let held = versions.entry(*kind).or_default();
+                *held = (*held).max(*version);
+            }
+        }
+        touched
+    }
+
+    /// Whether every kind has been listed completely.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The version of the last event of a kind.
+    pub(crate) fn version(&self, kind: Kind) -> Option<u64> {
+        self.versions.get(&kind).copied()
+    }
+
+    /// The object of this name.
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.tables.get(&key.kind)?.get(&key.namespace, &key.name)
+    }
+
+    /// The objects of a kind in a namespace, by name.
+    pub(crate) fn list(&self, kind: Kind, namespace: &str) -> impl Iterator<Item = &Arc<Object>> {
+        self.tables.get(&kind).into_iter().flat_map(move |table| table.list(namespace))
+    }
+
+    /// Every object of a kind, by namespace and name.
+    pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
+        self.tables.get(&kind).into_iter().flat_map(|table| table.all())
+    }
+
+    /// The objects on this edge, in order.
+    pub(crate) fn edge(&self, edge: &Edge) -> impl Iterator<Item = &ObjectKey> {
+        self.edges.get(edge).into_iter().flatten()
+    }
+
+    fn replace(&mut self, key: &ObjectKey, new: Option<&Arc<Object>>, touched: &mut Touched) {
+        let table = Arc::make_mut(self.tables.entry(key.kind).or_default());
+        let old = match new {
+            Some(object) => table.insert(object.clone()),
+            None => table.remove(&key.namespace, &key.name),
+        };
+        if old.as_ref() == new {
+            return;
+        }
+        let mut touch = |topic| {
+            touched.entry(topic).or_insert_with(KindSet::default).insert(key.kind);
+        };
+        touch(Topic::Object(key.clone()));
+        touch(Topic::List(key.kind, key.namespace.clone()));
+        let before = old.as_deref().map(edge::edges).unwrap_or_default();
+        let after = new.map(|object| edge::edges(object)).unwrap_or_default();
+        for edge in before.union(&after) {
+            touch(Topic::Edge(edge.clone()));
+        }
+        if before != after {
+            self.relink(key, &before, &after);
+        }
+    }
+
+    fn relink(&mut self, key: &ObjectKey, before: &BTreeSet<Edge>, after: &BTreeSet<Edge>) {
+        let edges = Arc::make_mut(&mut self.edges);
+        for edge in before.difference(after) {
+            if let Some(members) = edges.get_mut(edge) {
+                members.remove(key);
+                if members.is_empty() {
+                    edges.remove(edge);
+                }
+            }
+        }
+        for edge in after.difference(before) {
+            edges.entry(edge.clone()).or_default().insert(key.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, server};
+
+    fn batch(changes: Vec<Change>) -> Batch {
+        Batch { changes, versions: BTreeMap::from([(Kind::Server, 7)]) }
+    }
+
+    #[test]
+    fn a_snapshot_does_not_change() {
+        let mut index = Index::default();
+        index.apply(&batch(vec![Change::Apply(server("ns", "a", 80))]));
+        let snapshot = index.clone();
+        let key = testing::key(Kind::Server, "ns", "a");
+        index.apply(&batch(vec![Change::Delete(key.clone())]));
+        assert!(snapshot.object(&key).is_some());
+        assert!(index.object(&key).is_none());
+        assert_eq!(index.version(Kind::Server), Some(7));
+    }
+
+    #[test]
+    fn an_equal_object_touches_nothing() {
+        let mut index = Index::default();
+        let change = || batch(vec![Change::Apply(server("ns", "a", 80))]);
+        assert!(!index.apply(&change()).is_empty());
+        assert!(index.apply(&change()).is_empty());
+        assert!(!index.is_synced());
+        index.apply(&batch(vec![Change::Synced]));
+        assert!(index.is_synced());
+    }
+
+    #[test]
+    fn an_object_that_moves_touches_where_it_was_and_where_it_is() {
+        let mut index = Index::default();
+        let policy = |target| Change::Apply(testing::policy_on_server("ns", "p", target));
+        index.apply(&batch(vec![policy("a")]));
+        let touched = index.apply(&batch(vec![policy("b")]));
+        for name in ["a", "b"] {
+            let edge = Edge::Target(testing::key(Kind::Server, "ns", name));
+            assert!(touched.contains_key(&Topic::Edge(edge.clone())), "{name}");
+            assert_eq!(index.edge(&edge).count(), usize::from(name == "b"));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a Namespace says about ports that no Server owns, read live.
+
+use super::{Context, question};
+use crate::publish::UndeclaredPorts;
+use policy_core::DefaultPolicy;
+use policy_crds::{Body, Kind, ObjectKey, annotation};
+use std::sync::Arc;
+
+/// The settings of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamespaceDefaults(pub(crate) Arc<str>);
+
+/// See [`NamespaceDefaults`]; absent where the namespace says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceSettings {
+    /// Default policy.
+    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Undeclared ports.
+    pub(crate) undeclared: Option<UndeclaredPorts>,
+}
+
+question!(NamespaceDefaults, NamespaceSettings, settings);
+
+/// The key of a Namespace.
+pub(crate) fn key(namespace: &Arc<str>) -> ObjectKey {
+    ObjectKey { kind: Kind::Namespace, namespace: "".into(), name: namespace.clone() }
+}
+
+fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
+    let Some(object) = cx.object(&key(&question.0)) else { return NamespaceSettings::default() };
+    let annotations = &object.meta.annotations;
+    let default_policy = match &object.body {
+        Body::Valid(_) => annotation::default_policy(annotations).value,
+        Body::Invalid(_) => Some(DefaultPolicy::Deny),
+    };
+    let undeclared = annotation::undeclared_ports(annotations).value.map(undeclared);
+    NamespaceSettings { default_policy, undeclared }
+}
+
+/// The same choice in the words of what is published.
+pub(crate) fn undeclared(choice: annotation::UndeclaredPorts) -> UndeclaredPorts {
+    match choice {
+        annotation::UndeclaredPorts::Deny => UndeclaredPorts::Deny,
+        annotation::UndeclaredPorts::Default => UndeclaredPorts::Default,
+    }
+}

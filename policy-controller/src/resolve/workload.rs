@@ -1,0 +1,271 @@
+//! A workload's shape, which its policies depend on, and its facts, which they do not.
+
+use super::namespace::{self, NamespaceDefaults};
+use super::owner::{PortsOwned, SelectorKeys};
+use super::{Context, question};
+use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState};
+use ipnet::IpNet;
+use policy_core::{DefaultPolicy, Facts};
+use policy_crds::annotation::{self, PortSet};
+use policy_crds::resource::{ExternalWorkload, Node, Pod, Probe};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Everything about a workload that its policies depend on. Workloads of equal shape share their
+/// policies; a pod's name, addresses, node and ServiceAccount are no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Content {
+    /// Pod or ExternalWorkload.
+    pub(crate) kind: WorkloadKind,
+    /// Namespace.
+    pub(crate) namespace: Arc<str>,
+    /// Labels that some Server of the namespace asks about.
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Default policy by its own annotations.
+    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Undeclared ports by its own annotation.
+    pub(crate) undeclared: Option<UndeclaredPorts>,
+    /// Opaque ports, as ranges.
+    pub(crate) opaque: Ports,
+    /// Ports whose clients must have an identity, as ranges.
+    pub(crate) require_identity: Ports,
+    /// Numbers by port name.
+    pub(crate) named_ports: BTreeMap<Arc<str>, Vec<NonZeroU16>>,
+    /// Ports that a container port, a probe, a hook or the proxy names.
+    pub(crate) declared: BTreeSet<NonZeroU16>,
+    /// Probes and hooks.
+    pub(crate) probes: BTreeSet<Probe>,
+}
+
+/// A [`Content`] with its hash, made once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    hash: u64,
+    content: Content,
+}
+
+impl Shape {
+    fn new(content: Content) -> Self {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        Self { hash: hasher.finish(), content }
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Deref for Shape {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+/// A set of ports as ordered ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ports(Vec<(u16, u16)>);
+
+impl Ports {
+    /// Whether `port` is in it.
+    pub(crate) fn contains(&self, port: NonZeroU16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&port.get()))
+    }
+}
+
+impl From<&PortSet> for Ports {
+    fn from(set: &PortSet) -> Self {
+        let mut ranges: Vec<(u16, u16)> =
+            set.ranges().iter().map(|range| (*range.start(), *range.end())).collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        Self(ranges)
+    }
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct WorkloadOf(pub(crate) WorkloadKey);
+
+/// See [`WorkloadOf`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resolved {
+    /// What its policies depend on.
+    pub(crate) shape: Arc<Shape>,
+    /// The rest.
+    pub(crate) state: Arc<WorkloadState>,
+}
+
+question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
+
+fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
+    let key = &question.0;
+    let object = cx.object(&object_key(key))?;
+    let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
+    let shape = Arc::new(Shape::new(content(cx, object, &keys, key.kind)));
+    let owners = cx.ask(&PortsOwned(shape.clone()));
+    let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
+    let undeclared = undeclared(cx, &shape);
+    let (service_account, identity) = identity(cx, object);
+    let state = WorkloadState {
+        key: key.clone(),
+        facts: Arc::new(facts(cx, object)),
+        declared,
+        undeclared,
+        service_account,
+        identity,
+    };
+    Some(Arc::new(Resolved { shape, state: Arc::new(state) }))
+}
+
+/// The object that a workload key names.
+pub(crate) fn object_key(key: &WorkloadKey) -> ObjectKey {
+    let kind = match key.kind {
+        WorkloadKind::Pod => Kind::Pod,
+        WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
+    };
+    ObjectKey { kind, namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// The workload that an object is, if it is one.
+pub(crate) fn workload_key(key: &ObjectKey) -> Option<WorkloadKey> {
+    let kind = if key.kind == Kind::Pod {
+        WorkloadKind::Pod
+    } else if key.kind == Kind::ExternalWorkload {
+        WorkloadKind::ExternalWorkload
+    } else {
+        return None;
+    };
+    Some(WorkloadKey { namespace: key.namespace.clone(), kind, name: key.name.clone() })
+}
+
+/// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
+/// cluster's.
+pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &Shape) -> UndeclaredPorts {
+    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
+}
+
+/// The workload's default policy: its own over the namespace's over the cluster's.
+pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &Shape) -> DefaultPolicy {
+    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
+}
+
+fn content(
+    cx: &Context<'_>,
+    object: &Object,
+    keys: &BTreeSet<Arc<str>>,
+    kind: WorkloadKind,
+) -> Content {
+    let (named_ports, ports, probes) = ports(object);
+    let annotations = &object.meta.annotations;
+    let numbers = |name: &str| named_ports.get(name).cloned().unwrap_or_default();
+    let opaque = Ports::from(&annotation::opaque_ports(annotations, &numbers).value);
+    let identity = annotation::require_identity_ports(annotations, &numbers).value;
+    let probed = probes.iter().map(|probe: &Probe| probe.port);
+    Content {
+        kind,
+        namespace: object.meta.key.namespace.clone(),
+        labels: object
+            .meta
+            .labels
+            .iter()
+            .filter(|(key, _)| keys.contains(*key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        default_policy: match &object.body {
+            Body::Valid(_) => annotation::default_policy(annotations).value,
+            Body::Invalid(_) => Some(DefaultPolicy::Deny),
+        },
+        undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
+        opaque,
+        require_identity: Ports::from(&identity),
+        declared: ports.into_iter().chain(probed).chain(proxy_ports(cx)).collect(),
+        named_ports,
+        probes,
+    }
+}
+
+fn proxy_ports(cx: &Context<'_>) -> impl Iterator<Item = NonZeroU16> {
+    cx.config.proxy_ports.clone().into_iter()
+}
+
+type PortsOf = (BTreeMap<Arc<str>, Vec<NonZeroU16>>, Vec<NonZeroU16>, BTreeSet<Probe>);
+
+/// Numbers by name, all numbers, and probes.
+fn ports(object: &Object) -> PortsOf {
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => pod_ports(pod),
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            let named = workload.named_ports.iter();
+            let named = named.map(|(name, number)| (name.clone(), vec![*number])).collect();
+            (named, workload.ports.clone(), BTreeSet::new())
+        }
+        Body::Valid(_) | Body::Invalid(_) => PortsOf::default(),
+    }
+}
+
+fn pod_ports(pod: &Pod) -> PortsOf {
+    let mut named: BTreeMap<Arc<str>, BTreeSet<NonZeroU16>> = BTreeMap::new();
+    for port in &pod.ports {
+        if let Some(name) = &port.name {
+            named.entry(name.clone()).or_default().insert(port.number);
+        }
+    }
+    let named = named.into_iter().map(|(name, set)| (name, set.into_iter().collect())).collect();
+    let numbers = pod.ports.iter().map(|port| port.number).collect();
+    (named, numbers, pod.probes.iter().cloned().collect())
+}
+
+fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
+    let none = || -> Arc<str> { "".into() };
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let namespace = &object.meta.key.namespace;
+            let identity = cx.config.service_account_identity(namespace, &pod.service_account);
+            (pod.service_account.clone(), identity)
+        }
+        Body::Valid(Resource::ExternalWorkload(ExternalWorkload { identity, .. })) => {
+            (none(), identity.clone())
+        }
+        Body::Valid(_) | Body::Invalid(_) => (none(), none()),
+    }
+}
+
+fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
+    let cluster = cx.config.cluster_networks.clone();
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
+            if let Some(name) = &pod.node {
+                let key =
+                    ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
+                if let Some(Body::Valid(Resource::Node(node))) = cx.object(&key).map(|o| &o.body) {
+                    let Node { addresses, pod_gateways } = node;
+                    local.extend(hosts(addresses).chain(hosts(pod_gateways)));
+                }
+            }
+            let pod_addresses = pod.addresses.clone();
+            Facts { pod_addresses, node_local: local.into_iter().collect(), cluster }
+        }
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            Facts { pod_addresses: workload.addresses.clone(), node_local: Vec::new(), cluster }
+        }
+        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
+    }
+}
+
+fn hosts(addresses: &[IpAddr]) -> impl Iterator<Item = IpNet> {
+    addresses.iter().map(|address| IpNet::from(policy_core::fold_mapped(*address)))
+}

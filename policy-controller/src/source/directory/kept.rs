@@ -1,0 +1,71 @@
+//! What remains of an object whose declaration can no longer be read: its claims, without its
+//! grants (product, *Invalid objects*).
+
+use policy_crds::annotation::{self, Annotations, DEFAULT_INBOUND_POLICY};
+use policy_crds::resource::{ContainerPort, Node, Pod};
+use policy_crds::{Body, Claims, FieldError, Invalid, Object, Resource};
+use policy_core::DefaultPolicy;
+
+/// The object without what it granted.
+pub(super) fn deprived(object: &Object) -> Object {
+    let mut meta = object.meta.clone();
+    let body = match &object.body {
+        Body::Invalid(invalid) => Body::Invalid(invalid.clone()),
+        Body::Valid(resource) => match resource {
+            Resource::Pod(pod) => {
+                deny_default(&mut meta.annotations);
+                Body::Valid(Resource::Pod(without_probes(pod)))
+            }
+            Resource::ExternalWorkload(_) | Resource::Namespace | Resource::Workload(_) => {
+                deny_default(&mut meta.annotations);
+                Body::Valid(resource.clone())
+            }
+            Resource::Node(_) => Body::Valid(Resource::Node(Node {
+                addresses: Vec::new(),
+                pod_gateways: Vec::new(),
+            })),
+            Resource::ServiceAccount | Resource::EgressNetwork => Body::Valid(resource.clone()),
+            Resource::Server(server) => invalid(Claims::Server {
+                workloads: Some(server.workloads.clone()),
+                port: Some(server.port.clone()),
+            }),
+            Resource::Route(route) => invalid(Claims::Route { parents: route.parents.clone() }),
+            Resource::RateLimit(limit) => {
+                invalid(Claims::RateLimit { server: Some(limit.server.clone()) })
+            }
+            Resource::ServerAuthorization(_)
+            | Resource::AuthorizationPolicy(_)
+            | Resource::MeshTlsAuthentication(_)
+            | Resource::NetworkAuthentication(_)
+            | Resource::ReferenceGrant(_) => invalid(Claims::Nothing),
+        },
+    };
+    Object { meta, body }
+}
+
+fn invalid(claims: Claims) -> Body {
+    let message = "the declaration can no longer be read; what the object granted is withdrawn, \
+                   what it claimed is kept";
+    let error = FieldError { field: "apiVersion".to_owned(), message: message.to_owned() };
+    Body::Invalid(Invalid { errors: vec![error], claims })
+}
+
+/// A default policy that the object set grants nothing any more.
+fn deny_default(annotations: &mut Annotations) {
+    let before = annotations.len();
+    annotations.retain(|name, _| !annotation::DEFAULT_POLICY.contains(&&**name));
+    if annotations.len() != before {
+        annotations.insert(DEFAULT_INBOUND_POLICY.into(), DefaultPolicy::Deny.as_str().into());
+    }
+}
+
+/// Probes exempt, but their ports are declared.
+fn without_probes(pod: &Pod) -> Pod {
+    let mut pod = pod.clone();
+    for probe in std::mem::take(&mut pod.probes) {
+        if pod.ports.iter().all(|port| port.number != probe.port) {
+            pod.ports.push(ContainerPort { name: None, number: probe.port });
+        }
+    }
+    pod
+}

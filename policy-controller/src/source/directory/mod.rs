@@ -1,0 +1,190 @@
+//! A directory of manifests as a source: any layout, YAML of several documents and JSON, followed
+//! while it changes.
+
+mod diagnostic;
+mod kept;
+mod manifest;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use diagnostic::{Diagnostic, Excerpt, Severity};
+
+use super::{Batch, Change, Source, SourceError};
+use crate::config::Limits;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use policy_crds::Object;
+use scan::Scan;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// How long nothing may happen before the directory is read again after a change.
+const QUIET: Duration = Duration::from_millis(40);
+
+/// How long reading is put off at most while changes go on.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// How often the directory is read although nothing was notified (links, network file systems).
+const RESCAN: Duration = Duration::from_secs(5);
+
+/// The same where there are no notifications at all.
+const RESCAN_BLIND: Duration = Duration::from_secs(1);
+
+/// What a directory says.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Objects, workloads as their pods, by kind and name.
+    pub objects: Vec<Arc<Object>>,
+    /// Everything that is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a directory, or a single file, once.
+///
+/// # Errors
+/// If it cannot be read at all. Whatever is wrong with a file is a diagnostic.
+pub fn load(path: &Path, limits: Limits) -> Result<Loaded, SourceError> {
+    let scan = scan::scan(path, limits.file_bytes)?;
+    let mut store = Store::default();
+    let diagnostics = look(path, &mut store, scan).1;
+    Ok(Loaded { objects: store.objects().cloned().collect(), diagnostics })
+}
+
+/// Takes in a look, and says so if there is nothing to see.
+fn look(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
+    let found = scan.files.len();
+    let (batch, mut diagnostics) = store.update(scan);
+    if store.objects().next().is_none() && diagnostics.is_empty() {
+        let message = match found {
+            0 => "no .yaml, .yml or .json file was found here",
+            _ => "no object of a kind that is read was found here",
+        };
+        let file: Arc<str> = path.display().to_string().into();
+        diagnostics
+            .push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));
+    }
+    (batch, diagnostics)
+}
+
+/// A directory of manifests.
+#[derive(Debug)]
+pub struct DirectorySource {
+    path: PathBuf,
+    limits: Limits,
+    epoch: Arc<str>,
+    diagnostics: watch::Sender<Arc<[Diagnostic]>>,
+}
+
+impl DirectorySource {
+    /// Follows `path`, a directory or a single file.
+    pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
+        // The standard library's hash keys are its one source of randomness.
+        let random = RandomState::new().hash_one(std::process::id());
+        Self {
+            path: path.into(),
+            limits,
+            epoch: format!("directory-{random:016x}").into(),
+            diagnostics: watch::Sender::new(Arc::from([])),
+        }
+    }
+}
+
+impl Source for DirectorySource {
+    fn epoch(&self) -> Arc<str> {
+        self.epoch.clone()
+    }
+
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
+        self.diagnostics.subscribe()
+    }
+
+    async fn run(
+        self,
+        sink: mpsc::Sender<Batch>,
+        shutdown: CancellationToken,
+    ) -> Result<(), SourceError> {
+        // Watching begins before the first look, so that nothing falls between the two.
+        let (notify, mut notified) = mpsc::channel(1);
+        let watcher = watcher(&self.path, notify);
+        let rescan = match &watcher {
+            Ok(_) => RESCAN,
+            Err(error) => {
+                tracing::warn!(%error, "no change notification; reading every second instead");
+                RESCAN_BLIND
+            }
+        };
+        let mut store = Store::default();
+        let scan = self.scan().await?;
+        let (mut batch, diagnostics) = look(&self.path, &mut store, scan);
+        self.diagnostics.send_replace(diagnostics.into());
+        batch.changes.push(Change::Synced);
+        if sink.send(batch).await.is_err() {
+            return Ok(());
+        }
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                () = sink.closed() => return Ok(()),
+                () = tokio::time::sleep(rescan) => {}
+                Some(()) = notified.recv() => settle(&mut notified).await,
+            }
+            let (batch, diagnostics) = match self.scan().await {
+                Ok(scan) => look(&self.path, &mut store, scan),
+                Err(error) => store.lose_sight(&error.to_string()),
+            };
+            self.diagnostics.send_if_modified(|current| {
+                let differs = **current != *diagnostics;
+                if differs {
+                    *current = diagnostics.into();
+                }
+                differs
+            });
+            if !batch.changes.is_empty() && sink.send(batch).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl DirectorySource {
+    /// Looks at the directory without holding up other tasks.
+    async fn scan(&self) -> Result<Scan, SourceError> {
+        let (path, bytes) = (self.path.clone(), self.limits.file_bytes);
+        let looked = tokio::task::spawn_blocking(move || scan::scan(&path, bytes)).await;
+        looked.unwrap_or_else(|error| {
+            let path = self.path.display().to_string();
+            Err(SourceError::Unreadable { path, error: std::io::Error::other(error) })
+        })
+    }
+}
+
+fn watcher(path: &Path, notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let read_only = event.is_ok_and(|event| event.kind.is_access());
+        if !read_only {
+            // A full channel holds a notification already.
+            let _ = notify.try_send(());
+        }
+    })?;
+    // An editor replaces a file: a single file is watched through its directory.
+    let watched = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let watched = if watched.as_os_str().is_empty() { Path::new(".") } else { watched };
+    watcher.watch(watched, RecursiveMode::Recursive)?;
+    Ok(watcher)
+}
+
+/// Waits until nothing has happened for a moment.
+async fn settle(notified: &mut mpsc::Receiver<()>) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while let Ok(Some(())) = tokio::time::timeout(QUIET, notified.recv()).await {
+        if tokio::time::Instant::now() >= until {
+            return;
+        }
+    }
+}

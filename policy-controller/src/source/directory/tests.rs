@@ -1,0 +1,1 @@
+//! A directory that changes.

@@ -1,0 +1,64 @@
+//! Where objects come from. A source lists what there is, says so, and then tells every change.
+
+pub mod directory;
+
+use directory::Diagnostic;
+use policy_crds::{Kind, Object, ObjectKey};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The object exists like this, valid or not.
+    Apply(Arc<Object>),
+    /// The object is gone.
+    Delete(ObjectKey),
+    /// Every kind has been listed completely. Before it, nothing is answered.
+    Synced,
+}
+
+/// Changes that belong together: nothing between the first and the last is ever seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// Per kind, the resource version of the last event in here, deletes and relists included.
+    /// Never smaller than in an earlier batch.
+    pub versions: BTreeMap<Kind, u64>,
+}
+
+/// Supplies objects.
+pub trait Source: Send + 'static {
+    /// Names the numbering of the versions: revisions of different epochs are not comparable.
+    fn epoch(&self) -> Arc<str>;
+
+    /// What it finds wrong, each time it looks.
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>>;
+
+    /// Sends batches until `shutdown`. Ending earlier means that nothing changes any more.
+    ///
+    /// # Errors
+    /// [`SourceError`] where the source cannot work at all.
+    fn run(
+        self,
+        sink: mpsc::Sender<Batch>,
+        shutdown: CancellationToken,
+    ) -> impl Future<Output = Result<(), SourceError>> + Send;
+}
+
+/// Why a source cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The directory cannot be read.
+    #[error("{path}: {error}")]
+    Unreadable {
+        /// Which.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}

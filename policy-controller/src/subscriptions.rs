@@ -1,0 +1,211 @@
+//! Who watches what, and what each was last told.
+
+use crate::compile::PolicyOf;
+use crate::config::ControllerConfig;
+use crate::engine::{Changes, Engine, version_key};
+use crate::index::KindSet;
+use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::resolve::memo::content_hash;
+use crate::resolve::workload::{Resolved, Shape, WorkloadOf};
+use crate::resolve::Query;
+use policy_core::{Revision, ServerPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Every channel there is.
+pub(crate) struct Subscriptions {
+    epoch: Arc<str>,
+    port_cap: usize,
+    workloads: BTreeMap<WorkloadKey, Held>,
+    watchers: BTreeMap<PolicyOf, BTreeSet<WorkloadKey>>,
+}
+
+struct Held {
+    shape: Arc<Shape>,
+    state: watch::Sender<Arc<WorkloadState>>,
+    ports: BTreeMap<NonZeroU16, watch::Sender<Arc<PortPolicy>>>,
+}
+
+impl Subscriptions {
+    /// None yet.
+    pub(crate) fn new(epoch: Arc<str>, config: &ControllerConfig) -> Self {
+        Self {
+            epoch,
+            port_cap: config.limits.undeclared_ports_per_workload.get(),
+            workloads: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+        }
+    }
+
+    /// Follows a workload.
+    pub(crate) fn workload(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+    ) -> Result<watch::Receiver<Arc<WorkloadState>>, LookupError> {
+        Ok(self.held(engine, key)?.state.subscribe())
+    }
+
+    /// Follows a port.
+    pub(crate) fn port(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        port: NonZeroU16,
+    ) -> Result<watch::Receiver<Arc<PortPolicy>>, LookupError> {
+        let (cap, epoch) = (self.port_cap, self.epoch.clone());
+        let held = self.held(engine, key)?;
+        if let Some(sender) = held.ports.get(&port) {
+            return Ok(sender.subscribe());
+        }
+        let shape = held.shape.clone();
+        let declared = held.state.borrow().declared.clone();
+        let extra = held.ports.iter().filter(|(port, sender)| {
+            !declared.contains(*port) && sender.receiver_count() > 0
+        });
+        if !declared.contains(&port) && extra.count() >= cap {
+            return Err(LookupError::TooManyPorts);
+        }
+        let (policy, kinds) = engine.policy(&shape, port);
+        let versions = engine.versions(kinds, key.kind);
+        let revision = Revision { epoch, content: content_hash(&policy), versions };
+        let (sender, receiver) = watch::channel(Arc::new(PortPolicy { policy, revision }));
+        held.ports.insert(port, sender);
+        self.watchers.entry(PolicyOf { shape, port }).or_default().insert(key.clone());
+        Ok(receiver)
+    }
+
+    /// Tells whoever is concerned what a batch changed.
+    pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
+        for (key, causes) in &changes.workloads {
+            if self.workloads.contains_key(key) {
+                match engine.workload(key) {
+                    Some(resolved) => self.follow(engine, key, &resolved, *causes),
+                    None => self.close(key),
+                }
+            }
+        }
+        for (question, causes) in &changes.policies {
+            let watching = self.watchers.get(question).cloned().unwrap_or_default();
+            let (policy, _) = match watching.is_empty() {
+                true => continue,
+                false => engine.policy(&question.shape, question.port),
+            };
+            for key in watching {
+                self.tell(engine, &key, question.port, &policy, *causes);
+            }
+        }
+    }
+
+    /// Forgets channels that nobody listens to, and says what the others depend on.
+    pub(crate) fn sweep(&mut self) -> Vec<Query> {
+        for (key, held) in &mut self.workloads {
+            let watchers = &mut self.watchers;
+            let shape = held.shape.clone();
+            held.ports.retain(|port, sender| {
+                let live = sender.receiver_count() > 0;
+                if !live {
+                    unwatch(watchers, &shape, *port, key);
+                }
+                live
+            });
+        }
+        self.workloads
+            .retain(|_, held| !held.ports.is_empty() || held.state.receiver_count() > 0);
+        let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
+        workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
+    }
+
+    fn held(&mut self, engine: &mut Engine, key: &WorkloadKey) -> Result<&mut Held, LookupError> {
+        if !engine.is_synced() {
+            return Err(LookupError::NotSynced);
+        }
+        let resolved = engine.workload(key).ok_or(LookupError::NotFound)?;
+        Ok(self.workloads.entry(key.clone()).or_insert_with(|| Held {
+            shape: resolved.shape.clone(),
+            state: watch::Sender::new(resolved.state.clone()),
+            ports: BTreeMap::new(),
+        }))
+    }
+
+    fn follow(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        resolved: &Resolved,
+        causes: KindSet,
+    ) {
+        let Some(held) = self.workloads.get_mut(key) else { return };
+        held.state.send_if_modified(|state| {
+            let differs = **state != *resolved.state;
+            if differs {
+                *state = resolved.state.clone();
+            }
+            differs
+        });
+        if held.shape == resolved.shape {
+            return;
+        }
+        let before = std::mem::replace(&mut held.shape, resolved.shape.clone());
+        let ports: Vec<NonZeroU16> = held.ports.keys().copied().collect();
+        for port in ports {
+            unwatch(&mut self.watchers, &before, port, key);
+            let question = PolicyOf { shape: resolved.shape.clone(), port };
+            self.watchers.entry(question).or_default().insert(key.clone());
+            let (policy, _) = engine.policy(&resolved.shape, port);
+            self.tell(engine, key, port, &policy, causes);
+        }
+    }
+
+    /// Publishes a policy if it differs from what was published.
+    fn tell(
+        &self,
+        engine: &Engine,
+        key: &WorkloadKey,
+        port: NonZeroU16,
+        policy: &Arc<ServerPolicy>,
+        causes: KindSet,
+    ) {
+        let Some(sender) = self.workloads.get(key).and_then(|held| held.ports.get(&port)) else {
+            return;
+        };
+        sender.send_if_modified(|current| {
+            if Arc::ptr_eq(&current.policy, policy) || current.policy == *policy {
+                return false;
+            }
+            let mut versions = current.revision.versions.clone();
+            versions.extend(
+                causes.iter().filter_map(|kind| Some((version_key(kind), engine.version(kind)?))),
+            );
+            let epoch = self.epoch.clone();
+            let revision = Revision { epoch, content: content_hash(policy), versions };
+            *current = Arc::new(PortPolicy { policy: policy.clone(), revision });
+            true
+        });
+    }
+
+    fn close(&mut self, key: &WorkloadKey) {
+        if let Some(held) = self.workloads.remove(key) {
+            for port in held.ports.keys() {
+                unwatch(&mut self.watchers, &held.shape, *port, key);
+            }
+        }
+    }
+}
+
+fn unwatch(
+    watchers: &mut BTreeMap<PolicyOf, BTreeSet<WorkloadKey>>,
+    shape: &Arc<Shape>,
+    port: NonZeroU16,
+    key: &WorkloadKey,
+) {
+    let question = PolicyOf { shape: shape.clone(), port };
+    if let Some(watching) = watchers.get_mut(&question) {
+        watching.remove(key);
+        if watching.is_empty() {
+            watchers.remove(&question);
+        }
+    }
+}
