@@ -28,9 +28,11 @@ pub mod policy;
 pub mod request;
 pub mod revision;
 pub mod target;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
-pub use decision::{Decision, Denial, Denied, Permit, TargetFault};
+pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
 pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;
@@ -46,4 +48,4 @@ pub use policy::{
 };
 pub use request::{Connection, RequestView, Tls};
 pub use revision::Revision;
-pub use target::{Target, canonical_target};
+pub use target::{Target, canonical_path, canonical_target};

@@ -1,0 +1,231 @@
+//! Large policies whose cost is measured.
+
+use super::{OwnedConnection, OwnedRequest, grant, network, policy, route, set};
+use crate::authorization::{Authorization, Test};
+use crate::identity::IdentityMatch;
+use crate::matching::{
+    HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
+};
+use crate::network::NetworkMatch;
+use crate::pattern::Pattern;
+use crate::policy::{Route, ServerPolicy};
+use http::{HeaderName, Method};
+use std::sync::Arc;
+
+/// A policy, a client of it and requests that it decides on.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The policy.
+    pub policy: ServerPolicy,
+    /// The client.
+    pub connection: OwnedConnection,
+    /// Requests; each is permitted unless the case says otherwise.
+    pub requests: Vec<OwnedRequest>,
+}
+
+/// The hosts that the routes of [`mixed`] are spread over.
+pub const HOSTS: usize = 200;
+
+/// One route and one authorization, and a request with a usual number of headers.
+pub fn one() -> Case {
+    let mut made = policy();
+    made.authorizations = set(vec![grant("client", vec![super::identity(CLIENT)])]);
+    made.routes.routes =
+        vec![Arc::new(route("all", vec![RequestMatch::path(PathPattern::prefix("/api"))]))];
+    let requests = vec![usual(OwnedRequest::get("/api/v1/items?q=1").host("web.test"))];
+    Case { policy: made, connection: client(), requests }
+}
+
+/// `routes` routes over 200 hosts: 50 % exact, 24 % prefix, 10 % parameter, 5 % header, 5 % query
+/// parameter and 5 % method matches, 1 % regular expressions.
+pub fn mixed(routes: usize) -> Case {
+    let mut made = policy();
+    made.authorizations = set(vec![grant("client", vec![super::identity(CLIENT)])]);
+    made.routes.routes = (0..routes).map(|number| Arc::new(mixed_route(number))).collect();
+    let request = |number: usize| {
+        let host = number.checked_rem(HOSTS).unwrap_or(0);
+        let written = match Kind::of(number) {
+            Kind::Exact => format!("/api/v1/items/{number}"),
+            Kind::Prefix => format!("/api/v2/sets/{number}/a/b"),
+            Kind::Parameter => format!("/api/v1/users/alice/orders/{number}"),
+            Kind::Query => format!("/search?q=1&shard={number}"),
+            Kind::Header | Kind::Method => "/tenant".to_owned(),
+            Kind::Regex => format!("/r/{number}-77"),
+        };
+        let request = usual(OwnedRequest::get(&written).host(&format!("host-{host}.example.com")));
+        match Kind::of(number) {
+            Kind::Header => request.header("x-tenant", format!("tenant-{number}").as_bytes()),
+            Kind::Method => request.method(Method::DELETE),
+            Kind::Exact | Kind::Prefix | Kind::Parameter | Kind::Query | Kind::Regex => request,
+        }
+    };
+    // The last route of each kind, so that anything tried in order would try them all.
+    let last = |kind: Kind| (0..routes).rev().find(|number| Kind::of(*number) == kind);
+    let requests = Kind::ALL.into_iter().filter_map(last).map(request).collect();
+    Case { policy: made, connection: client(), requests }
+}
+
+/// One route with `count` authorizations of its own of which the last holds: exact and suffix
+/// identities and networks with exceptions.
+pub fn authorizations(count: usize) -> Case {
+    let mut made = policy();
+    let mut only = route("all", vec![RequestMatch::everything()]);
+    let mut grants: Vec<Arc<Authorization>> = (1..count).map(one_of_many).collect();
+    let suffix = IdentityMatch::Suffix("shop.serviceaccount.identity.linkerd.cluster.local".into());
+    grants.push(grant("last", vec![network("10.0.0.0/8"), Test::Identity(vec![suffix])]));
+    only.authorizations = set(grants);
+    only.inherits_server = false;
+    made.routes.routes = vec![Arc::new(only)];
+    let requests = vec![usual(OwnedRequest::get("/api/v1/items").host("web.test"))];
+    Case { policy: made, connection: client(), requests }
+}
+
+/// `count` rules on one path that no index tells apart (regular expressions over one header, with
+/// no exact value), of which the last matches, and as many authorizations that differ only in what
+/// has to be verified. Cost grows with `count`.
+pub fn worst(count: usize) -> Case {
+    let mut made = policy();
+    made.routes.routes = (0..count)
+        .map(|number| {
+            let mut wanted = RequestMatch::path(PathPattern::exact("/same"));
+            wanted.headers = Pattern::parse(&format!("t{number}(a|b)"))
+                .into_iter()
+                .map(|pattern| HeaderMatch {
+                    name: HeaderName::from_static("x-tenant"),
+                    value: ValueMatch::Regex(pattern),
+                })
+                .collect();
+            Arc::new(route(&number.to_string(), vec![wanted]))
+        })
+        .collect();
+    let last = count.saturating_sub(1);
+    let nobody = || Test::Network(vec![excepting("10.0.0.0/8", "10.0.0.0/9")]);
+    let mut grants: Vec<_> = (1..count).map(|n| grant(&n.to_string(), vec![nobody()])).collect();
+    grants.push(grant("last", vec![network("10.0.0.0/8")]));
+    made.authorizations = set(grants);
+    let request = OwnedRequest::get("/same").header("x-tenant", format!("t{last}a").as_bytes());
+    Case { policy: made, connection: client(), requests: vec![usual(request)] }
+}
+
+const CLIENT: &str = "web.shop.serviceaccount.identity.linkerd.cluster.local";
+
+fn client() -> OwnedConnection {
+    OwnedConnection::meshed(CLIENT)
+}
+
+/// Adds the headers of a usual request.
+fn usual(request: OwnedRequest) -> OwnedRequest {
+    request
+        .header("user-agent", b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36")
+        .header("accept", b"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+        .header("accept-encoding", b"gzip, deflate, br")
+        .header("accept-language", b"en-US,en;q=0.5")
+        .header("cookie", b"session=0123456789abcdef0123456789abcdef")
+        .header("x-request-id", b"6f1c2b9e-91a5-4f9d-8e93-0e5f0c8d7a11")
+        .header("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Exact,
+    Prefix,
+    Parameter,
+    Header,
+    Query,
+    Method,
+    Regex,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] = [
+        Self::Exact,
+        Self::Prefix,
+        Self::Parameter,
+        Self::Header,
+        Self::Query,
+        Self::Method,
+        Self::Regex,
+    ];
+
+    /// The kind of the route with this number: by the round of hosts, so that each host has all.
+    fn of(number: usize) -> Self {
+        match number.wrapping_mul(61).wrapping_add(number / HOSTS) % 100 {
+            0..=49 => Self::Exact,
+            50..=73 => Self::Prefix,
+            74..=83 => Self::Parameter,
+            84..=88 => Self::Header,
+            89..=93 => Self::Query,
+            94..=98 => Self::Method,
+            _ => Self::Regex,
+        }
+    }
+}
+
+fn mixed_route(number: usize) -> Route {
+    let mut wanted = RequestMatch::path(match Kind::of(number) {
+        Kind::Exact => PathPattern::exact(&format!("/api/v1/items/{number}")),
+        Kind::Prefix => PathPattern::prefix(&format!("/api/v2/sets/{number}")),
+        Kind::Parameter => PathPattern::Segments {
+            segments: vec![
+                Segment::Literal("api".into()),
+                Segment::Literal("v1".into()),
+                Segment::Literal("users".into()),
+                Segment::Parameter("user".into()),
+                Segment::Literal("orders".into()),
+                Segment::Literal(number.to_string().into()),
+            ],
+            rest: false,
+        },
+        Kind::Header | Kind::Method => PathPattern::exact("/tenant"),
+        Kind::Query => PathPattern::exact("/search"),
+        Kind::Regex => match Pattern::parse(&format!("/r/{number}-[0-9]+")) {
+            Ok(pattern) => PathPattern::Regex(pattern),
+            Err(_) => PathPattern::exact("/never"),
+        },
+    });
+    let exact = |text: String| ValueMatch::Exact(text.as_bytes().into());
+    match Kind::of(number) {
+        Kind::Header => wanted.headers.push(HeaderMatch {
+            name: HeaderName::from_static("x-tenant"),
+            value: exact(format!("tenant-{number}")),
+        }),
+        Kind::Query => {
+            wanted.query.push(QueryMatch { name: "shard".into(), value: exact(number.to_string()) })
+        }
+        Kind::Method => wanted.method = Some(Method::DELETE),
+        Kind::Exact | Kind::Prefix | Kind::Parameter | Kind::Regex => {}
+    }
+    let mut made = route(&number.to_string(), vec![wanted]);
+    let host = number.checked_rem(HOSTS).unwrap_or(0);
+    made.hosts = vec![HostPattern::Exact(format!("host-{host}.example.com").into())];
+    made
+}
+
+fn one_of_many(number: usize) -> Arc<Authorization> {
+    let name = number.to_string();
+    let (high, low) = (number / 250 % 250, number % 250);
+    match number % 3 {
+        0 => {
+            let exact = format!("sa-{number}.ns.serviceaccount.identity.linkerd.cluster.local");
+            grant(&name, vec![network("10.0.0.0/8"), super::identity(&exact)])
+        }
+        1 => {
+            let suffix = format!("ns-{number}.serviceaccount.identity.linkerd.cluster.local");
+            let suffix = IdentityMatch::Suffix(suffix.into());
+            grant(&name, vec![network("0.0.0.0/0"), Test::Identity(vec![suffix])])
+        }
+        _ => {
+            let net = format!("172.{high}.{low}.0/24");
+            let except = format!("172.{high}.{low}.128/25");
+            let networks = Test::Network(vec![excepting(&net, &except)]);
+            grant(&name, vec![networks, Test::Identity(vec![IdentityMatch::Any])])
+        }
+    }
+}
+
+fn excepting(net: &str, except: &str) -> NetworkMatch {
+    let none = ipnet::IpNet::from(ipnet::Ipv4Net::from(std::net::Ipv4Addr::UNSPECIFIED));
+    let mut made = NetworkMatch::net(net.parse().unwrap_or(none));
+    made.except = except.parse().into_iter().collect();
+    made
+}

@@ -1,0 +1,146 @@
+//! The evaluator that runs and the one that reads like the specification say the same.
+
+use policy_core::explain::{MAX_CONSIDERED, explain};
+use policy_core::testing::{any_client, any_policy, any_request};
+use policy_core::{Decision, Denied, Evaluator, Memo, ServerPolicy, naive};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn build(policy: &ServerPolicy) -> Evaluator {
+    Evaluator::build(Arc::new(policy.clone())).expect("a small policy can be arranged")
+}
+
+fn is_permit(decision: &Decision) -> bool {
+    matches!(decision, Decision::Permit(_))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn both_evaluators_decide_alike(
+        policy in any_policy(),
+        clients in prop::collection::vec(any_client(), 1..4),
+        requests in prop::collection::vec(any_request(), 1..8),
+    ) {
+        let evaluator = build(&policy);
+        for client in &clients {
+            let connection = client.view();
+            prop_assert_eq!(
+                evaluator.decide_connection(&connection),
+                naive::decide_connection(&policy, &connection)
+            );
+            let mut memo = Memo::new();
+            for request in &requests {
+                let indexed = evaluator.decide_request(&connection, &mut memo, &request.view());
+                let naive = naive::decide_request(&policy, &connection, &request.view());
+                prop_assert_eq!(indexed, naive, "{:?}", request);
+            }
+        }
+    }
+
+    #[test]
+    fn an_explanation_agrees_with_the_decision(
+        policy in any_policy(),
+        client in any_client(),
+        request in any_request(),
+    ) {
+        let connection = client.view();
+        let told = explain(&policy, &connection, Some(&request.view()));
+        prop_assert_eq!(told.decision, naive::decide_request(&policy, &connection, &request.view()));
+        prop_assert!(told.considered.len() <= MAX_CONSIDERED);
+        let holds = told.considered.iter().find(|entry| entry.failed.is_none());
+        match told.decision {
+            Decision::Permit(permit) => {
+                prop_assert_eq!(holds.map(|entry| entry.id), Some(permit.authorization()));
+            }
+            Decision::Deny(_) => prop_assert!(holds.is_none(), "{:?}", told),
+        }
+        if let Decision::Deny(denial) = told.decision && denial.reason != Denied::Unauthorized {
+            prop_assert!(told.considered.is_empty());
+        }
+        let failures: Vec<usize> = told.considered.iter().map(|entry| entry.failures).collect();
+        prop_assert!(failures.is_sorted());
+    }
+
+    #[test]
+    fn taking_a_grant_away_never_permits_more(
+        policy in any_policy(),
+        client in any_client(),
+        request in any_request(),
+        which in any::<prop::sample::Index>(),
+    ) {
+        let connection = client.view();
+        let before = naive::decide_request(&policy, &connection, &request.view());
+        let mut less = policy.clone();
+        if less.authorizations.is_empty() {
+            return Ok(());
+        }
+        let gone = which.index(less.authorizations.len());
+        let kept = less.authorizations.iter().enumerate().filter(|(at, _)| *at != gone);
+        less.authorizations = kept.map(|(_, grant)| grant.clone()).collect();
+        let after = build(&less).decide_request(&connection, &mut Memo::new(), &request.view());
+        prop_assert!(is_permit(&before) || !is_permit(&after));
+    }
+
+    #[test]
+    fn a_client_without_tls_is_never_permitted_more_than_with_it(
+        policy in any_policy(),
+        client in any_client(),
+        request in any_request(),
+    ) {
+        use policy_core::testing::OwnedTls;
+        let mut plain = client.clone();
+        plain.tls = OwnedTls::Absent;
+        if client.tls == OwnedTls::Passthrough {
+            return Ok(());
+        }
+        let evaluator = build(&policy);
+        let view = request.view();
+        let without = evaluator.decide_request(&plain.view(), &mut Memo::new(), &view);
+        let with = evaluator.decide_request(&client.view(), &mut Memo::new(), &view);
+        prop_assert!(is_permit(&with) || !is_permit(&without));
+    }
+}
+
+/// If the strategies stopped reaching a verdict, the tests above would prove nothing about it.
+#[test]
+fn the_generated_cases_reach_every_verdict() {
+    use policy_core::AuthorizationId;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    use std::collections::BTreeMap;
+
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..3000 {
+        let cases = (any_policy(), any_client(), any_request());
+        let (policy, client, request) = cases.new_tree(&mut runner).unwrap().current();
+        let verdict = match naive::decide_request(&policy, &client.view(), &request.view()) {
+            Decision::Deny(denial) => denial.reason.as_str(),
+            Decision::Permit(permit) => match (permit.route(), permit.authorization()) {
+                (_, AuthorizationId::Exemption(_)) => "exempted",
+                (_, AuthorizationId::Route(..)) => "permitted by the route",
+                (Some(_), AuthorizationId::Server(_)) => "permitted by the Server for a route",
+                (None, AuthorizationId::Server(_)) => "permitted by the Server",
+            },
+        };
+        *counts.entry(verdict).or_default() += 1;
+    }
+    for expected in [
+        "no_route",
+        "unauthorized",
+        "cannot_tell",
+        "header_obs_text",
+        "server_invalid",
+        "routes_invalid",
+        "proxy_unsupported",
+        "exempted",
+        "permitted by the route",
+        "permitted by the Server for a route",
+        "permitted by the Server",
+    ] {
+        assert!(counts.get(expected).copied().unwrap_or(0) >= 15, "{expected}: {counts:?}");
+    }
+}
