@@ -1,7 +1,7 @@
 //! The wire: protobuf messages and both conversions.
 //!
 //! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
-//! service; `compat` and [`native`] convert between them and `policy_core`'s model. Encoding is a
+//! service; [`compat`] and [`native`] convert between them and `policy_core`'s model. Encoding is a
 //! function of policy, workload facts and what the client can do, and says what it had to replace.
 //! Decoding is all or nothing and names the field that it refuses.
 //!
@@ -9,6 +9,7 @@
 //! encoded, so that a new one cannot be forgotten. What a client could not enforce is never sent as
 //! if it could.
 
+pub mod compat;
 mod error;
 mod hash;
 pub mod linkerd;

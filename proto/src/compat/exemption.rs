@@ -1,0 +1,206 @@
+//! What passes before routes are looked at. Linkerd's proxies know no such thing: a grant on the
+//! Server where there are no requests, else a route named `probe`.
+
+use super::flavor::{Flavor, Planned, PlannedRule};
+use super::grant::Grants;
+use crate::linkerd::inbound::Authz;
+use crate::replaced::{Part, Report};
+use http::Method;
+use policy_core::effect::EffectKind;
+use policy_core::matching::{PathPattern, RequestMatch, Segment};
+use policy_core::name::Origin;
+use policy_core::policy::{Exemption, Route, ServerPolicy, Unmatched};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Exemptions of connections as grants, for ports that have nothing else.
+pub(super) fn connections(exemptions: &[Exemption], grants: &mut Grants<'_>) -> Vec<Authz> {
+    let connections = exemptions.iter().filter(|exemption| exemption.request.is_none());
+    connections.filter_map(|exemption| grants.one(&exemption.authorization)).collect()
+}
+
+/// Where there are requests, a grant on the Server would let them pass too.
+pub(super) fn note_connections(exemptions: &[Exemption], report: &mut Report) {
+    for exemption in exemptions.iter().filter(|exemption| exemption.request.is_none()) {
+        note(report, exemption, "for connections that are not HTTP: not sent");
+    }
+}
+
+fn note(report: &mut Report, exemption: &Exemption, message: &str) {
+    report.note(Part::Exemption(exemption.authorization.source.clone()), message);
+}
+
+/// Who, besides the exempted, may send the requests of an exemption: whoever the route permits that
+/// would have matched them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Others {
+    Nobody,
+    /// Those with a grant on the Server.
+    Server,
+    /// Those permitted by this route, with the filters of this rule.
+    Rule(usize, usize),
+}
+
+/// The routes that stand in for the exemptions. `real` are the policy's own routes, planned in the
+/// same order.
+pub(super) fn probes<F: Flavor>(
+    policy: &ServerPolicy,
+    real: &[Planned<F>],
+    grants: &mut Grants<'_>,
+) -> Vec<Planned<F>> {
+    // By grant and by who else: the matches, in order of their paths.
+    let mut groups: BTreeMap<_, BTreeMap<(String, Option<&str>), F::Match>> = BTreeMap::new();
+    for exemption in &policy.exemptions {
+        let Some(request) = &exemption.request else { continue };
+        let sayable = exact(request).zip(F::matched(request));
+        let Some((path, matched)) = sayable else {
+            note(grants.report(), exemption, "not an exact path and a method: not sent");
+            continue;
+        };
+        let others = others(policy, &path, request.method.as_ref());
+        if others == Others::Nobody && !policy.routes.routes.is_empty() {
+            let message = format!("`{path}`: no one else is let through there");
+            note(grants.report(), exemption, &message);
+        }
+        let key = (exemption.authorization.clone(), others);
+        let method = request.method.as_ref().map(Method::as_str);
+        groups.entry(key).or_default().insert((path, method), matched);
+    }
+    let mut planned = Vec::new();
+    for ((authorization, others), matches) in groups {
+        let Some(grant) = grants.one(&authorization) else { continue };
+        let (own, inherits, filters) = match others {
+            Others::Nobody => (Vec::new(), false, Vec::new()),
+            Others::Server => (Vec::new(), true, Vec::new()),
+            Others::Rule(route, rule) => shared(real, route, rule),
+        };
+        let rule = PlannedRule { matches: matches.into_values().collect(), filters };
+        planned.push(Planned {
+            metadata: Planned::<F>::named(&Origin::Probe),
+            hosts: Vec::new(),
+            rules: vec![rule],
+            grants: [vec![grant], own].concat(),
+            inherits,
+        });
+    }
+    planned
+}
+
+fn shared<F: Flavor>(
+    real: &[Planned<F>],
+    route: usize,
+    rule: usize,
+) -> (Vec<Authz>, bool, Vec<F::Filter>) {
+    let found = real.get(route).and_then(|route| Some((route, route.rules.get(rule)?)));
+    match found {
+        Some((route, rule)) => (route.grants.clone(), route.inherits, rule.filters.clone()),
+        None => (Vec::new(), false, Vec::new()),
+    }
+}
+
+/// The one path that a match is for, if it asks for nothing else but a method.
+fn exact(wanted: &RequestMatch) -> Option<String> {
+    let RequestMatch { path, method: _, headers, query } = wanted;
+    let PathPattern::Segments { segments, rest: false } = path else { return None };
+    if !headers.is_empty() || !query.is_empty() || segments.is_empty() {
+        return None;
+    }
+    let mut text = String::new();
+    for segment in segments {
+        match segment {
+            Segment::Literal(literal) if !literal.contains('/') => {
+                text.push('/');
+                text.push_str(literal);
+            }
+            Segment::Literal(_) | Segment::Parameter(_) => return None,
+        }
+    }
+    Some(text)
+}
+
+/// What decides on a request for `path` that no route for its host matches.
+fn others(policy: &ServerPolicy, path: &str, method: Option<&Method>) -> Others {
+    let everything = [RequestMatch::everything()];
+    let mut best: Option<(Rank, Others)> = None;
+    for (index, route) in policy.routes.routes.iter().enumerate() {
+        if !route.hosts.is_empty() {
+            continue;
+        }
+        for (number, rule) in route.rules.iter().enumerate() {
+            let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
+            for wanted in matches.iter().filter(|wanted| may_match(wanted, path, method)) {
+                let rank = Rank::of(wanted);
+                if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    let certain = is_certain(wanted, method) && !answers(&rule.effects);
+                    let others = if certain && !denies(route) {
+                        Others::Rule(index, number)
+                    } else {
+                        Others::Nobody
+                    };
+                    best = Some((rank, others));
+                }
+            }
+        }
+    }
+    match (best, policy.routes.otherwise) {
+        (Some((_, others)), _) => others,
+        (None, Unmatched::DefaultRoute) => Others::Server,
+        (None, Unmatched::NotFound | Unmatched::Deny(_) | Unmatched::FallThrough) => Others::Nobody,
+    }
+}
+
+fn denies(route: &Route) -> bool {
+    matches!(route.origin, Origin::Deny(_))
+}
+
+/// Whether the rule answers in place of the workload; probes must reach the workload.
+fn answers(effects: &[policy_core::effect::Effect]) -> bool {
+    effects.iter().any(|effect| match effect.kind {
+        EffectKind::Redirect(_) | EffectKind::Failure(_) => true,
+        EffectKind::RequestHeaders(_) | EffectKind::ResponseHeaders(_) | EffectKind::Timeout(_) => {
+            false
+        }
+    })
+}
+
+fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool {
+    let same_method = match (&wanted.method, method) {
+        (Some(wanted), Some(method)) => wanted == method,
+        (None, _) | (_, None) => true,
+    };
+    same_method && wanted.path.admits(path)
+}
+
+/// Whether it matches every request that it may match.
+fn is_certain(wanted: &RequestMatch, method: Option<&Method>) -> bool {
+    let by_method = wanted.method.is_none() || method.is_some();
+    by_method && wanted.headers.is_empty() && wanted.query.is_empty()
+}
+
+/// Precedence among matches of one path; smaller is asked first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    path: (u8, Reverse<usize>, Vec<bool>),
+    no_method: bool,
+    headers: Reverse<usize>,
+    query: Reverse<usize>,
+}
+
+impl Rank {
+    fn of(wanted: &RequestMatch) -> Self {
+        let path = match &wanted.path {
+            PathPattern::Regex(_) => (1, Reverse(0), Vec::new()),
+            PathPattern::Segments { segments, rest } => {
+                let kinds: Vec<bool> =
+                    segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
+                if *rest { (2, Reverse(kinds.len()), kinds) } else { (0, Reverse(0), kinds) }
+            }
+        };
+        Self {
+            path,
+            no_method: wanted.method.is_none(),
+            headers: Reverse(wanted.headers.len()),
+            query: Reverse(wanted.query.len()),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Effects as filters.
+
+use crate::linkerd::grpc_route::GrpcFailureInjector;
+use crate::linkerd::http_route::{HttpFailureInjector, PathModifier, Ratio};
+use crate::linkerd::http_route::{RequestHeaderModifier, RequestRedirect, path_modifier};
+use crate::linkerd::http_types::{Headers, Scheme, headers, scheme};
+use crate::linkerd::inbound::{grpc_route, http_route};
+use http::{HeaderName, HeaderValue};
+use policy_core::effect::{EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+
+/// What becomes of an effect.
+pub(super) enum Filtered<T> {
+    /// This filter does the same.
+    Sent(T),
+    /// Left out; the request is forwarded without it.
+    Omitted(&'static str),
+    /// There is no such filter, and forwarding without it would be wrong.
+    Denied(&'static str),
+}
+
+pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
+    use http_route::filter::Kind;
+    let kind = match effect {
+        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        EffectKind::Redirect(wanted) => match redirect(wanted) {
+            Some(redirect) => Kind::Redirect(redirect),
+            None => return Filtered::Denied("a redirect to a path that does not begin with `/`"),
+        },
+        EffectKind::Failure(failure) => {
+            let Failure { status, grpc_status: _, message, numerator, denominator } = failure;
+            Kind::FailureInjector(HttpFailureInjector {
+                status: u32::from(*status),
+                message: message.to_string(),
+                ratio: Some(ratio(*numerator, *denominator)),
+            })
+        }
+        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
+        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+    };
+    Filtered::Sent(http_route::Filter { kind: Some(kind) })
+}
+
+pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+    use grpc_route::filter::Kind;
+    let kind = match effect {
+        EffectKind::RequestHeaders(change) => Kind::RequestHeaderModifier(modifier(change)),
+        EffectKind::Failure(failure) => {
+            let Failure { status: _, grpc_status, message, numerator, denominator } = failure;
+            Kind::FailureInjector(GrpcFailureInjector {
+                code: u32::from(*grpc_status),
+                message: message.to_string(),
+                ratio: Some(ratio(*numerator, *denominator)),
+            })
+        }
+        EffectKind::Redirect(_) => return Filtered::Denied("a redirect of gRPC calls"),
+        EffectKind::ResponseHeaders(_) => return Filtered::Omitted(RESPONSE_HEADERS),
+        EffectKind::Timeout(_) => return Filtered::Omitted(TIMEOUT),
+    };
+    Filtered::Sent(grpc_route::Filter { kind: Some(kind) })
+}
+
+const RESPONSE_HEADERS: &str = "changes to response headers";
+const TIMEOUT: &str = "a timeout";
+
+fn modifier(change: &HeaderChange) -> RequestHeaderModifier {
+    let HeaderChange { add, set, remove } = change;
+    // Both are always present, empty or not.
+    RequestHeaderModifier {
+        add: Some(fields(add)),
+        set: Some(fields(set)),
+        remove: remove.iter().map(|name| name.as_str().to_owned()).collect(),
+    }
+}
+
+fn fields(fields: &[(HeaderName, HeaderValue)]) -> Headers {
+    let field = |(name, value): &(HeaderName, HeaderValue)| headers::Header {
+        name: name.as_str().to_owned(),
+        value: value.as_bytes().to_vec(),
+    };
+    Headers { headers: fields.iter().map(field).collect() }
+}
+
+/// Nothing if Linkerd's proxies would refuse it, and with it the whole port.
+fn redirect(redirect: &Redirect) -> Option<RequestRedirect> {
+    use path_modifier::Replace;
+    let Redirect { scheme, host, port, path, status } = redirect;
+    let replace = match path {
+        None => None,
+        Some(RedirectPath::Full(path)) => Some((path, Replace::Full(path.to_string()))),
+        Some(RedirectPath::Prefix(prefix)) => Some((prefix, Replace::Prefix(prefix.to_string()))),
+    };
+    if replace.as_ref().is_some_and(|(path, _)| !path.starts_with('/')) {
+        return None;
+    }
+    Some(RequestRedirect {
+        scheme: scheme.as_deref().map(scheme_of),
+        host: host.as_deref().unwrap_or_default().to_owned(),
+        path: replace.map(|(_, replace)| PathModifier { replace: Some(replace) }),
+        port: port.map(u32::from).unwrap_or_default(),
+        status: u32::from(*status),
+    })
+}
+
+fn scheme_of(name: &str) -> Scheme {
+    use scheme::{Registered, Type};
+    let kind = match name {
+        "http" => Type::Registered(i32::from(Registered::Http)),
+        "https" => Type::Registered(i32::from(Registered::Https)),
+        other => Type::Unregistered(other.to_owned()),
+    };
+    Scheme { r#type: Some(kind) }
+}
+
+/// A share of more than one is refused by Linkerd's proxies, and with it the whole port.
+fn ratio(numerator: u32, denominator: u32) -> Ratio {
+    let denominator = denominator.max(1);
+    Ratio { numerator: numerator.min(denominator), denominator }
+}

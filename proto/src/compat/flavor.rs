@@ -1,0 +1,257 @@
+//! The two kinds of route that Linkerd's messages have: what each can say of a request.
+
+use super::filter::Filtered;
+use super::{closed, filter, meta};
+use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
+use crate::linkerd::http_route::host_match::{Match as HostKind, Suffix};
+use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpRouteMatch, PathMatch};
+use crate::linkerd::http_route::{QueryParamMatch, header_match, path_match, query_param_match};
+use crate::linkerd::http_types::{HttpMethod, http_method};
+use crate::linkerd::inbound::{Authz, GrpcRoute, HttpRoute, grpc_route, http_route};
+use crate::linkerd::meta::Metadata;
+use http::Method;
+use policy_core::effect::EffectKind;
+use policy_core::matching::{
+    HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
+};
+use policy_core::name::Origin;
+
+/// A kind of route.
+pub(super) trait Flavor: Sized {
+    type Match: Clone;
+    type Filter: Clone;
+    type Route;
+
+    /// The match that means the same; nothing if there is none.
+    fn matched(wanted: &RequestMatch) -> Option<Self::Match>;
+    /// Matches every request.
+    fn everything() -> Self::Match;
+    /// The matches of a rule that has none, which means every request.
+    fn implicit() -> Vec<Self::Match>;
+    /// The filter that does the same.
+    fn filter(effect: &EffectKind) -> Filtered<Self::Filter>;
+    fn route(planned: Planned<Self>) -> Self::Route;
+}
+
+/// A route in the making.
+pub(super) struct Planned<F: Flavor> {
+    pub(super) metadata: Metadata,
+    pub(super) hosts: Vec<HostPattern>,
+    pub(super) rules: Vec<PlannedRule<F>>,
+    /// Its own grants.
+    pub(super) grants: Vec<Authz>,
+    /// Whether the Server's count too.
+    pub(super) inherits: bool,
+}
+
+pub(super) struct PlannedRule<F: Flavor> {
+    pub(super) matches: Vec<F::Match>,
+    pub(super) filters: Vec<F::Filter>,
+}
+
+impl<F: Flavor> Planned<F> {
+    /// A route for everything on these hosts, without grants of its own.
+    pub(super) fn everything(name: &str, hosts: Vec<HostPattern>, inherits: bool) -> Self {
+        let rule = PlannedRule { matches: vec![F::everything()], filters: Vec::new() };
+        let metadata = meta::built_in(name);
+        Self { metadata, hosts, rules: vec![rule], grants: Vec::new(), inherits }
+    }
+
+    pub(super) fn named(origin: &Origin) -> Metadata {
+        meta::route(origin)
+    }
+}
+
+/// Routes of HTTP requests.
+pub(super) struct Http;
+
+impl Flavor for Http {
+    type Match = HttpRouteMatch;
+    type Filter = http_route::Filter;
+    type Route = HttpRoute;
+
+    fn matched(wanted: &RequestMatch) -> Option<HttpRouteMatch> {
+        let RequestMatch { path: pattern, method, headers: wanted, query } = wanted;
+        let query: Option<Vec<QueryParamMatch>> = query.iter().map(query_match).collect();
+        Some(HttpRouteMatch {
+            path: Some(PathMatch { kind: Some(path(pattern)?) }),
+            headers: headers(wanted),
+            query_params: query?,
+            method: method.as_ref().map(http_method),
+        })
+    }
+
+    fn everything() -> HttpRouteMatch {
+        closed::every_path()
+    }
+
+    fn implicit() -> Vec<HttpRouteMatch> {
+        Vec::new()
+    }
+
+    fn filter(effect: &EffectKind) -> Filtered<http_route::Filter> {
+        filter::http(effect)
+    }
+
+    fn route(planned: Planned<Self>) -> HttpRoute {
+        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+        let rules = rules
+            .into_iter()
+            .map(|PlannedRule { matches, filters }| http_route::Rule { matches, filters })
+            .collect();
+        let hosts = hosts.iter().map(host).collect();
+        HttpRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }
+    }
+}
+
+/// Routes of gRPC calls.
+pub(super) struct Grpc;
+
+impl Flavor for Grpc {
+    type Match = GrpcRouteMatch;
+    type Filter = grpc_route::Filter;
+    type Route = GrpcRoute;
+
+    fn matched(wanted: &RequestMatch) -> Option<GrpcRouteMatch> {
+        let RequestMatch { path, method, headers: wanted, query } = wanted;
+        let rpc = call(path, method.as_ref())?;
+        query.is_empty().then(|| GrpcRouteMatch { rpc: Some(rpc), headers: headers(wanted) })
+    }
+
+    fn everything() -> GrpcRouteMatch {
+        closed::every_call()
+    }
+
+    fn implicit() -> Vec<GrpcRouteMatch> {
+        vec![closed::every_call()]
+    }
+
+    fn filter(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
+        filter::grpc(effect)
+    }
+
+    fn route(planned: Planned<Self>) -> GrpcRoute {
+        let Planned { metadata, hosts, rules, grants, inherits: _ } = planned;
+        let rules = rules
+            .into_iter()
+            .map(|PlannedRule { matches, filters }| grpc_route::Rule { matches, filters })
+            .collect();
+        let hosts = hosts.iter().map(host).collect();
+        GrpcRoute { metadata: Some(metadata), hosts, authorizations: grants, rules }
+    }
+}
+
+/// A call by service and method. Linkerd's proxies match `POST` and two segments, always.
+fn call(path: &PathPattern, method: Option<&Method>) -> Option<GrpcRpcMatch> {
+    let PathPattern::Segments { segments, rest } = path else { return None };
+    match (segments.as_slice(), rest, method) {
+        ([], true, None) => Some(GrpcRpcMatch::default()),
+        ([service, method], false, Some(&Method::POST)) => {
+            Some(GrpcRpcMatch { service: part(service)?, method: part(method)? })
+        }
+        (_, _, _) => None,
+    }
+}
+
+/// A service or method; empty stands for any, so that an empty literal cannot be said.
+fn part(segment: &Segment) -> Option<String> {
+    match segment {
+        Segment::Parameter(_) => Some(String::new()),
+        Segment::Literal(text) => {
+            (!text.is_empty() && !text.contains('/')).then(|| text.to_string())
+        }
+    }
+}
+
+fn path(pattern: &PathPattern) -> Option<path_match::Kind> {
+    let (segments, rest) = match pattern {
+        PathPattern::Regex(pattern) => return Some(path_match::Kind::Regex(pattern.anchored())),
+        PathPattern::Segments { segments, rest } => (segments, *rest),
+    };
+    let has_parameter = segments.iter().any(|s| matches!(s, Segment::Parameter(_)));
+    let has_empty = segments.iter().any(|s| matches!(s, Segment::Literal(text) if text.is_empty()));
+    match (has_parameter, rest) {
+        // `/` is the prefix of all; further down an empty segment cannot be told from none.
+        (false, true) if has_empty => None,
+        (false, true) if segments.is_empty() => Some(path_match::Kind::Prefix("/".to_owned())),
+        (false, true) => Some(path_match::Kind::Prefix(joined(segments, |text| text.to_owned())?)),
+        (false, false) => Some(path_match::Kind::Exact(joined(segments, |text| text.to_owned())?)),
+        (true, false) => {
+            let inner = joined(segments, escaped)?;
+            Some(path_match::Kind::Regex(format!("^(?:{inner})$")))
+        }
+        (true, true) => None,
+    }
+}
+
+/// The segments as a path; a parameter becomes an expression for any one segment.
+fn joined(segments: &[Segment], write: impl Fn(&str) -> String) -> Option<String> {
+    if segments.is_empty() {
+        return None;
+    }
+    let mut text = String::new();
+    for segment in segments {
+        text.push('/');
+        match segment {
+            Segment::Literal(literal) if literal.contains('/') => return None,
+            Segment::Literal(literal) => text.push_str(&write(literal)),
+            Segment::Parameter(_) => text.push_str("[^/]+"),
+        }
+    }
+    Some(text)
+}
+
+/// Text as an expression for exactly that text.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+fn headers(headers: &[HeaderMatch]) -> Vec<WireHeader> {
+    let wire = |HeaderMatch { name, value }: &HeaderMatch| WireHeader {
+        name: name.as_str().to_owned(),
+        value: Some(match value {
+            ValueMatch::Exact(bytes) => header_match::Value::Exact(bytes.to_vec()),
+            ValueMatch::Regex(pattern) => header_match::Value::Regex(pattern.anchored()),
+        }),
+    };
+    headers.iter().map(wire).collect()
+}
+
+fn query_match(parameter: &QueryMatch) -> Option<QueryParamMatch> {
+    let QueryMatch { name, value } = parameter;
+    let value = match value {
+        ValueMatch::Exact(bytes) => {
+            query_param_match::Value::Exact(String::from_utf8(bytes.to_vec()).ok()?)
+        }
+        ValueMatch::Regex(pattern) => query_param_match::Value::Regex(pattern.anchored()),
+    };
+    Some(QueryParamMatch { name: name.to_string(), value: Some(value) })
+}
+
+fn http_method(method: &Method) -> HttpMethod {
+    use http_method::{Registered, Type};
+    let number = Registered::from_str_name(method.as_str());
+    let kind = match number {
+        Some(number) => Type::Registered(i32::from(number)),
+        None => Type::Unregistered(method.as_str().to_owned()),
+    };
+    HttpMethod { r#type: Some(kind) }
+}
+
+fn host(pattern: &HostPattern) -> HostMatch {
+    let kind = match pattern {
+        HostPattern::Exact(name) => HostKind::Exact(name.to_string()),
+        HostPattern::Suffix(suffix) => {
+            let reverse_labels = suffix.rsplit('.').map(str::to_owned).collect();
+            HostKind::Suffix(Suffix { reverse_labels })
+        }
+    };
+    HostMatch { r#match: Some(kind) }
+}

@@ -1,0 +1,327 @@
+//! Routes: the policy's own, those for probes, and those that say what happens where none matches.
+
+use super::exemption::probes;
+use super::filter::Filtered;
+use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule};
+use super::grant::Grants;
+use super::{Body, closed, meta};
+use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
+use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
+use crate::replaced::{Part, Report};
+use policy_core::decision::Denied;
+use policy_core::effect::Effect;
+use policy_core::limit::{LimitOverride, RateLimit};
+use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
+use policy_core::name::Origin;
+use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
+use std::num::NonZeroU32;
+
+/// A port with HTTP routes.
+pub(super) fn http(
+    policy: &ServerPolicy,
+    server: Vec<Authz>,
+    limit: Option<&RateLimit>,
+    grants: &mut Grants<'_>,
+) -> Body {
+    let planned = match http_order_is_kept(policy) {
+        Ok(()) => plan::<Http>(policy, grants),
+        Err(what) => Err(what),
+    };
+    match planned {
+        Ok(planned) => {
+            let (routes, server) = settle(planned, server, grants.report());
+            (closed::http(policy.protocol, routes, limit.map(rate_limit)), server)
+        }
+        Err(what) => unsupported(policy, &what, grants.report()),
+    }
+}
+
+/// A port with gRPC routes.
+pub(super) fn grpc(policy: &ServerPolicy, server: Vec<Authz>, grants: &mut Grants<'_>) -> Body {
+    let planned = match grpc_order_is_kept(policy) {
+        Ok(()) => plan::<Grpc>(policy, grants),
+        Err(what) => Err(what),
+    };
+    match planned {
+        Ok(planned) => {
+            let (routes, server) = settle(planned, server, grants.report());
+            (closed::grpc(routes), server)
+        }
+        Err(what) => unsupported(policy, &what, grants.report()),
+    }
+}
+
+fn unsupported(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
+    report.note(Part::Port, format!("{what}: the port is denied"));
+    closed::closed(policy.protocol, Denied::ProxyUnsupported)
+}
+
+/// All routes in their order. An error names what cannot be said and must not be left out: other
+/// routes would match in its place.
+fn plan<F: Flavor>(
+    policy: &ServerPolicy,
+    grants: &mut Grants<'_>,
+) -> Result<Vec<Planned<F>>, String> {
+    let RouteTable { routes, hosts: _, otherwise } = &policy.routes;
+    let mut real = Vec::with_capacity(routes.len());
+    for route in routes {
+        real.push(planned(route, &policy.effects, grants)?);
+    }
+    let mut first = probes(policy, &real, grants);
+    let mut last: Vec<Planned<F>> = guards(policy, grants.report());
+    if *otherwise == Unmatched::DefaultRoute {
+        let filters = server_filters::<F>(policy, grants.report());
+        let mut default = Planned::everything("default", Vec::new(), filters.is_some());
+        for rule in &mut default.rules {
+            rule.filters = filters.clone().unwrap_or_default();
+        }
+        last.push(default);
+    }
+    // Linkerd's order where there are no routes: the default one, then the one for probes.
+    let mut all = if real.is_empty() {
+        last.extend(first);
+        last
+    } else {
+        first.extend(real);
+        first.extend(last);
+        first
+    };
+    if all.is_empty() {
+        // The proxy replaces an empty list by a route that the Server's grants apply to.
+        let reason = match otherwise {
+            Unmatched::Deny(reason) => *reason,
+            Unmatched::DefaultRoute | Unmatched::NotFound | Unmatched::FallThrough => {
+                Denied::NoRoute
+            }
+        };
+        all.push(Planned::everything(reason.as_str(), Vec::new(), false));
+    } else if let Unmatched::Deny(reason) = otherwise {
+        let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
+        grants.report().note(Part::Port, message);
+    }
+    Ok(all)
+}
+
+fn planned<F: Flavor>(
+    route: &Route,
+    server_effects: &[Effect],
+    grants: &mut Grants<'_>,
+) -> Result<Planned<F>, String> {
+    let Route {
+        origin,
+        kind: _,
+        created: _,
+        hosts,
+        rules,
+        authorizations,
+        inherits_server,
+        withheld: _,
+    } = route;
+    let mut permits = !matches!(origin, Origin::Deny(_));
+    let mut planned_rules: Vec<PlannedRule<F>> = Vec::with_capacity(rules.len());
+    for rule in rules {
+        let matches: Option<Vec<F::Match>> = rule.matches.iter().map(F::matched).collect();
+        let matches = matches.ok_or_else(|| format!("route {origin} has a match it cannot say"))?;
+        let matches = if matches.is_empty() { F::implicit() } else { matches };
+        let filters = filters::<F>(rule.effects.iter().chain(server_effects), grants.report());
+        if filters.is_none() {
+            let message = "has an effect that the client cannot apply: the route is denied";
+            grants.report().note(Part::Route(origin.clone()), message);
+            permits = false;
+        }
+        planned_rules.push(PlannedRule { matches, filters: filters.unwrap_or_default() });
+    }
+    Ok(Planned {
+        metadata: Planned::<F>::named(origin),
+        hosts: hosts.clone(),
+        rules: planned_rules,
+        grants: if permits { grants.all(authorizations) } else { Vec::new() },
+        inherits: *inherits_server && permits,
+    })
+}
+
+/// Nothing if one of the effects cannot be applied and the requests must not pass without it.
+fn filters<'e, F: Flavor>(
+    effects: impl IntoIterator<Item = &'e Effect>,
+    report: &mut Report,
+) -> Option<Vec<F::Filter>> {
+    let mut filters = Some(Vec::new());
+    for Effect { source, kind } in effects {
+        match F::filter(kind) {
+            Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),
+            Filtered::Omitted(what) => {
+                report.note(Part::Effect(source.clone()), format!("{what}: not sent"));
+            }
+            Filtered::Denied(what) => {
+                let message = format!("{what}: requests that need it are denied");
+                report.note(Part::Effect(source.clone()), message);
+                filters = None;
+            }
+        }
+        if filters.is_none() {
+            break;
+        }
+    }
+    filters
+}
+
+fn server_filters<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Option<Vec<F::Filter>> {
+    filters::<F>(&policy.effects, report)
+}
+
+/// Linkerd's proxies ask the next less specific host where none of a host's routes matches. Where
+/// the policy says otherwise and there is something to ask, a route for all of that host says it.
+fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<F>> {
+    let mut guards = Vec::new();
+    for (host, unmatched) in &policy.routes.hosts {
+        match unmatched {
+            Unmatched::FallThrough => {}
+            Unmatched::DefaultRoute => {
+                let filters = server_filters::<F>(policy, report);
+                let hosts = vec![host.clone()];
+                let mut route = Planned::everything("default", hosts, filters.is_some());
+                for rule in &mut route.rules {
+                    rule.filters = filters.clone().unwrap_or_default();
+                }
+                guards.push(route);
+            }
+            Unmatched::NotFound | Unmatched::Deny(_) => {
+                if falls_on_something(policy, host) {
+                    report.note(Part::Port, "404 where a host's routes do not match: sent as 403");
+                    guards.push(Planned::everything("guard", vec![host.clone()], false));
+                }
+            }
+        }
+    }
+    guards
+}
+
+/// Whether something less specific than `host` could match its requests.
+fn falls_on_something(policy: &ServerPolicy, host: &HostPattern) -> bool {
+    let RouteTable { routes, hosts, otherwise } = &policy.routes;
+    let by_route = routes.iter().any(|route| {
+        route.hosts.is_empty() || route.hosts.iter().any(|wider| covers(wider, host))
+    });
+    let by_table = hosts.iter().any(|(wider, then)| {
+        *then == Unmatched::DefaultRoute && covers(wider, host)
+    });
+    by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
+}
+
+fn covers(wider: &HostPattern, host: &HostPattern) -> bool {
+    match (wider, host) {
+        (HostPattern::Exact(_), _) => false,
+        (HostPattern::Suffix(_), HostPattern::Exact(name)) => wider.admits(name),
+        (HostPattern::Suffix(wider), HostPattern::Suffix(host)) => {
+            host.strip_suffix(&**wider).is_some_and(|head| head.ends_with('.'))
+        }
+    }
+}
+
+/// The Server's grants apply to every route of a message. Where a route does not inherit them, they
+/// are not sent for the Server but with each route that does.
+fn settle<F: Flavor>(
+    planned: Vec<Planned<F>>,
+    server: Vec<Authz>,
+    report: &mut Report,
+) -> (Vec<F::Route>, Vec<Authz>) {
+    let moved = !server.is_empty() && planned.iter().any(|route| !route.inherits);
+    if !moved {
+        return (planned.into_iter().map(F::route).collect(), server);
+    }
+    let message = "grants of the Server: sent with the routes that inherit them, so that \
+                   connections that are not HTTP have none";
+    report.note(Part::Port, message);
+    let routes = planned.into_iter().map(|mut route| {
+        if route.inherits {
+            route.grants.extend(server.iter().cloned());
+        }
+        F::route(route)
+    });
+    (routes.collect(), Vec::new())
+}
+
+/// Segments with parameters are sent as expressions, which rank together with all others. That is
+/// the same only where it makes no difference which of them wins.
+fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
+    let mut translated = 0_usize;
+    let mut expressions: Vec<(&Route, &RequestMatch)> = Vec::new();
+    for (route, wanted) in matches(policy) {
+        match &wanted.path {
+            PathPattern::Regex(_) => expressions.push((route, wanted)),
+            PathPattern::Segments { segments, rest: _ } => {
+                if segments.iter().any(|s| matches!(s, Segment::Parameter(_))) {
+                    translated = translated.saturating_add(1);
+                    expressions.push((route, wanted));
+                }
+            }
+        }
+    }
+    if translated == 0 || expressions.len() == 1 || is_indifferent(&expressions) {
+        return Ok(());
+    }
+    Err("paths with parameters that compete with others".to_owned())
+}
+
+/// A call of any service and any method ranks above a match of every request, but is sent as the
+/// same.
+fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
+    let is_wild = |wanted: &RequestMatch| match &wanted.path {
+        PathPattern::Regex(_) => false,
+        PathPattern::Segments { segments, rest: _ } => {
+            segments.iter().all(|s| matches!(s, Segment::Parameter(_)))
+        }
+    };
+    let wild: Vec<(&Route, &RequestMatch)> =
+        matches(policy).filter(|(_, wanted)| is_wild(wanted)).collect();
+    let is_call = |wanted: &RequestMatch| wanted.method.is_some();
+    let all_calls = wild.iter().all(|(_, wanted)| is_call(wanted));
+    let no_calls = !wild.iter().any(|(_, wanted)| is_call(wanted));
+    // A rule without matches is one that matches every request.
+    let implicit = policy.routes.routes.iter().flat_map(|r| &r.rules).any(|r| r.matches.is_empty());
+    if no_calls || (all_calls && !implicit) || (!implicit && is_indifferent(&wild)) {
+        return Ok(());
+    }
+    Err("matches of any call that compete with matches of every request".to_owned())
+}
+
+fn matches(policy: &ServerPolicy) -> impl Iterator<Item = (&Route, &RequestMatch)> {
+    policy.routes.routes.iter().flat_map(|route| {
+        let rules = route.rules.iter();
+        rules.flat_map(|rule| &rule.matches).map(move |wanted| (&**route, wanted))
+    })
+}
+
+/// Whether it makes no difference to permission which of these matches.
+fn is_indifferent(matches: &[(&Route, &RequestMatch)]) -> bool {
+    let Some((first, _)) = matches.first() else { return true };
+    matches.iter().all(|(route, wanted)| {
+        wanted.headers.is_empty()
+            && wanted.query.is_empty()
+            && route.authorizations == first.authorizations
+            && route.inherits_server == first.inherits_server
+            && matches!(route.origin, Origin::Deny(_)) == matches!(first.origin, Origin::Deny(_))
+    })
+}
+
+fn rate_limit(limit: &RateLimit) -> HttpLocalRateLimit {
+    let RateLimit { source, total, identity, overrides } = limit;
+    let rate = |rate: &NonZeroU32| Limit { requests_per_second: rate.get() };
+    HttpLocalRateLimit {
+        metadata: Some(meta::limit(source)),
+        total: total.as_ref().map(rate),
+        identity: identity.as_ref().map(rate),
+        overrides: overrides
+            .iter()
+            .map(|LimitOverride { requests_per_second, clients }| Override {
+                limit: Some(rate(requests_per_second)),
+                clients: Some(r#override::ClientIdentities {
+                    identities: clients
+                        .iter()
+                        .map(|name| Identity { name: name.to_string() })
+                        .collect(),
+                }),
+            })
+            .collect(),
+    }
+}
