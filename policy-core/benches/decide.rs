@@ -2,6 +2,17 @@
 //!
 //! `cargo bench -p policy-core --bench decide`
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark stops at the first surprise"
+)]
+
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method, Uri, Version};
 use policy_core::testing::benchmark::{self, Case};

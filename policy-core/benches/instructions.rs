@@ -2,6 +2,17 @@
 //!
 //! Needs valgrind and `gungraun-runner` when run: `cargo bench -p policy-core --bench instructions`
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark stops at the first surprise"
+)]
+
 use gungraun::prelude::*;
 use http::{HeaderMap, Method, Uri, Version};
 use policy_core::testing::benchmark::{self, Case};

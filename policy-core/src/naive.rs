@@ -173,7 +173,7 @@ fn select(
     candidates.sort_by(|(a, _), (b, _)| Precedence::of(a).cmp(&Precedence::of(b)));
     candidates.into_iter().find_map(|(wanted, id)| match wanted.judge(request) {
         Judgement::Differs => None,
-        other => Some((id, other)),
+        told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
     })
 }
 

@@ -1,5 +1,16 @@
 //! The evaluator that runs and the one that reads like the specification say the same.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test stops at the first surprise"
+)]
+
 use policy_core::explain::{MAX_CONSIDERED, explain};
 use policy_core::testing::{any_client, any_policy, any_request};
 use policy_core::{Decision, Denied, Evaluator, Memo, ServerPolicy, naive};

@@ -1,5 +1,16 @@
 //! Deciding allocates nothing, and neither does reading a target that is already canonical.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test stops at the first surprise"
+)]
+
 use http::{HeaderMap, Method, Uri, Version};
 use policy_core::testing::benchmark::{self, Case};
 use policy_core::{Decision, Evaluator, Memo, PathHandling, canonical_target};

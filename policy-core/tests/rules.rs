@@ -1,5 +1,16 @@
 //! What a request may and may not change about a decision, each a mistake that others have made.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test stops at the first surprise"
+)]
+
 use http::{HeaderName, Method};
 use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, policy, route, set,

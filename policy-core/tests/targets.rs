@@ -1,5 +1,16 @@
 //! The canonical target: what is decoded, what is refused, what hosts are alike.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test stops at the first surprise"
+)]
+
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use policy_core::host::canonical_host;
 use policy_core::{PathHandling, TargetFault, canonical_path, canonical_target};

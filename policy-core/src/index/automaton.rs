@@ -20,7 +20,7 @@ const MAX_WORK: usize = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Workshop {
     left: usize,
-    single: HashMap<Pattern, Arc<Single>>,
+    single: HashMap<Box<str>, Arc<Single>>,
 }
 
 /// The memory that the automata of one policy may take together, in bytes.
@@ -35,12 +35,12 @@ impl Default for Workshop {
 impl Workshop {
     /// The automaton of one expression; the same one for equal expressions.
     pub(crate) fn single(&mut self, pattern: &Pattern) -> Arc<Single> {
-        if let Some(known) = self.single.get(pattern) {
+        if let Some(known) = self.single.get(pattern.source()) {
             return known.clone();
         }
         let table = self.table(std::slice::from_ref(pattern));
         let made = Arc::new(Single { pattern: pattern.clone(), table });
-        self.single.insert(pattern.clone(), made.clone());
+        self.single.insert(pattern.source().into(), made.clone());
         made
     }
 

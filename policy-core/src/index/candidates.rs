@@ -47,6 +47,7 @@ impl Best {
 pub(crate) struct Trial<'a> {
     pub(crate) request: &'a RequestView<'a>,
     pub(crate) wanted: &'a [Wanted],
+    pub(crate) lists: &'a [List],
 }
 
 /// Matches in order of precedence.
@@ -60,8 +61,16 @@ pub(crate) struct List {
 struct Keyed {
     methods: Vec<(Method, Vec<Candidate>)>,
     header_names: HashSet<HeaderName, foldhash::fast::FixedState>,
-    headers: HashTable<(HeaderName, Arc<[u8]>, Vec<Candidate>)>,
-    query: HashTable<(Arc<str>, Arc<[u8]>, Vec<Candidate>)>,
+    headers: HashTable<Filed<HeaderName>>,
+    query: HashTable<Filed<Arc<str>>>,
+}
+
+/// The candidates that ask for one exact value.
+#[derive(Debug)]
+struct Filed<N> {
+    name: N,
+    value: Arc<[u8]>,
+    list: Vec<Candidate>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -141,21 +150,21 @@ impl Keyed {
         self.header_names.insert(name.clone());
         let entry = self.headers.entry(
             hash(name.as_str().bytes(), value.iter().copied()),
-            |(n, v, _)| n == name && v == value,
-            |(n, v, _)| hash(n.as_str().bytes(), v.iter().copied()),
+            |filed| filed.name == *name && filed.value == *value,
+            |filed| hash(filed.name.as_str().bytes(), filed.value.iter().copied()),
         );
-        let entry = entry.or_insert_with(|| (name.clone(), value.clone(), Vec::new()));
-        entry.into_mut().2.push(candidate);
+        let new = || Filed { name: name.clone(), value: value.clone(), list: Vec::new() };
+        entry.or_insert_with(new).into_mut().list.push(candidate);
     }
 
     fn add_query(&mut self, name: &Arc<str>, value: &Arc<[u8]>, candidate: Candidate) {
         let entry = self.query.entry(
             hash(name.bytes(), value.iter().copied()),
-            |(n, v, _)| n == name && v == value,
-            |(n, v, _)| hash(n.bytes(), v.iter().copied()),
+            |filed| filed.name == *name && filed.value == *value,
+            |filed| hash(filed.name.bytes(), filed.value.iter().copied()),
         );
-        let entry = entry.or_insert_with(|| (name.clone(), value.clone(), Vec::new()));
-        entry.into_mut().2.push(candidate);
+        let new = || Filed { name: name.clone(), value: value.clone(), list: Vec::new() };
+        entry.or_insert_with(new).into_mut().list.push(candidate);
     }
 
     fn add_method(&mut self, method: &Method, candidate: Candidate) {
@@ -183,11 +192,11 @@ impl Keyed {
         if !self.query.is_empty() {
             for (name, value) in pairs(request.query) {
                 let (name, value) = (FormBytes::new(name), FormBytes::new(value));
-                let found = self
-                    .query
-                    .find(hash(name, value), |(n, v, _)| name.is(n.as_bytes()) && value.is(v));
-                if let Some((_, _, list)) = found {
-                    first(list, trial, best);
+                let found = self.query.find(hash(name, value), |filed| {
+                    name.is(filed.name.as_bytes()) && value.is(&filed.value)
+                });
+                if let Some(filed) = found {
+                    first(&filed.list, trial, best);
                 }
             }
         }
@@ -198,9 +207,9 @@ impl Keyed {
 
     fn find_header(&self, name: &HeaderName, line: &[u8], trial: Trial<'_>, best: &mut Best) {
         let wanted = hash(name.as_str().bytes(), line.iter().copied());
-        let found = self.headers.find(wanted, |(n, v, _)| n == name && **v == *line);
-        if let Some((_, _, list)) = found {
-            first(list, trial, best);
+        let found = self.headers.find(wanted, |filed| filed.name == *name && *filed.value == *line);
+        if let Some(filed) = found {
+            first(&filed.list, trial, best);
         }
     }
 }

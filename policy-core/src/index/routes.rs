@@ -110,10 +110,10 @@ impl Routes {
     fn ask(&self, table: &Table, request: &RequestView<'_>) -> Option<Found> {
         let arrangement = at(&self.arrangements, table.arrangement)?;
         let mut best = Best::none();
-        let trial = Trial { request, wanted: &self.wanted };
+        let trial = Trial { request, wanted: &self.wanted, lists: &self.lists };
         match request.path.strip_prefix('/') {
             Some(path) => {
-                self.trie.find(arrangement.root, Some(path), &self.lists, trial, &mut best);
+                self.trie.find(arrangement.root, Some(path), trial, &mut best);
             }
             None => {
                 if let Some(list) = self.trie.everything(arrangement.root, &self.lists) {
@@ -214,7 +214,7 @@ impl<'a> Draft<'a> {
         });
         let root = self.trie.root()?;
         let mut expressions: Vec<(Pattern, u32)> = Vec::new();
-        let mut numbers: HashMap<&Pattern, u32> = HashMap::new();
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut best_expression = u32::MAX;
         for (rank, wanted) in ordered.into_iter().enumerate() {
             let rank = next_id(rank, "host table")?;
@@ -226,7 +226,7 @@ impl<'a> Draft<'a> {
                 }
                 PathPattern::Regex(pattern) => {
                     best_expression = best_expression.min(rank);
-                    *numbers.entry(pattern).or_insert_with(|| {
+                    *numbers.entry(pattern.source()).or_insert_with(|| {
                         expressions.push((pattern.clone(), new));
                         new
                     })

@@ -115,14 +115,7 @@ impl Trie {
     ///
     /// Literals are followed before parameters and deeper prefixes are tried before shorter ones,
     /// so that the best is mostly found first; the ranks decide.
-    pub(crate) fn find(
-        &self,
-        node: u32,
-        path: Option<&str>,
-        lists: &[List],
-        trial: Trial<'_>,
-        best: &mut Best,
-    ) {
+    pub(crate) fn find(&self, node: u32, path: Option<&str>, trial: Trial<'_>, best: &mut Best) {
         let Some(here) = at(&self.nodes, node) else { return };
         if here.best >= best.rank {
             return;
@@ -134,19 +127,19 @@ impl Trie {
                     None => (path, None),
                 };
                 if let Some(next) = self.follow(node, segment) {
-                    self.find(next, after, lists, trial, best);
+                    self.find(next, after, trial, best);
                 }
                 if here.parameter != NONE && !segment.is_empty() {
-                    self.find(here.parameter, after, lists, trial, best);
+                    self.find(here.parameter, after, trial, best);
                 }
             }
             None => {
-                if let Some(list) = at(lists, here.exact) {
+                if let Some(list) = at(trial.lists, here.exact) {
                     list.find(trial, best);
                 }
             }
         }
-        if let Some(list) = at(lists, here.rest) {
+        if let Some(list) = at(trial.lists, here.rest) {
             list.find(trial, best);
         }
     }
