@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p policy-core --bench decide`
 
+#![allow(missing_docs, reason = "the macros make public items")]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,

@@ -2,6 +2,7 @@
 //!
 //! Needs valgrind and `gungraun-runner` when run: `cargo bench -p policy-core --bench instructions`
 
+#![allow(missing_docs, unreachable_pub, reason = "the macros make public items")]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
