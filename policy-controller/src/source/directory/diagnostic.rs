@@ -77,7 +77,7 @@ impl fmt::Display for Diagnostic {
 
 impl Diagnostic {
     /// About a file as a whole.
-    pub(super) fn about_file(file: &Arc<str>, message: String) -> Self {
+    pub fn about_file(file: &Arc<str>, message: String) -> Self {
         Self {
             file: file.clone(),
             line: None,
@@ -91,7 +91,7 @@ impl Diagnostic {
     }
 
     /// About a place in the text of a file.
-    pub(super) fn at(file: &Arc<str>, text: &str, location: &Location, message: String) -> Self {
+    pub fn at(file: &Arc<str>, text: &str, location: &Location, message: String) -> Self {
         Self {
             line: Some(location.line),
             column: Some(location.column),
@@ -101,7 +101,7 @@ impl Diagnostic {
     }
 
     /// The same, about a field of an object.
-    pub(super) fn of(self, object: Option<&ObjectKey>, field: &str) -> Self {
+    pub fn of(self, object: Option<&ObjectKey>, field: &str) -> Self {
         Self {
             object: object.cloned(),
             field: (!field.is_empty()).then(|| field.to_owned()),

@@ -14,8 +14,10 @@ pub use diagnostic::{Diagnostic, Excerpt, Severity};
 use super::{Batch, Change, Source, SourceError};
 use crate::config::Limits;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use policy_crds::Object;
+use policy_crds::document::Location;
+use policy_crds::{Object, ObjectKey};
 use scan::Scan;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +45,19 @@ pub struct Loaded {
     pub objects: Vec<Arc<Object>>,
     /// Everything that is wrong.
     pub diagnostics: Vec<Diagnostic>,
+    /// Where each object was declared.
+    pub places: BTreeMap<ObjectKey, Place>,
+}
+
+/// Where an object was declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The object that was written, which is another where it stands for pods.
+    pub declared: ObjectKey,
+    /// The file.
+    pub file: Arc<str>,
+    /// Where it begins.
+    pub location: Location,
 }
 
 /// Reads a directory, or a single file, once.
@@ -53,7 +68,8 @@ pub fn load(path: &Path, limits: Limits) -> Result<Loaded, SourceError> {
     let scan = scan::scan(path, limits.file_bytes)?;
     let mut store = Store::default();
     let diagnostics = look(path, &mut store, scan).1;
-    Ok(Loaded { objects: store.objects().cloned().collect(), diagnostics })
+    let objects = store.objects().cloned().collect();
+    Ok(Loaded { objects, diagnostics, places: store.places() })
 }
 
 /// Takes in a look, and says so if there is nothing to see.

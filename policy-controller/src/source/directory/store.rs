@@ -1,5 +1,6 @@
 //! What was read so far, and what each new look changes.
 
+use super::Place;
 use super::diagnostic::Diagnostic;
 use super::kept::deprived;
 use super::manifest::{self, Manifest, Placed};
@@ -64,6 +65,19 @@ impl Store {
     /// The objects in force, as last told.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.told.values()
+    }
+
+    /// Where each object was declared; of several declarations the first by path.
+    pub(super) fn places(&self) -> BTreeMap<ObjectKey, Place> {
+        let mut places = BTreeMap::new();
+        for placed in self.files.values().flat_map(|file| &file.manifest.objects) {
+            places.entry(placed.object.meta.key.clone()).or_insert_with(|| Place {
+                declared: placed.declared.clone(),
+                file: placed.file.clone(),
+                location: placed.location.clone(),
+            });
+        }
+        places
     }
 
     /// One object per name: the first by path, and what can be read before what was kept.
