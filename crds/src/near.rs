@@ -16,21 +16,27 @@ pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, k)| k)
 }
 
-/// Edits (insert, delete, replace) between two texts.
+/// Edits (insert, delete, replace, swap of two neighbours) between two texts.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i.saturating_add(1);
-        let mut next = vec![left];
-        for (cb, above) in b.iter().zip(row.iter().skip(1)) {
-            let replace = diagonal.saturating_add(usize::from(ca != *cb));
-            left = replace.min(above.saturating_add(1)).min(left.saturating_add(1));
-            diagonal = *above;
-            next.push(left);
+    for (i, ca) in a.iter().enumerate() {
+        let mut next = vec![i.saturating_add(1)];
+        for (j, cb) in b.iter().enumerate() {
+            let cost = |row: &[usize], at: usize, more: usize| {
+                row.get(at).map_or(usize::MAX, |d| d.saturating_add(more))
+            };
+            let replaced = cost(&row, j, usize::from(ca != cb));
+            let inserted = cost(&next, j, 1);
+            let deleted = cost(&row, j.saturating_add(1), 1);
+            let (earlier_a, earlier_b) = (i.checked_sub(1), j.checked_sub(1));
+            let swapped = earlier_a.and_then(|i| a.get(i)) == Some(cb)
+                && earlier_b.and_then(|j| b.get(j)) == Some(ca);
+            let swap = earlier_b.filter(|_| swapped).map_or(usize::MAX, |j| cost(&before, j, 1));
+            next.push(replaced.min(inserted).min(deleted).min(swap));
         }
-        row = next;
+        before = std::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or_default()
 }
@@ -44,7 +50,8 @@ mod tests {
         let known = ["podSelector", "externalWorkloadSelector", "port", "proxyProtocol"];
         assert_eq!(nearest("podSelecter", &known), Some("podSelector"));
         assert_eq!(nearest("PROXYPROTOCOL", &known), Some("proxyProtocol"));
-        assert_eq!(nearest("prot", &known), None, "two edits of four letters");
+        assert_eq!(nearest("prot", &known), Some("port"));
+        assert_eq!(nearest("pots", &known), None, "two edits of four letters");
         assert_eq!(nearest("ports", &known), Some("port"));
         assert_eq!(nearest("replicas", &known), None);
         assert_eq!(nearest(&"x".repeat(100_000), &known), None);
@@ -54,6 +61,8 @@ mod tests {
     fn distance_counts_edits() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", ""), 3);
+        assert_eq!(distance("spec", "sepc"), 1);
         assert_eq!(distance("abc", "abc"), 0);
     }
 }

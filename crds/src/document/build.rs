@@ -110,13 +110,14 @@ impl<'t> Reader<'t> {
                 Event::Scalar(text, style, anchor, tag) => {
                     self.charge(1, place)?;
                     let value = scalar_value(&text, style, tag.as_deref(), place)?;
-                    Some((anchor, Built { value, spans: Spans::scalar(place), count: 1 }))
+                    let spans = Spans::scalar(place);
+                    Some((anchor, Built { value, spans, count: 1 }, place))
                 }
                 Event::Alias(id) => {
                     let loops = || error_at(place, "an alias inside the value it refers to");
                     let built = anchors.get(&id).ok_or_else(loops)?.clone();
                     self.charge(built.count, place)?;
-                    Some((0, Built::clone(&built)))
+                    Some((0, Built::clone(&built), place))
                 }
                 Event::SequenceStart(_, anchor, _) => {
                     self.charge(1, place)?;
@@ -129,7 +130,11 @@ impl<'t> Reader<'t> {
                     None
                 }
                 Event::SequenceEnd | Event::MappingEnd => {
-                    open.pop().map(|open| open.close(place)).transpose()?
+                    let closed = open.pop().map(|open| open.close(place));
+                    closed.map(|(anchor, built)| {
+                        let place = built.spans.place();
+                        (anchor, built, place)
+                    })
                 }
                 Event::DocumentEnd => return Ok(root),
                 Event::StreamStart
@@ -143,7 +148,7 @@ impl<'t> Reader<'t> {
             if depth > MAX_DEPTH {
                 return Err(error_at(place, &format!("nested more than {MAX_DEPTH} deep")));
             }
-            let Some((anchor, built)) = done else { continue };
+            let Some((anchor, built, place)) = done else { continue };
             if anchor != 0 {
                 // The copy that aliases will be made from costs as much as an alias.
                 self.charge(built.count, place)?;
@@ -190,14 +195,14 @@ impl<'t> Reader<'t> {
 
 impl Open {
     /// The finished collection with its anchor.
-    fn close(self, end: Place) -> Result<(usize, Built), SyntaxError> {
+    fn close(self, end: Place) -> (usize, Built) {
         let whole = |place: Place| Place { end: end.end, ..place };
         match self {
             Self::List { place, anchor, items } => {
                 let count = items.iter().map(|b| b.count).fold(1, usize::saturating_add);
                 let (values, spans) = items.into_iter().map(|b| (b.value, b.spans)).unzip();
                 let spans = Spans::list(whole(place), spans);
-                Ok((anchor, Built { value: Value::Array(values), spans, count }))
+                (anchor, Built { value: Value::Array(values), spans, count })
             }
             Self::Map { place, anchor, mut map } => {
                 for merged in std::mem::take(&mut map.merged) {
@@ -205,7 +210,7 @@ impl Open {
                 }
                 let spans = Spans::map(whole(place), map.spans);
                 let count = map.count.saturating_add(1);
-                Ok((anchor, Built { value: Value::Object(map.value), spans, count }))
+                (anchor, Built { value: Value::Object(map.value), spans, count })
             }
         }
     }

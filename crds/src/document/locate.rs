@@ -77,7 +77,7 @@ impl Spans {
     /// The place of `field` or of its nearest existing parent. A value that is a collection is
     /// shown by its key, where it has one: its own text may be many lines.
     pub(super) fn locate(&self, field: &str) -> Location {
-        let (mut at, mut place) = (self, self.0.place);
+        let (mut at, mut place) = (self, self.first());
         for step in steps(field) {
             match (&at.0.inside, step) {
                 (Inside::Map(entries), Step::Key(key)) => {
@@ -102,7 +102,12 @@ impl Spans {
         place.location()
     }
 
-    /// The place where a collection begins, as a point.
+    /// The whole place of the value.
+    pub(super) fn place(&self) -> Place {
+        self.0.place
+    }
+
+    /// The place where the value begins, as a point.
     fn first(&self) -> Place {
         Place { end: self.0.place.start, ..self.0.place }
     }

@@ -25,7 +25,7 @@ pub(super) fn header_value(node: &Node<'_>) -> Option<HeaderValue> {
         node.error(format!("{} begins or ends with a space, which requests lose", quote(text)));
         return None;
     }
-    let value = HeaderValue::from_str(text).ok();
+    let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());
     if value.is_none() {
         node.error(format!("{} has characters that no header value may have", quote(text)));
     }

@@ -1,0 +1,147 @@
+//! Annotations that policy depends on.
+
+use policy_core::{DefaultPolicy, PathHandling};
+use policy_crds::annotation::{
+    Annotations, DEFAULT_POLICY, OPAQUE_PORTS, PATH_NORMALIZATION, REQUIRE_IDENTITY,
+    UNDECLARED_PORTS, UndeclaredPorts, default_policy, meet, opaque_ports, path_normalization,
+    require_identity_ports, undeclared_ports,
+};
+use std::num::NonZeroU16;
+
+fn annotations(pairs: &[(&str, &str)]) -> Annotations {
+    pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect()
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
+
+fn named(name: &str) -> Vec<NonZeroU16> {
+    if name == "http" { vec![port(8080), port(8081)] } else { Vec::new() }
+}
+
+#[test]
+fn every_spelling_of_the_default_policy_means_the_same() {
+    for name in DEFAULT_POLICY {
+        let reading = default_policy(&annotations(&[(name, "cluster-authenticated")]));
+        assert_eq!(reading.value, Some(DefaultPolicy::ClusterAuthenticated), "{name}");
+        assert!(reading.errors.is_empty());
+    }
+    assert_eq!(default_policy(&annotations(&[])).value, None);
+}
+
+#[test]
+fn several_default_policies_are_met() {
+    use DefaultPolicy as P;
+    let table = [
+        (P::AllUnauthenticated, P::AllAuthenticated, P::AllAuthenticated),
+        (P::AllAuthenticated, P::ClusterUnauthenticated, P::ClusterAuthenticated),
+        (P::ClusterUnauthenticated, P::AllUnauthenticated, P::ClusterUnauthenticated),
+        (P::Audit, P::AllUnauthenticated, P::AllUnauthenticated),
+        (P::Audit, P::Audit, P::Audit),
+        (P::Deny, P::Audit, P::Deny),
+    ];
+    for (a, b, expected) in table {
+        assert_eq!(meet(a, b), expected);
+        assert_eq!(meet(b, a), expected);
+        let both = annotations(&[(DEFAULT_POLICY[1], a.as_str()), (DEFAULT_POLICY[3], b.as_str())]);
+        assert_eq!(default_policy(&both).value, Some(expected));
+    }
+}
+
+#[test]
+fn meeting_is_associative_and_never_wider_than_either() {
+    for a in DefaultPolicy::ALL {
+        assert_eq!(meet(a, a), a);
+        for b in DefaultPolicy::ALL {
+            assert_eq!(meet(meet(a, b), b), meet(a, b));
+            for c in DefaultPolicy::ALL {
+                assert_eq!(meet(meet(a, b), c), meet(a, meet(b, c)));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_default_policy_denies_and_says_so() {
+    let reading = default_policy(&annotations(&[
+        (DEFAULT_POLICY[0], "all-unauthenticated"),
+        (DEFAULT_POLICY[1], "All-Authenticated"),
+    ]));
+    assert_eq!(reading.value, Some(DefaultPolicy::Deny));
+    assert_eq!(
+        reading.errors[0].to_string(),
+        "metadata.annotations[\"portcullis.dev/default-allow\"]: unknown value \
+         `All-Authenticated`, which denies until it is corrected; did you mean `all-authenticated`?"
+    );
+    let empty = default_policy(&annotations(&[(DEFAULT_POLICY[0], "")]));
+    assert_eq!(empty.value, Some(DefaultPolicy::Deny));
+}
+
+#[test]
+fn opaque_ports_keep_what_can_be_read() {
+    let reading = opaque_ports(
+        &annotations(&[(OPAQUE_PORTS, "25, 3306-3310 ,http,, nope, 0, 70000, 9-8, -5, 1-")]),
+        &named,
+    );
+    for (number, expected) in [(25, true), (26, false), (3308, true), (8080, true), (8081, true)] {
+        assert_eq!(reading.value.contains(port(number)), expected, "{number}");
+    }
+    let reasons: Vec<String> = reading.errors.iter().map(|e| e.message.clone()).collect();
+    let neither = "is neither a port from 1 to 65535 nor a range of them, is left out";
+    assert_eq!(
+        reasons,
+        [
+            "`nope` is not the name of a port of this workload, is left out".to_owned(),
+            format!("`0` {neither}"),
+            format!("`70000` {neither}"),
+            "`9-8` is a range whose end is below its beginning, is left out".to_owned(),
+            format!("`-5` {neither}"),
+            format!("`1-` {neither}"),
+        ]
+    );
+    assert!(opaque_ports(&annotations(&[]), &named).value.is_empty());
+}
+
+#[test]
+fn a_range_of_every_port_stays_a_range() {
+    let reading = opaque_ports(&annotations(&[(OPAQUE_PORTS, "1-65535")]), &named);
+    assert_eq!(reading.value.ranges(), [1..=65535]);
+}
+
+#[test]
+fn one_unreadable_item_makes_every_port_require_identity() {
+    let good = require_identity_ports(&annotations(&[(REQUIRE_IDENTITY, "80,http")]), &named);
+    assert!(good.value.contains(port(8081)) && !good.value.contains(port(81)));
+    let bad = require_identity_ports(&annotations(&[(REQUIRE_IDENTITY, "80,8o81")]), &named);
+    assert!(bad.value.contains(port(1)) && bad.value.contains(port(65535)));
+    assert_eq!(
+        bad.errors[0].message,
+        "`8o81` is not the name of a port of this workload, every port requires an identity until \
+         it is corrected"
+    );
+}
+
+#[test]
+fn undeclared_ports_deny_unless_they_clearly_do_not() {
+    let of = |text: &str| undeclared_ports(&annotations(&[(UNDECLARED_PORTS, text)]));
+    assert_eq!(of("deny").value, Some(UndeclaredPorts::Deny));
+    assert_eq!(of("default").value, Some(UndeclaredPorts::Default));
+    assert_eq!(undeclared_ports(&annotations(&[])).value, None);
+    let bad = of("allow");
+    assert_eq!(bad.value, Some(UndeclaredPorts::Deny));
+    assert_eq!(
+        bad.errors[0].message,
+        "unknown value `allow`, which denies until it is corrected; expected one of `deny`, `default`"
+    );
+}
+
+#[test]
+fn paths_are_canonical_unless_raw_is_asked_for() {
+    let of = |text: &str| path_normalization(&annotations(&[(PATH_NORMALIZATION, text)]));
+    assert_eq!(of("raw").value, PathHandling::Raw);
+    assert_eq!(of("canonical").value, PathHandling::Canonical);
+    assert_eq!(of("off").value, PathHandling::Canonical);
+    assert_eq!(of("off").errors.len(), 1);
+    assert_eq!(path_normalization(&annotations(&[])).value, PathHandling::Canonical);
+}

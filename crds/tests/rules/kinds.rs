@@ -1,0 +1,202 @@
+//! What is an object, and which.
+
+use crate::support::{errors, value};
+use policy_crds::{Kind, NotAnObject, ObjectKey, parse, parse_all, parts};
+use serde_json::json;
+
+fn refused(text: &str) -> String {
+    let error = parse(&value(text)).unwrap_err();
+    assert!(!error.is_foreign(), "{text}");
+    format!("{}: {}", error.field(), error.message())
+}
+
+#[test]
+fn every_kind_and_version_is_recognised() {
+    for kind in Kind::ALL {
+        for version in kind.versions() {
+            let api_version = match kind.group() {
+                "" => (*version).to_owned(),
+                group => format!("{group}/{version}"),
+            };
+            let object = json!({
+                "apiVersion": api_version, "kind": kind.as_str(), "metadata": {"name": "a", "namespace": "b"},
+            });
+            let object = parse(&object).unwrap();
+            assert_eq!(object.meta.key.kind, kind);
+            let namespace = if kind.is_namespaced() { "b" } else { "" };
+            assert_eq!(&*object.meta.key.namespace, namespace);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_an_object_says_why() {
+    for (text, expected) in [
+        ("a", ": expected an object with `apiVersion`, `kind` and `metadata`"),
+        ("[]", ": expected an object with `apiVersion`, `kind` and `metadata`"),
+        ("{}", "apiVersion: is required"),
+        ("apiVersion: v1", "kind: is required"),
+        ("{apiVersion: 1, kind: Pod}", "apiVersion: expected text"),
+        ("{apiVersion: v1, kind: ''}", "kind: expected text"),
+        ("{apiVersion: v1, kind: Pod}", "metadata: is required"),
+        ("{apiVersion: v1, kind: Pod, metadata: a}", "metadata: expected a mapping"),
+        ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name: is required"),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {generateName: a-}}",
+            "metadata.name: is required, `generateName` only means something to a cluster",
+        ),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: 7}}", "metadata.name: expected text"),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: A}}",
+            "metadata.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed",
+        ),
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b.c}}",
+            "metadata.namespace: `b.c` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed",
+        ),
+        (
+            "{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}",
+            "kind: unknown kind `Sever`, did you mean `Server`?",
+        ),
+        (
+            "{apiVersion: policy.linkerd.io/v1beta3, kind: server}",
+            "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?",
+        ),
+        (
+            "{apiVersion: policy.linkerd.io/v1, kind: Widget}",
+            "kind: unknown kind `Widget`, expected one of `Server`, `ServerAuthorization`, `AuthorizationPolicy`, `MeshTLSAuthentication`, `NetworkAuthentication`, `HTTPLocalRateLimitPolicy`, `HTTPRoute`, `EgressNetwork`",
+        ),
+        (
+            "{apiVersion: portcullis.dev/v1, kind: Widget}",
+            "kind: unknown kind `Widget`, portcullis.dev has none yet",
+        ),
+        (
+            "{apiVersion: v1, kind: Server}",
+            "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`",
+        ),
+        (
+            "{apiVersion: v1, kind: HTTPRoute}",
+            "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`",
+        ),
+        (
+            "{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}",
+            "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`",
+        ),
+        (
+            "{apiVersion: polcy.linkerd.io/v1beta3, kind: Server}",
+            "apiVersion: Server is not in `polcy.linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`",
+        ),
+    ] {
+        assert_eq!(refused(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn kinds_of_others_are_foreign() {
+    for (api_version, kind) in [
+        ("v1", "Service"),
+        ("v1", "ConfigMap"),
+        ("gateway.networking.k8s.io/v1", "Gateway"),
+        ("linkerd.io/v1alpha2", "ServiceProfile"),
+        ("example.com/v1", "Server"),
+        ("rbac.authorization.k8s.io/v1", "Role"),
+    ] {
+        let error = parse(&json!({"apiVersion": api_version, "kind": kind})).unwrap_err();
+        assert!(error.is_foreign(), "{kind}: {error}");
+    }
+}
+
+#[test]
+fn metadata_keeps_what_policy_depends_on() {
+    let object = parse(&value(
+        "apiVersion: v1\nkind: ServiceAccount\n\
+         metadata: {name: a, labels: {b: c}, annotations: {d: e}, uid: u, generation: 3,\n  \
+         creationTimestamp: '2026-01-31T12:00:00Z', managedFields: [1], ownerReferences: []}\n",
+    ))
+    .unwrap();
+    let key =
+        ObjectKey { kind: Kind::ServiceAccount, namespace: "default".into(), name: "a".into() };
+    assert_eq!(object.meta.key, key);
+    assert_eq!(object.meta.labels.get("b").map(|v| &**v), Some("c"));
+    assert_eq!(object.meta.annotations.get("d").map(|v| &**v), Some("e"));
+    assert_eq!(object.meta.created, Some(1_769_860_800));
+    assert_eq!(object.meta.uid.as_deref(), Some("u"));
+    assert_eq!(object.meta.generation, Some(3));
+    assert_eq!(errors(&object), [""; 0]);
+}
+
+#[test]
+fn wrong_metadata_makes_the_object_invalid() {
+    let of = |metadata: &str| {
+        let text =
+            format!("{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: a, {metadata}}}}}");
+        errors(&parse(&value(&text)).unwrap())
+    };
+    assert_eq!(of("labels: {a: 1}"), ["metadata.labels.a: expected text, found the number `1`"]);
+    assert_eq!(of("labels: []"), ["metadata.labels: expected a mapping, found a list"]);
+    assert_eq!(
+        of("annotations: {a.b/c: true}"),
+        ["metadata.annotations[\"a.b/c\"]: expected text, found `true`"]
+    );
+    assert_eq!(
+        of("creationTimestamp: now"),
+        ["metadata.creationTimestamp: `now` is not a time such as `2026-01-31T12:00:00Z`"]
+    );
+    assert_eq!(of("creationTimestamp: null"), [""; 0]);
+}
+
+#[test]
+fn fields_beside_the_specification_are_checked_where_the_kind_is_ours() {
+    let object = |api: &str, kind: &str| {
+        let text = format!(
+            "{{apiVersion: {api}, kind: {kind}, metadata: {{name: a}}, sepc: {{}}, \
+             spec: {{networks: [{{cidr: '::/0'}}], rules: [{{}}]}}}}"
+        );
+        errors(&parse(&value(&text)).unwrap())
+    };
+    let of = object("policy.linkerd.io/v1alpha1", "NetworkAuthentication");
+    assert_eq!(of[0], "sepc: unknown field, did you mean `spec`?");
+    assert_eq!(object("gateway.networking.k8s.io/v1", "GRPCRoute"), [""; 0]);
+}
+
+#[test]
+fn lists_are_flattened_with_their_places() {
+    let list = value(
+        "apiVersion: v1\nkind: List\nitems:\n\
+         - {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n\
+         - {apiVersion: v1, kind: Service, metadata: {name: b}}\n\
+         - {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Namespace, metadata: {name: c}}]}\n",
+    );
+    let parsed = parse_all(&list);
+    assert_eq!(parsed.len(), 3);
+    assert_eq!(&*parsed[0].as_ref().unwrap().meta.key.name, "a");
+    assert!(matches!(parsed[1], Err(NotAnObject::Foreign { .. })));
+    assert_eq!(&*parsed[2].as_ref().unwrap().meta.key.name, "c");
+    let places: Vec<String> = parts(&list).iter().map(|part| part.field("metadata.name")).collect();
+    assert_eq!(
+        places,
+        ["items[0].metadata.name", "items[1].metadata.name", "items[2].items[0].metadata.name"]
+    );
+}
+
+#[test]
+fn items_of_a_typed_list_need_not_repeat_their_type() {
+    let list = json!({
+        "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "NetworkAuthenticationList",
+        "items": [{"metadata": {"name": "a"}, "spec": {"networks": [{"cidr": "::/0"}]}}],
+    });
+    let parsed = parse_all(&list);
+    assert_eq!(errors(parsed[0].as_ref().unwrap()), [""; 0]);
+    assert_eq!(parse_all(&json!({"apiVersion": "v1", "kind": "List", "items": []})).len(), 0);
+}
+
+#[test]
+fn lists_are_followed_only_so_deep() {
+    let mut list = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+    for _ in 0..50 {
+        list = json!({"apiVersion": "v1", "kind": "List", "items": [list]});
+    }
+    let parsed = parse_all(&list);
+    assert_eq!(parsed.len(), 1);
+    assert!(parsed[0].is_err());
+}

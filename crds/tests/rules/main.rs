@@ -1,0 +1,21 @@
+//! Every rule of every kind, one case a line: a piece of manifest, and the errors it gets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
+
+mod annotations;
+mod authentications;
+mod authorizations;
+mod documents;
+mod kinds;
+mod messages;
+mod properties;
+mod routes;
+mod servers;
+mod support;
+mod workloads;
