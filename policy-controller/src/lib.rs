@@ -32,6 +32,7 @@ mod testing;
 
 pub mod admin;
 pub mod args;
+pub mod run;
 pub mod serve;
 
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};

@@ -16,6 +16,7 @@
 mod applied;
 mod cache;
 mod codec;
+mod compat;
 mod config;
 mod health;
 mod listener;
@@ -25,6 +26,8 @@ mod peer;
 mod session;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use applied::{Applied, AppliedPort, Counts, Refused};
@@ -34,6 +37,7 @@ pub use metrics::ServeMetrics;
 use crate::publish::{LookupError, Policies, WorkloadKey};
 use peer::{Allowance, Connected, Held};
 use policy_core::{Denied, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched};
+use policy_proto::compat::EncodeOptions;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -48,11 +52,12 @@ use tonic::service::Routes;
 #[derive(Debug)]
 pub struct Server {
     core: Arc<Core>,
+    options: EncodeOptions,
 }
 
 impl Server {
     /// A server of `policies`. `options` say how policies are put into Linkerd's messages.
-    pub fn new(policies: Policies, config: ServeConfig) -> Self {
+    pub fn new(policies: Policies, config: ServeConfig, options: EncodeOptions) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
         let core = Core {
             policies,
@@ -62,7 +67,7 @@ impl Server {
             applied: Applied::default(),
             sessions: AtomicU64::new(0),
         };
-        Self { core: Arc::new(core) }
+        Self { core: Arc::new(core), options }
     }
 
     /// Its metrics, to be registered.
@@ -79,7 +84,8 @@ impl Server {
     /// returns when every connection has ended or the drain timeout has passed.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let health = health::Health::new(self.core.policies.synced(), shutdown.clone());
-        let routes = Routes::new(native::Native::new(self.core.clone()))
+        let routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
+            .add_service(native::Native::new(self.core.clone()))
             .add_service(health.into_service())
             .prepare();
         let (config, metrics) = (self.core.config.clone(), self.core.metrics.clone());

@@ -1,13 +1,43 @@
-//! Policies for the tests of this module.
+//! A stand-in for the index and a server over it, for the tests of this module.
 
-use policy_core::{
-    DefaultPolicy, ObjectRef, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched,
+use crate::publish::{
+    Command, LookupError, Policies, PortPolicy, Seen, UndeclaredPorts, WorkloadKey, WorkloadState,
 };
-use std::collections::BTreeMap;
+use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use parking_lot::Mutex;
+use policy_core::{
+    Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, ObjectRef, Origin, Owner,
+    PathHandling, PathPattern, Protocol, RequestMatch, Requirement, Revision, Route, RouteKind,
+    RouteTable, Rule, ServerPolicy, Source, Unmatched,
+};
+use policy_proto::compat::EncodeOptions;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Most that anything here may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Long enough for a message that must not come to have come.
+pub(crate) const QUIET: Duration = Duration::from_millis(300);
+
+pub(crate) fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
 
 /// A policy owned by the Server `name` of the namespace `ns` that admits everybody.
 pub(crate) fn policy(name: &str) -> Arc<ServerPolicy> {
+    routed(name, &[])
+}
+
+/// The same with one route per name, each with a grant of its own.
+pub(crate) fn routed(name: &str, routes: &[&str]) -> Arc<ServerPolicy> {
     Arc::new(ServerPolicy {
         owner: Owner::Server(ObjectRef::new("policy.linkerd.io", "Server", "ns", name)),
         protocol: Protocol::Http1,
@@ -16,12 +46,210 @@ pub(crate) fn policy(name: &str) -> Arc<ServerPolicy> {
         authorizations: DefaultPolicy::AllUnauthenticated.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {
-            routes: Vec::new(),
+            routes: routes.iter().map(|name| route(name)).collect(),
             hosts: BTreeMap::new(),
-            otherwise: Unmatched::DefaultRoute,
+            otherwise: if routes.is_empty() {
+                Unmatched::DefaultRoute
+            } else {
+                Unmatched::NotFound
+            },
         },
         rate_limit: None,
         effects: Vec::new(),
         withheld: Vec::new(),
     })
+}
+
+fn route(name: &str) -> Arc<Route> {
+    let object = |kind| ObjectRef::new("policy.linkerd.io", kind, "ns", name);
+    let grant = Authorization {
+        source: Source::Object(object("AuthorizationPolicy")),
+        requirement: Requirement::Nothing,
+        audit: false,
+    };
+    let authorizations: AuthorizationSet = Arc::from([Arc::new(grant)]);
+    let path = RequestMatch::path(PathPattern::prefix(&format!("/{name}")));
+    Arc::new(Route {
+        origin: Origin::Objects(Arc::from([object("HTTPRoute")])),
+        kind: RouteKind::Http,
+        created: None,
+        hosts: Vec::new(),
+        rules: vec![Rule { matches: vec![path], effects: Vec::new() }],
+        authorizations,
+        inherits_server: true,
+        withheld: Vec::new(),
+    })
+}
+
+/// A policy whose host table needs the feature `host-tables`, which guards.
+pub(crate) fn with_host_table(name: &str) -> Arc<ServerPolicy> {
+    let mut policy = ServerPolicy::clone(&routed(name, &["a"]));
+    let host = HostPattern::Exact("example.com".into());
+    policy.routes.hosts.insert(host, Unmatched::NotFound);
+    Arc::new(policy)
+}
+
+/// A revision of the test's epoch where Servers are at `version`.
+pub(crate) fn revision(version: u64) -> Revision {
+    Revision {
+        epoch: "test".into(),
+        content: 0,
+        versions: [("policy.linkerd.io/Server".into(), version)].into(),
+    }
+}
+
+type Ports = BTreeMap<NonZeroU16, watch::Sender<Arc<PortPolicy>>>;
+
+struct Workload {
+    state: watch::Sender<Arc<WorkloadState>>,
+    ports: Ports,
+}
+
+/// What the index would hold.
+#[derive(Clone)]
+pub(crate) struct Index {
+    workloads: Arc<Mutex<BTreeMap<WorkloadKey, Workload>>>,
+    synced: watch::Sender<bool>,
+    seen: watch::Sender<Arc<Seen>>,
+}
+
+impl Index {
+    /// An empty index that has been listed, and the handle that `serve` gets.
+    pub(crate) fn start() -> (Self, Policies) {
+        let (commands, mut inbox) = mpsc::channel(8);
+        let seen = Seen { revision: revision(1), lists: 1 };
+        let index = Self {
+            workloads: Arc::default(),
+            synced: watch::Sender::new(true),
+            seen: watch::Sender::new(Arc::new(seen)),
+        };
+        let policies =
+            Policies::new(commands, index.synced.subscribe(), index.seen.subscribe());
+        let answering = index.clone();
+        tokio::spawn(async move {
+            while let Some(command) = inbox.recv().await {
+                answering.answer(command);
+            }
+        });
+        (index, policies)
+    }
+
+    fn answer(&self, command: Command) {
+        let workloads = self.workloads.lock();
+        let found = |key| workloads.get(key).ok_or(LookupError::NotFound);
+        let synced = *self.synced.borrow();
+        let ready = synced.then_some(()).ok_or(LookupError::NotSynced);
+        match command {
+            Command::Workload(key, reply) => {
+                _ = reply.send(ready.and_then(|()| found(&key)).map(|w| w.state.subscribe()));
+            }
+            Command::Port(key, port, reply) => {
+                let port = ready.and_then(|()| found(&key)).and_then(|workload| {
+                    let port = workload.ports.get(&port).ok_or(LookupError::TooManyPorts)?;
+                    Ok(port.subscribe())
+                });
+                _ = reply.send(port);
+            }
+            Command::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
+        }
+    }
+
+    /// Adds the pod `ns/name`, which declares these ports.
+    pub(crate) fn pod(&self, name: &str, declared: &[u16]) -> WorkloadKey {
+        let key = WorkloadKey::pod("ns", name);
+        let facts = Facts { pod_addresses: vec![[10, 1, 2, 3].into()], ..Facts::default() };
+        let state = WorkloadState {
+            key: key.clone(),
+            facts: Arc::new(facts),
+            declared: declared.iter().map(|number| port(*number)).collect(),
+            undeclared: UndeclaredPorts::Default,
+            service_account: "default".into(),
+            identity: "default.ns.serviceaccount.identity.linkerd.cluster.local".into(),
+        };
+        let state = watch::Sender::new(Arc::new(state));
+        let workload = Workload { state, ports: Ports::new() };
+        self.workloads.lock().insert(key.clone(), workload);
+        key
+    }
+
+    /// Gives a port a policy; `version` is the one of Servers that it reflects.
+    pub(crate) fn set(
+        &self,
+        key: &WorkloadKey,
+        number: u16,
+        policy: &Arc<ServerPolicy>,
+        version: u64,
+    ) {
+        let value = Arc::new(PortPolicy { policy: policy.clone(), revision: revision(version) });
+        let mut workloads = self.workloads.lock();
+        let ports = &mut workloads.get_mut(key).unwrap().ports;
+        match ports.get(&port(number)) {
+            Some(sender) => _ = sender.send_replace(value),
+            None => _ = ports.insert(port(number), watch::Sender::new(value)),
+        }
+    }
+
+    /// Changes what is known of a workload.
+    pub(crate) fn change(&self, key: &WorkloadKey, change: impl FnOnce(&mut WorkloadState)) {
+        let workloads = self.workloads.lock();
+        let mut state = WorkloadState::clone(&workloads[key].state.borrow());
+        change(&mut state);
+        workloads[key].state.send_replace(Arc::new(state));
+    }
+
+    pub(crate) fn declare(&self, key: &WorkloadKey, ports: &[u16]) {
+        let ports: BTreeSet<_> = ports.iter().map(|number| port(*number)).collect();
+        self.change(key, |state| state.declared = ports);
+    }
+
+    pub(crate) fn delete(&self, key: &WorkloadKey) {
+        self.workloads.lock().remove(key);
+    }
+
+    pub(crate) fn set_synced(&self, synced: bool) {
+        self.synced.send_replace(synced);
+    }
+
+    pub(crate) fn see(&self, version: u64, lists: u64) {
+        self.seen.send_replace(Arc::new(Seen { revision: revision(version), lists }));
+    }
+}
+
+/// A server on loopback over an [`Index`].
+pub(crate) struct Harness {
+    pub(crate) index: Index,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: ServeMetrics,
+    pub(crate) applied: Applied,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) served: JoinHandle<()>,
+}
+
+impl Harness {
+    pub(crate) async fn start() -> Self {
+        Self::with(ServeConfig::default()).await
+    }
+
+    pub(crate) async fn with(config: ServeConfig) -> Self {
+        let (index, policies) = Index::start();
+        let options = EncodeOptions { localhost_authorization: false };
+        let server = Server::new(policies, config, options);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let (metrics, applied) = (server.metrics(), server.applied());
+        let served = tokio::spawn(server.serve(listener, shutdown.clone()));
+        Self { index, address, metrics, applied, shutdown, served }
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn channel(&self) -> tonic::transport::Channel {
+        let address = format!("http://{}", self.address);
+        tonic::transport::Endpoint::from_shared(address).unwrap().connect().await.unwrap()
+    }
+}
+
+/// What comes of `future` within [`PATIENCE`].
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }

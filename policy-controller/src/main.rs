@@ -1,0 +1,7 @@
+//! The binary `policy-controller`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    policy_controller::run::main()
+}

@@ -1,0 +1,204 @@
+//! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
+//! (controller-semantics 3).
+
+use crate::publish::{PortPolicy, WorkloadState};
+use crate::serve::{Core, refusal};
+use crate::serve::cache::Cache;
+use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::metrics::{Call, Method};
+use crate::serve::peer::{Connected, Held};
+use crate::serve::token;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, Stream};
+use policy_core::{Denied, Facts, ServerPolicy};
+use policy_proto::compat::{EncodeOptions, encode};
+use policy_proto::linkerd::inbound::PortSpec;
+use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
+use prost::Message;
+use std::convert::Infallible;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tonic::{Code, Request, Response, Status};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct Compat {
+    core: Arc<Core>,
+    cache: Arc<Cache<Arc<Facts>, Bytes>>,
+    options: EncodeOptions,
+}
+
+impl Compat {
+    /// The service over `core`.
+    pub(crate) fn new(core: Arc<Core>, options: EncodeOptions) -> Self {
+        Self { core, cache: Arc::default(), options }
+    }
+
+    /// What is sent for `policy` to a client of a workload with `facts`.
+    fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Arc<Facts>) -> Arc<Bytes> {
+        let (bytes, made) =
+            self.cache.get(policy, facts.clone(), |facts| self.encode(policy, facts));
+        if made {
+            self.core.metrics.encoded("compatible");
+        } else {
+            self.core.metrics.shared("compatible");
+        }
+        bytes
+    }
+
+    fn encode(&self, policy: &ServerPolicy, facts: &Facts) -> Bytes {
+        let encoded = encode(policy, facts, &self.options);
+        let bytes = encoded.server.encode_to_vec();
+        let limit = self.core.config.max_policy_bytes;
+        if bytes.len() <= limit {
+            return bytes.into();
+        }
+        // A client could not read it; what it cannot read it must not guess.
+        self.core.metrics.too_large("compatible");
+        let (owner, size) = (&policy.owner, bytes.len());
+        tracing::warn!(?owner, size, limit, "policy is too large for the client and sent as a denial");
+        let denial = Core::denial(policy, Denied::ProxyUnsupported);
+        encode(&denial, facts, &self.options).server.encode_to_vec().into()
+    }
+
+    async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
+        let mut call = self.core.metrics.call(Method::GET_PORT);
+        call.received();
+        let result = self.lookup(request.get_ref()).await.map(|(state, port)| {
+            let facts = state.borrow().facts.clone();
+            let policy = port.borrow().policy.clone();
+            let bytes = self.encoded(&policy, &facts);
+            Response::new(Payload::shared(Bytes::clone(&bytes)))
+        });
+        call.end(result.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        result
+    }
+
+    async fn watch_port(
+        self,
+        request: Request<PortSpec>,
+    ) -> Result<Response<impl Stream<Item = Result<Payload, Status>> + Send + use<>>, Status> {
+        let mut call = self.core.metrics.call(Method::WATCH_PORT);
+        call.received();
+        let opened = self.open(&request, &mut call).await;
+        let (held, ending, (state, port)) = opened?;
+        let watch =
+            PortWatch { service: self, state, port, ending, call, sent: None, _held: held };
+        Ok(Response::new(stream::unfold(watch, PortWatch::next)))
+    }
+
+    /// Everything that can refuse a watch.
+    async fn open(
+        &self,
+        request: &Request<PortSpec>,
+        call: &mut Call,
+    ) -> Result<(Held, CancellationToken, Receivers), Status> {
+        let open = async {
+            let Connected { peer, ending } = Core::connected(request.extensions())?;
+            let held = self.core.take_stream(peer)?;
+            Ok((held, ending, self.lookup(request.get_ref()).await?))
+        };
+        open.await.inspect_err(|status: &Status| call.end(status.code()))
+    }
+
+    async fn lookup(&self, spec: &PortSpec) -> Result<Receivers, Status> {
+        let key = token::parse(&spec.workload)
+            .map_err(|error| Status::invalid_argument(format!("Invalid workload: {error}")))?;
+        let port = u16::try_from(spec.port).ok().and_then(NonZeroU16::new).ok_or_else(|| {
+            let port = spec.port;
+            Status::invalid_argument(format!("Invalid port: `{port}` is not from 1 to 65535"))
+        })?;
+        let refused = |error| refusal(&key, port, error);
+        let state = self.core.policies.workload(&key).await.map_err(refused)?;
+        let policy = self.core.policies.port(&key, port).await.map_err(refused)?;
+        Ok((state, policy))
+    }
+}
+
+type Receivers = (watch::Receiver<Arc<WorkloadState>>, watch::Receiver<Arc<PortPolicy>>);
+
+/// One open `WatchPort`.
+struct PortWatch {
+    service: Compat,
+    state: watch::Receiver<Arc<WorkloadState>>,
+    port: watch::Receiver<Arc<PortPolicy>>,
+    ending: CancellationToken,
+    call: Call,
+    sent: Option<Arc<Bytes>>,
+    _held: Held,
+}
+
+impl PortWatch {
+    /// The next message; `None` ends the stream with OK.
+    async fn next(mut self) -> Option<(Result<Payload, Status>, Self)> {
+        loop {
+            if self.sent.is_some() && !self.changed().await {
+                self.call.end(Code::Ok);
+                return None;
+            }
+            let facts = self.state.borrow_and_update().facts.clone();
+            let policy = self.port.borrow_and_update().policy.clone();
+            let encoded = self.service.encoded(&policy, &facts);
+            // A change that the message does not show is not sent: proxies start rate limits anew
+            // on each.
+            if self.sent.as_ref().is_some_and(|sent| **sent == *encoded) {
+                self.sent = Some(encoded);
+                continue;
+            }
+            let payload = Payload::shared(Bytes::clone(&encoded));
+            self.sent = Some(encoded);
+            self.call.sent();
+            return Some((Ok(payload), self));
+        }
+    }
+
+    /// Waits for a change; false: the workload is gone or the connection is to end.
+    async fn changed(&mut self) -> bool {
+        tokio::select! {
+            () = self.ending.cancelled() => false,
+            result = self.port.changed() => result.is_ok(),
+            result = self.state.changed() => result.is_ok(),
+        }
+    }
+}
+
+impl tonic::server::NamedService for Compat {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl tower::Service<http::Request<Body>> for Compat {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        let mut grpc = tonic::server::Grpc::new(PassThrough::<PortSpec>::new())
+            .max_decoding_message_size(service.core.config.max_request_bytes);
+        Box::pin(async move {
+            let method = request.uri().path().strip_prefix('/').and_then(|path| {
+                path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))
+            });
+            Ok(match method {
+                Some("GetPort") => {
+                    let handler = tower::service_fn(move |r| service.clone().get_port(r));
+                    grpc.unary(handler, request).await
+                }
+                Some("WatchPort") => {
+                    let handler = tower::service_fn(move |r| service.clone().watch_port(r));
+                    grpc.server_streaming(handler, request).await
+                }
+                Some(_) | None => Status::unimplemented("no such method").into_http(),
+            })
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! The policy server against real clients over loopback, with a stand-in for the index.
+
+mod compat;
+mod connection;
+mod native;

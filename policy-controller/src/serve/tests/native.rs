@@ -1,0 +1,494 @@
+//! `PolicyDiscovery.Watch`, message by message.
+
+use crate::serve::ServeConfig;
+use crate::serve::testing::{
+    Harness, PATIENCE, QUIET, policy, port, revision, routed, soon, with_host_table,
+};
+use policy_core::Denied;
+use policy_core::feature::Feature;
+use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
+use policy_proto::messages::watch_request::Kind;
+use policy_proto::messages::watch_response::Kind as Answer;
+use policy_proto::messages::{
+    Ack, Hello, Nack, PortRevision, PortUpdate, Resync, Subscribe, Unsubscribe, WatchRequest,
+    WatchResponse, Workload,
+};
+use policy_proto::native::{PortState, encode_features, encode_revision};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+/// A client of one watch.
+struct Client {
+    requests: mpsc::Sender<WatchRequest>,
+    responses: Streaming<WatchResponse>,
+}
+
+fn hello(workload: &str) -> Hello {
+    Hello {
+        workload: workload.into(),
+        features: encode_features(&Feature::ALL.into_iter().collect()),
+        applied: Vec::new(),
+        client: "test".into(),
+    }
+}
+
+impl Client {
+    async fn open(harness: &Harness, hello: Hello) -> Self {
+        Self::raw(harness, vec![Kind::Hello(hello)]).await.unwrap()
+    }
+
+    async fn raw(harness: &Harness, first: Vec<Kind>) -> Result<Self, Status> {
+        let (requests, receiver) = mpsc::channel(64);
+        for kind in first {
+            requests.send(WatchRequest { kind: Some(kind) }).await.unwrap();
+        }
+        let mut client = PolicyDiscoveryClient::new(harness.channel().await);
+        let responses = client.watch(ReceiverStream::new(receiver)).await?.into_inner();
+        Ok(Self { requests, responses })
+    }
+
+    async fn send(&self, kind: Kind) {
+        self.requests.send(WatchRequest { kind: Some(kind) }).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Result<Option<Answer>, Status> {
+        let message = soon(self.responses.message()).await?;
+        Ok(message.map(|response| response.kind.expect("a kind")))
+    }
+
+    async fn workload(&mut self) -> Workload {
+        match self.next().await.unwrap() {
+            Some(Answer::Workload(workload)) => workload,
+            other => panic!("expected the workload, got {other:?}"),
+        }
+    }
+
+    async fn port(&mut self) -> PortUpdate {
+        match self.next().await.unwrap() {
+            Some(Answer::Port(update)) => update,
+            other => panic!("expected a port, got {other:?}"),
+        }
+    }
+
+    async fn ack(&self, update: &PortUpdate) {
+        let revision = update.revision.clone();
+        self.send(Kind::Ack(Ack { port: update.port, revision })).await;
+    }
+
+    /// Nothing comes.
+    async fn quiet(&mut self) {
+        let silence = tokio::time::timeout(QUIET, self.responses.message()).await;
+        assert!(silence.is_err(), "unexpected: {silence:?}");
+    }
+
+    /// The status that the stream ends with.
+    async fn end(&mut self) -> Status {
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+async fn refusal(harness: &Harness, first: Vec<Kind>) -> (Code, String) {
+    let status = match Client::raw(harness, first).await {
+        Ok(mut client) => client.end().await,
+        Err(status) => status,
+    };
+    (status.code(), status.message().to_owned())
+}
+
+/// Waits until `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the condition never held");
+}
+
+#[tokio::test]
+async fn the_workload_comes_first_then_every_declared_port_in_full() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80, 4191]);
+    harness.index.set(&pod, 80, &routed("web", &["a", "b"]), 3);
+    harness.index.set(&pod, 4191, &policy("admin"), 2);
+    let mut client = Client::open(&harness, hello("{\"ns\":\"ns\",\"pod\":\"web-0\"}\n")).await;
+    let workload = client.workload().await;
+    assert_eq!(workload.name, "ns/web-0");
+    assert_eq!(workload.declared_ports, [80, 4191]);
+    assert_eq!(workload.facts.unwrap().pod_addresses, [vec![10, 1, 2, 3]]);
+    let (first, second) = (client.port().await, client.port().await);
+    assert_eq!((first.port, second.port), (80, 4191));
+    assert!(first.base.is_none() && second.base.is_none());
+    let mut state = PortState::default();
+    assert_eq!(*state.apply(&first).unwrap(), *routed("web", &["a", "b"]));
+    let sent = first.revision.unwrap();
+    assert_eq!(sent.epoch, "test");
+    assert_eq!(sent.versions.get("policy.linkerd.io/Server"), Some(&3));
+    assert_ne!(sent.content, 0);
+    client.quiet().await;
+}
+
+#[tokio::test]
+async fn a_change_of_one_route_sends_that_route_alone() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a", "b", "c"]), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let full = client.port().await;
+    assert_eq!(full.routes.len(), 3);
+    let mut state = PortState::default();
+    state.apply(&full).unwrap();
+    harness.index.set(&pod, 80, &routed("web", &["a", "d", "c"]), 2);
+    let change = client.port().await;
+    assert_eq!(change.base, Some(full.revision.unwrap().content));
+    assert_eq!((change.routes.len(), change.removed_routes.len()), (1, 1));
+    assert!(change.header.is_none() && change.server_authorizations.is_none());
+    assert_eq!(*state.apply(&change).unwrap(), *routed("web", &["a", "d", "c"]));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_when_nothing_changed() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    // Another allocation, the same policy of the same revision.
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    client.quiet().await;
+    // A newer revision of the same policy is a change of nothing, so that the client can say so.
+    harness.index.set(&pod, 80, &policy("web"), 2);
+    let update = client.port().await;
+    assert_eq!(update.base, update.revision.as_ref().map(|revision| revision.content));
+    assert!(update.header.is_none() && update.routes.is_empty());
+}
+
+#[tokio::test]
+async fn ports_are_subscribed_and_given_up_on_demand() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    harness.index.set(&pod, 9000, &policy("extra"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    client.send(Kind::Subscribe(Subscribe { ports: vec![9000, 80] })).await;
+    assert_eq!(client.port().await.port, 9000);
+    client.send(Kind::Unsubscribe(Unsubscribe { ports: vec![9000, 80] })).await;
+    client.send(Kind::Resync(Resync { port: 80 })).await;
+    assert_eq!(client.port().await.port, 80, "declared ports stay");
+    harness.index.set(&pod, 9000, &policy("other"), 2);
+    client.quiet().await;
+    client.send(Kind::Subscribe(Subscribe { ports: vec![9000] })).await;
+    assert!(client.port().await.base.is_none(), "the client forgot what it had");
+}
+
+#[tokio::test]
+async fn ports_declared_later_come_unasked_and_facts_come_when_they_change() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[]);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    assert_eq!(client.workload().await.declared_ports, [] as [u32; 0]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    harness.index.declare(&pod, &[80]);
+    assert_eq!(client.workload().await.declared_ports, [80]);
+    assert_eq!(client.port().await.port, 80);
+    harness.index.change(&pod, |state| state.facts = std::sync::Arc::default());
+    assert_eq!(client.workload().await.facts.unwrap().pod_addresses.len(), 0);
+    harness.index.declare(&pod, &[]);
+    client.workload().await;
+    harness.index.set(&pod, 80, &policy("other"), 2);
+    client.quiet().await;
+}
+
+#[tokio::test]
+async fn a_client_without_a_guarding_feature_gets_a_denial_and_one_with_it_the_policy() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &with_host_table("web"), 1);
+    let unknown = vec!["telepathy".to_owned()];
+    let lacking = Hello { features: unknown, ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, lacking).await;
+    client.workload().await;
+    let update = client.port().await;
+    let denied = PortState::default().apply(&update).unwrap();
+    let reason = denied.deny.or(denied.routes.routes.iter().find_map(|r| match r.origin {
+        policy_core::Origin::Deny(reason) => Some(reason),
+        _ => None,
+    }));
+    assert_eq!(reason, Some(Denied::ProxyUnsupported), "{denied:?}");
+    let mut able = Client::open(&harness, hello("ns:web-0")).await;
+    able.workload().await;
+    let update = able.port().await;
+    assert!(update.required_features.contains(&"host-tables".to_owned()));
+    assert_eq!(*PortState::default().apply(&update).unwrap(), *with_host_table("web"));
+}
+
+#[tokio::test]
+async fn an_acknowledgement_counts_for_the_objects_of_the_policy() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    let first = routed("web", &["a"]);
+    harness.index.set(&pod, 80, &first, 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let update = client.port().await;
+    assert!(harness.applied.counts().is_empty(), "nothing is known before it answers");
+    client.ack(&update).await;
+    let counts = || harness.applied.counts().into_values().next().unwrap_or_default();
+    until(|| counts().applied == 1).await;
+    assert_eq!(harness.applied.counts().len(), 3, "Server, HTTPRoute, AuthorizationPolicy");
+    let port_of = |n| harness.applied.port(&pod, port(n));
+    assert!(port_of(80)[0].is_current());
+    harness.index.set(&pod, 80, &routed("web", &["b"]), 2);
+    let change = client.port().await;
+    until(|| counts().pending == 1).await;
+    assert_eq!(port_of(80)[0].in_force.as_ref().unwrap().0, first);
+    client.ack(&update).await;
+    client.ack(&change).await;
+    until(|| counts().applied == 1).await;
+    drop(client);
+    until(|| harness.applied.counts().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_refused_update_is_recorded_and_the_next_comes_in_full() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a"]), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let update = client.port().await;
+    client
+        .send(Kind::Nack(Nack {
+            port: 80,
+            revision: update.revision.clone(),
+            reason: "regular expression too large".into(),
+            field_path: "routes[0].rules[0]".into(),
+        }))
+        .await;
+    until(|| !harness.applied.port(&pod, port(80)).is_empty()).await;
+    let refused = harness.applied.port(&pod, port(80))[0].refused.clone().unwrap();
+    assert_eq!(refused.field_path, "routes[0].rules[0]");
+    client.quiet().await;
+    harness.index.set(&pod, 80, &routed("web", &["b"]), 2);
+    let next = client.port().await;
+    assert!(next.base.is_none() && next.header.is_some());
+}
+
+#[tokio::test]
+async fn a_resync_is_answered_in_full() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a"]), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let full = client.port().await;
+    harness.index.set(&pod, 80, &routed("web", &["b"]), 2);
+    let change = client.port().await;
+    assert!(change.base.is_some());
+    let mut stranger = PortState::default();
+    assert!(stranger.apply(&change).is_err(), "it has nothing to build on");
+    client.send(Kind::Resync(Resync { port: 80 })).await;
+    let again = client.port().await;
+    assert_eq!(*stranger.apply(&again).unwrap(), *routed("web", &["b"]));
+    assert_ne!(again.revision, full.revision);
+    client.send(Kind::Resync(Resync { port: 81 })).await;
+    client.quiet().await;
+}
+
+fn applied(version: u64, content: u64) -> Vec<PortRevision> {
+    let mut revision = revision(version);
+    revision.content = content;
+    vec![PortRevision { port: 80, revision: Some(encode_revision(&revision)) }]
+}
+
+#[tokio::test]
+async fn a_replica_behind_its_client_sends_nothing_until_it_has_caught_up() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("old"), 4);
+    harness.index.see(4, 1);
+    let ahead = Hello { applied: applied(5, 1), ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, ahead).await;
+    client.workload().await;
+    client.quiet().await;
+    // Something else moved on, but not the kind in question.
+    harness.index.set(&pod, 80, &policy("still-old"), 4);
+    client.quiet().await;
+    harness.index.set(&pod, 80, &policy("new"), 5);
+    harness.index.see(5, 1);
+    let update = client.port().await;
+    assert_eq!(*PortState::default().apply(&update).unwrap(), *policy("new"));
+    client.quiet().await;
+}
+
+#[tokio::test]
+async fn a_complete_list_ends_every_hold() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let ahead = Hello { applied: applied(900, 1), ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, ahead).await;
+    client.workload().await;
+    client.quiet().await;
+    harness.index.see(2, 2);
+    assert_eq!(client.port().await.port, 80);
+}
+
+#[tokio::test]
+async fn another_epoch_holds_up_nothing() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut other = applied(900, 1);
+    other[0].revision.as_mut().unwrap().epoch = "before the restart".into();
+    let mut client = Client::open(&harness, Hello { applied: other, ..hello("ns:web-0") }).await;
+    client.workload().await;
+    assert!(client.port().await.base.is_none());
+}
+
+#[tokio::test]
+async fn a_client_that_has_the_policy_already_is_sent_no_second_copy() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a"]), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let full = client.port().await;
+    let mut state = PortState::default();
+    state.apply(&full).unwrap();
+    drop(client);
+    let has = vec![PortRevision { port: 80, revision: full.revision.clone() }];
+    let mut client = Client::open(&harness, Hello { applied: has, ..hello("ns:web-0") }).await;
+    client.workload().await;
+    let nothing = client.port().await;
+    assert_eq!(nothing.base, full.revision.map(|revision| revision.content));
+    assert!(nothing.header.is_none() && nothing.routes.is_empty());
+    assert_eq!(*state.apply(&nothing).unwrap(), *routed("web", &["a"]));
+}
+
+#[tokio::test]
+async fn too_many_ports_are_denied_one_by_one_and_the_stream_goes_on() {
+    let config = ServeConfig { max_ports_per_stream: 2, ..ServeConfig::default() };
+    let harness = Harness::with(config).await;
+    let pod = harness.index.pod("web-0", &[80]);
+    for number in [80, 81, 82] {
+        harness.index.set(&pod, number, &policy("web"), 1);
+    }
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    client.send(Kind::Subscribe(Subscribe { ports: vec![81, 82] })).await;
+    let mut answers = [client.port().await, client.port().await];
+    answers.sort_by_key(|update| update.port);
+    let policies = answers.each_ref().map(|u| PortState::default().apply(u).unwrap());
+    assert_eq!(policies.map(|p| p.deny), [None, Some(Denied::PolicyPending)]);
+    client.send(Kind::Unsubscribe(Unsubscribe { ports: vec![81] })).await;
+    client.send(Kind::Subscribe(Subscribe { ports: vec![82] })).await;
+    let update = client.port().await;
+    assert_eq!(PortState::default().apply(&update).unwrap().deny, None, "there is room now");
+}
+
+#[tokio::test]
+async fn malformed_requests_are_told_which_field_is_wrong() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[]);
+    let good = || Kind::Hello(hello("ns:web-0"));
+    let cases = [
+        (vec![Kind::Hello(hello("web"))], "hello.workload: expected `namespace:pod`"),
+        (vec![Kind::Subscribe(Subscribe { ports: vec![1] })], "the first message must be hello"),
+        (vec![good(), good()], "hello: sent a second time"),
+        (
+            vec![good(), Kind::Subscribe(Subscribe { ports: vec![80, 0] })],
+            "subscribe.ports[1]: `0` is not from 1 to 65535",
+        ),
+        (
+            vec![good(), Kind::Unsubscribe(Unsubscribe { ports: vec![65_536] })],
+            "unsubscribe.ports[0]: `65536` is not from 1 to 65535",
+        ),
+        (
+            vec![good(), Kind::Ack(Ack { port: 80, revision: None })],
+            "ack.revision: must be set",
+        ),
+        (vec![good(), Kind::Resync(Resync { port: 0 })], "resync.port: `0` is not"),
+    ];
+    for (first, message) in cases {
+        let (code, text) = refusal(&harness, first).await;
+        assert_eq!(code, Code::InvalidArgument, "{text}");
+        assert!(text.starts_with(message), "{text}");
+    }
+    harness.index.delete(&pod);
+    let (code, text) = refusal(&harness, vec![good()]).await;
+    assert_eq!((code, &*text), (Code::NotFound, "unknown server: no workload `ns/web-0`"));
+    harness.index.set_synced(false);
+    assert_eq!(refusal(&harness, vec![good()]).await.0, Code::Unavailable);
+}
+
+#[tokio::test]
+async fn the_stream_ends_with_ok_when_the_workload_goes_away() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    harness.index.delete(&pod);
+    assert_eq!(client.end().await.code(), Code::Ok);
+}
+
+#[tokio::test]
+async fn clients_of_the_same_features_share_one_encoding() {
+    let harness = Harness::start().await;
+    let shared = routed("web", &["a"]);
+    let mut clients = Vec::new();
+    for name in ["web-0", "web-1", "web-2"] {
+        let pod = harness.index.pod(name, &[80]);
+        harness.index.set(&pod, 80, &shared, 1);
+        let mut client = Client::open(&harness, hello(&format!("ns:{name}"))).await;
+        client.workload().await;
+        client.port().await;
+        clients.push(client);
+    }
+    assert_eq!(harness.metrics.encodings(), (1, 2));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_gets_the_newest_state_and_none_between() {
+    // A window smaller than one policy: the first fills it.
+    let config = ServeConfig { window_bytes: 64 * 1024, ..ServeConfig::default() };
+    let harness = Harness::with(config).await;
+    let pod = harness.index.pod("web-0", &[80]);
+    let large = |n: usize| {
+        let names: Vec<String> = (0..2000).map(|i| format!("{n}-{i}")).collect();
+        routed("web", &names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    harness.index.set(&pod, 80, &large(0), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    for version in 1..40 {
+        let number = usize::try_from(version).unwrap();
+        harness.index.set(&pod, 80, &large(number), version);
+        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    client.workload().await;
+    let mut state = PortState::default();
+    let (mut updates, newest) = (0, large(39));
+    loop {
+        let update = client.port().await;
+        updates += 1;
+        if *state.apply(&update).unwrap() == *newest {
+            break;
+        }
+    }
+    assert!(updates < 20, "{updates} of 39 states were kept for a client that did not read");
+}
