@@ -1,0 +1,160 @@
+//! Linkerd's service: one stream per port, full states only, no answer.
+
+use super::{DiscoverConfig, Ended};
+use crate::store::{PolicyStore, UndeclaredPorts};
+use foldhash::fast::FixedState;
+use policy_core::{Facts, Revision};
+use policy_proto::compat;
+use policy_proto::linkerd::inbound;
+use policy_proto::linkerd::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+/// Keeps every port's policy in line with the server until it is time to try the native service
+/// again. Ends early if the connection is lost, since another server may answer next.
+pub(super) async fn run(
+    config: &Arc<DiscoverConfig>,
+    store: &PolicyStore,
+    channel: Channel,
+) -> Ended {
+    store.set_facts(Arc::clone(&config.facts));
+    store.declare(&config.declared, UndeclaredPorts::Ask);
+    let mut demand = store.demand();
+    let mut tasks = JoinSet::new();
+    let mut watched: BTreeMap<NonZeroU16, AbortHandle> = BTreeMap::new();
+    let until = tokio::time::sleep(config.native_retry);
+    tokio::pin!(until);
+    loop {
+        demand.mark_unchanged();
+        let wanted: BTreeSet<_> = store.ports().into_keys().collect();
+        watched.retain(|port, task| {
+            let keep = wanted.contains(port);
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        for port in wanted {
+            watched.entry(port).or_insert_with(|| {
+                let (config, store) = (Arc::clone(config), store.clone());
+                tasks.spawn(watch(config, store, channel.clone(), port))
+            });
+        }
+        tokio::select! {
+            () = &mut until => return Ended::Renewed(config.native_retry),
+            changed = demand.changed() => if changed.is_err() { return Ended::Closed },
+            // A task that was given up counts for nothing; the others end when the connection does.
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Ok(lost) = ended {
+                    return lost;
+                }
+            }
+        }
+    }
+}
+
+/// Follows one port for as long as it is wanted and the connection lasts.
+async fn watch(
+    config: Arc<DiscoverConfig>,
+    store: PolicyStore,
+    channel: Channel,
+    port: NonZeroU16,
+) -> Ended {
+    let mut backoff = config.new_backoff();
+    loop {
+        let begun = Instant::now();
+        store.telemetry().discovery.streams.inc();
+        let guard = Open(&store);
+        let ended = stream(&config, &store, channel.clone(), port).await;
+        drop(guard);
+        let ended = ended.err().unwrap_or(Ended::Closed);
+        store.lose(port);
+        if ended.is_disconnect() {
+            return ended;
+        }
+        backoff.settle(begun.elapsed());
+        super::pause(&mut backoff, &ended, &config.controller).await;
+        store.telemetry().discovery.attempts.inc();
+    }
+}
+
+/// Counts a stream as open, also when its task is aborted.
+struct Open<'a>(&'a PolicyStore);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.telemetry().discovery.streams.dec();
+        self.0.telemetry().discovery.ended.inc();
+    }
+}
+
+async fn stream(
+    config: &DiscoverConfig,
+    store: &PolicyStore,
+    channel: Channel,
+    port: NonZeroU16,
+) -> Result<(), Ended> {
+    let mut service =
+        InboundServerPoliciesClient::new(channel).max_decoding_message_size(config.max_message);
+    let request = inbound::PortSpec { workload: config.workload.to_string(), port: port.get().into() };
+    let open = async {
+        let mut inbound = service.watch_port(request).await?.into_inner();
+        let first = inbound.message().await?;
+        Ok::<_, Ended>((inbound, first))
+    };
+    let (mut inbound, first) = match config.initial_timeout {
+        Some(bound) => tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??,
+        None => open.await?,
+    };
+    let begun = Instant::now();
+    let mut next = first;
+    while let Some(server) = next {
+        apply(config, store, port, &server);
+        let heard = Instant::now();
+        next = tokio::select! {
+            message = inbound.message() => message?,
+            bound = super::native::limit(begun, heard, config) => return Err(Ended::Renewed(bound)),
+        };
+    }
+    Err(Ended::Closed)
+}
+
+fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server: &inbound::Server) {
+    let refused = match compat::decode(server) {
+        Ok(policy) => {
+            follow_facts(config, store, server);
+            // This service names no revision; the content alone tells one from another.
+            let content = FixedState::default().hash_one(format!("{server:?}"));
+            let revision = Revision { content, ..Revision::default() };
+            store.apply(port, Arc::new(policy), revision).err().map(|error| error.to_string())
+        }
+        Err(error) => {
+            store.reject(port);
+            Some(error.to_string())
+        }
+    };
+    let discovery = &store.telemetry().discovery;
+    match refused {
+        None => discovery.applied.inc(),
+        Some(reason) => {
+            tracing::warn!(port, reason, "policy refused, the last good one stays");
+            discovery.rejected.inc()
+        }
+    };
+}
+
+/// This service states the pod's addresses with each port; everything else is the operator's word.
+fn follow_facts(config: &DiscoverConfig, store: &PolicyStore, server: &inbound::Server) {
+    if let Ok(stated) = compat::decode_facts(server)
+        && !stated.pod_addresses.is_empty()
+    {
+        let facts = Facts { pod_addresses: stated.pod_addresses, ..Facts::clone(&config.facts) };
+        store.set_facts(Arc::new(facts));
+    }
+}

@@ -1,0 +1,282 @@
+//! The native service: one stream for all ports, answered with ACK and NACK.
+
+use super::{DiscoverConfig, Ended};
+use crate::store::{PolicyStore, UndeclaredPorts};
+use policy_core::feature::Feature;
+use policy_core::{Revision, ServerPolicy};
+use policy_proto::DecodeError;
+use policy_proto::messages as m;
+use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
+use policy_proto::messages::watch_request::Kind as Say;
+use policy_proto::messages::watch_response::Kind as Hear;
+use policy_proto::native::{
+    ApplyError, PortState, decode_facts, decode_revision, encode_features, encode_revision,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+/// What is kept from stream to stream: each port's state, so that the server can go on from it.
+pub(super) struct Client {
+    config: Arc<DiscoverConfig>,
+    store: PolicyStore,
+    ports: BTreeMap<NonZeroU16, PortState>,
+}
+
+/// One stream.
+struct Session<'a> {
+    client: &'a mut Client,
+    demand: watch::Receiver<u64>,
+    subscribed: BTreeSet<NonZeroU16>,
+    /// Said, but not yet taken by the connection.
+    outbox: VecDeque<Say>,
+    /// What each port must still be acknowledged for, and the generation workers must have passed.
+    unacknowledged: BTreeMap<NonZeroU16, (m::Revision, u64)>,
+}
+
+/// More than any number of ports needs; a server that takes nothing off is not worth talking to.
+const MAX_OUTBOX: usize = 4096;
+
+impl Client {
+    pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
+        Self { config, store, ports: BTreeMap::new() }
+    }
+
+    /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
+    pub(super) async fn session(&mut self, channel: Channel) -> Ended {
+        let streams = self.store.telemetry().discovery.streams.clone();
+        let outcome = self.try_session(channel, &streams).await;
+        outcome.err().unwrap_or(Ended::Closed)
+    }
+
+    async fn try_session(
+        &mut self,
+        channel: Channel,
+        streams: &prometheus_client::metrics::gauge::Gauge,
+    ) -> Result<(), Ended> {
+        let config = Arc::clone(&self.config);
+        let (outbound, requests) = mpsc::channel(16);
+        let hello = m::WatchRequest { kind: Some(Say::Hello(self.hello())) };
+        outbound.try_send(hello).map_err(|_| Ended::Closed)?;
+        let mut service =
+            PolicyDiscoveryClient::new(channel).max_decoding_message_size(config.max_message);
+        let open = async {
+            let mut inbound = service.watch(ReceiverStream::new(requests)).await?.into_inner();
+            let first = inbound.message().await?;
+            Ok::<_, Ended>((inbound, first))
+        };
+        let (inbound, first) = match config.initial_timeout {
+            Some(bound) => {
+                tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??
+            }
+            None => open.await?,
+        };
+        let Some(first) = first else { return Err(Ended::Closed) };
+        streams.inc();
+        let mut session = Session {
+            demand: self.store.demand(),
+            client: self,
+            subscribed: BTreeSet::new(),
+            outbox: VecDeque::new(),
+            unacknowledged: BTreeMap::new(),
+        };
+        let ended = session.converse(first, inbound, outbound).await;
+        streams.dec();
+        ended
+    }
+
+    fn hello(&mut self) -> m::Hello {
+        let held = self.store.ports();
+        self.ports.retain(|port, _| held.contains_key(port));
+        let revision = |(port, state): (&NonZeroU16, &PortState)| {
+            let revision = Some(encode_revision(state.revision()?));
+            Some(m::PortRevision { port: port.get().into(), revision })
+        };
+        m::Hello {
+            workload: self.config.workload.to_string(),
+            features: encode_features(&Feature::ALL.into_iter().collect()),
+            applied: self.ports.iter().filter_map(revision).collect(),
+            client: concat!("policy-proxy/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+impl Session<'_> {
+    async fn converse(
+        &mut self,
+        first: m::WatchResponse,
+        mut inbound: Streaming<m::WatchResponse>,
+        outbound: mpsc::Sender<m::WatchRequest>,
+    ) -> Result<(), Ended> {
+        let begun = Instant::now();
+        let mut heard = begun;
+        self.hear(first)?;
+        self.subscribe();
+        loop {
+            let oldest = self.unacknowledged.values().map(|(_, generation)| *generation).min();
+            let workers = self.client.store.workers().clone();
+            tokio::select! {
+                message = inbound.message() => {
+                    heard = Instant::now();
+                    self.hear(message?.ok_or(Ended::Closed)?)?;
+                }
+                () = async { workers.passed(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
+                    self.acknowledge(workers.reached());
+                }
+                room = outbound.reserve(), if !self.outbox.is_empty() => {
+                    let room = room.map_err(|_| Ended::Closed)?;
+                    room.send(m::WatchRequest { kind: self.outbox.pop_front() });
+                }
+                changed = self.demand.changed() => {
+                    changed.map_err(|_| Ended::Closed)?;
+                    self.subscribe();
+                }
+                bound = limit(begun, heard, &self.client.config) => return Err(Ended::Renewed(bound)),
+            }
+            if self.outbox.len() > MAX_OUTBOX {
+                return Err(Ended::Protocol("the server takes no messages".to_owned()));
+            }
+        }
+    }
+
+    fn hear(&mut self, message: m::WatchResponse) -> Result<(), Ended> {
+        match message.kind {
+            Some(Hear::Workload(workload)) => self.workload(&workload),
+            Some(Hear::Port(update)) => self.port(&update),
+            None => Err(Ended::Protocol("kind: not set, or not known to this version".to_owned())),
+        }
+    }
+
+    fn workload(&mut self, workload: &m::Workload) -> Result<(), Ended> {
+        let refuse = |field: &str, message: String| Ended::Protocol(format!("workload.{field}: {message}"));
+        let facts = workload.facts.as_ref().ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
+        let facts = decode_facts(facts).map_err(|error| refuse("facts", error.to_string()))?;
+        let undeclared = match m::Undeclared::try_from(workload.undeclared) {
+            Ok(m::Undeclared::Default) => UndeclaredPorts::Ask,
+            Ok(m::Undeclared::Deny) => UndeclaredPorts::Refuse,
+            Ok(m::Undeclared::Unspecified) | Err(_) => {
+                let message = format!("`{}` is not known to this version", workload.undeclared);
+                return Err(refuse("undeclared", message));
+            }
+        };
+        let ports: Option<BTreeSet<_>> = workload.declared_ports.iter().copied().map(number).collect();
+        let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
+        tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
+        self.client.store.set_facts(Arc::new(facts));
+        self.client.store.declare(&ports, undeclared);
+        Ok(())
+    }
+
+    fn port(&mut self, update: &m::PortUpdate) -> Result<(), Ended> {
+        let port = number(update.port).ok_or_else(|| {
+            Ended::Protocol(format!("port.port: `{}` is not a port", update.port))
+        })?;
+        if !self.client.store.ports().contains_key(&port) {
+            // Given up while the update was under way.
+            self.client.ports.remove(&port);
+            return Ok(());
+        }
+        let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
+        match state.apply(update) {
+            Ok(policy) => self.put_in_force(port, state, policy, update),
+            Err(ApplyError::Base { .. }) => {
+                self.client.store.lose(port);
+                self.outbox.push_back(Say::Resync(m::Resync { port: update.port }));
+            }
+            Err(ApplyError::Decode(error)) => self.refuse(port, update, error),
+        }
+        Ok(())
+    }
+
+    fn put_in_force(
+        &mut self,
+        port: NonZeroU16,
+        state: PortState,
+        policy: Arc<ServerPolicy>,
+        update: &m::PortUpdate,
+    ) {
+        let sent = update.revision.clone().unwrap_or_default();
+        let revision = decode_revision(&sent).unwrap_or_else(|_| Revision::default());
+        match self.client.store.apply(port, policy, revision) {
+            Ok(generation) => {
+                self.client.ports.insert(port, state);
+                self.unacknowledged.insert(port, (sent, generation));
+                self.client.store.telemetry().discovery.applied.inc();
+            }
+            Err(error) => {
+                self.refuse(port, update, DecodeError { path: String::new(), message: error.to_string() });
+            }
+        }
+    }
+
+    /// The last good policy stays, and the server learns why.
+    fn refuse(&mut self, port: NonZeroU16, update: &m::PortUpdate, error: DecodeError) {
+        tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
+        self.client.store.reject(port);
+        self.client.store.telemetry().discovery.rejected.inc();
+        self.outbox.push_back(Say::Nack(m::Nack {
+            port: update.port,
+            revision: update.revision.clone(),
+            reason: error.message,
+            field_path: error.path,
+        }));
+    }
+
+    /// Acknowledges everything that every worker decides by.
+    fn acknowledge(&mut self, reached: u64) {
+        let passed = |(_, (_, generation)): &(&NonZeroU16, &(m::Revision, u64))| *generation <= reached;
+        let ports: Vec<_> = self.unacknowledged.iter().filter(passed).map(|(port, _)| *port).collect();
+        for port in ports {
+            if let Some((revision, _)) = self.unacknowledged.remove(&port) {
+                let ack = m::Ack { port: port.get().into(), revision: Some(revision) };
+                self.outbox.push_back(Say::Ack(ack));
+                self.client.store.telemetry().discovery.acknowledged.inc();
+            }
+        }
+    }
+
+    /// Asks for the ports in use that nothing declares, and gives up those no longer used.
+    fn subscribe(&mut self) {
+        self.demand.mark_unchanged();
+        let held = self.client.store.ports();
+        let wanted: BTreeSet<_> =
+            held.iter().filter(|(_, declared)| !**declared).map(|(port, _)| *port).collect();
+        let ports = |ports: Vec<&NonZeroU16>| ports.iter().map(|port| u32::from(port.get())).collect();
+        let more: Vec<_> = wanted.difference(&self.subscribed).collect();
+        let fewer: Vec<_> = self.subscribed.difference(&wanted).collect();
+        if !more.is_empty() {
+            self.outbox.push_back(Say::Subscribe(m::Subscribe { ports: ports(more) }));
+        }
+        if !fewer.is_empty() {
+            self.outbox.push_back(Say::Unsubscribe(m::Unsubscribe { ports: ports(fewer) }));
+        }
+        self.client.ports.retain(|port, _| held.contains_key(port));
+        self.unacknowledged.retain(|port, _| held.contains_key(port));
+        self.subscribed = wanted;
+    }
+}
+
+/// Waits until a stream is to be opened anew and says after how long that was.
+pub(super) async fn limit(begun: Instant, heard: Instant, config: &DiscoverConfig) -> Duration {
+    let at = |since: Instant, bound: Option<Duration>| {
+        bound.and_then(|bound| since.checked_add(bound).map(|at| (at, bound)))
+    };
+    let ends = [at(heard, config.idle_timeout), at(begun, config.lifetime)];
+    match ends.into_iter().flatten().min() {
+        Some((at, bound)) => {
+            sleep_until(at).await;
+            bound
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn number(port: u32) -> Option<NonZeroU16> {
+    u16::try_from(port).ok().and_then(NonZeroU16::new)
+}
