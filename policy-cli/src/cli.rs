@@ -22,6 +22,7 @@ struct Cli {
 enum Command {
     Echo(command::echo::Arguments),
     Request(command::request::Arguments),
+    Watch(command::watch::Arguments),
 }
 
 /// Runs `portcullis` with the arguments of the process and says how it ended.
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Echo(arguments) => command::echo::run(arguments),
         Command::Request(arguments) => command::request::run(&arguments),
+        Command::Watch(arguments) => command::watch::run(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -8,5 +8,8 @@
 pub mod cli;
 mod command;
 pub mod echo;
+pub mod expect;
 pub mod output;
 pub mod request;
+pub mod view;
+mod world;

@@ -2,6 +2,7 @@
 
 pub(crate) mod echo;
 pub(crate) mod request;
+pub(crate) mod watch;
 
 use anyhow::Context;
 use std::future::Future;

@@ -1,0 +1,178 @@
+//! Runs expectations against the evaluator alone: manifests are compiled, nothing is served.
+
+use super::{ClientTls, ExpectError, Expectation, Expectations, Found, Report, Version, World};
+use crate::world::complete;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use policy_controller::source::directory::load;
+use policy_controller::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
+use policy_core::{
+    Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
+    ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
+};
+use policy_crds::Object;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Compiles the manifests of `directory` and asks the evaluator what the file `expectations` asks.
+///
+/// # Errors
+/// What cannot be read, compiled or asked. Requests that are not as expected are in the report.
+pub fn run_evaluator(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
+    let expectations = Expectations::read(expectations)?;
+    let config = expectations.cluster.config()?;
+    let loaded = load(directory, config.limits).map_err(|e| ExpectError::World(e.to_string()))?;
+    let objects = loaded.objects.iter().map(|object| complete(Object::clone(object))).collect();
+    run_evaluator_on(&compile_objects(objects, &config), &config, &expectations)
+}
+
+/// Asks the evaluator what `expectations` ask, in a world that has been compiled under `config`.
+///
+/// # Errors
+/// What cannot be asked.
+pub fn run_evaluator_on(
+    compiled: &Compiled,
+    config: &ControllerConfig,
+    expectations: &Expectations,
+) -> Result<Report, ExpectError> {
+    let world = World { config };
+    let mut report = Report::default();
+    for expectation in &expectations.requests {
+        report.add(expectation, ask(&world, compiled, expectation)?);
+    }
+    Ok(report)
+}
+
+fn ask(
+    world: &World<'_>,
+    compiled: &Compiled,
+    expectation: &Expectation,
+) -> Result<Found, ExpectError> {
+    let unaskable =
+        |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+    let to = &expectation.to;
+    let key = WorkloadKey::pod(&to.namespace, &to.name);
+    let workload = compiled
+        .workloads
+        .get(&key)
+        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
+    let policy = compiled
+        .port(&key, to.port)
+        .ok_or_else(|| unaskable(format!("to: there is no pod `{key}`")))?;
+    let place = world.place(expectation, &workload.state.facts)?;
+    let evaluator =
+        Evaluator::build(Arc::clone(&policy)).map_err(|error| unaskable(error.to_string()))?;
+    let connection = Connection {
+        client: fold_mapped(place.address),
+        tls: tls(&policy, expectation.tls(), place.identity.as_ref()),
+        facts: &workload.state.facts,
+    };
+    let request = request(expectation).map_err(unaskable)?;
+    Ok(decide(&evaluator, &connection, request.as_ref()))
+}
+
+/// What a sidecar knows of TLS: nobody looks for it on opaque ports, and what is not for the sidecar
+/// is seen only as passing through.
+fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>) -> Tls<'a> {
+    match (policy.protocol, tls) {
+        (Protocol::Opaque, _) | (_, ClientTls::None) => Tls::Absent,
+        (_, ClientTls::Mesh) => Tls::Terminated(identity),
+        (_, ClientTls::Passthrough) => Tls::Passthrough,
+    }
+}
+
+struct Request {
+    method: Method,
+    uri: Uri,
+    version: http::Version,
+    headers: HeaderMap,
+}
+
+fn request(expectation: &Expectation) -> Result<Option<Request>, String> {
+    let Some((method, target)) = expectation.request() else { return Ok(None) };
+    let host = expectation.host.clone().unwrap_or_else(|| host(expectation));
+    let mut headers = headers(expectation)?;
+    let h2 = expectation.grpc.is_some() || expectation.version == Version::H2;
+    let uri: Uri = if h2 {
+        format!("http://{host}{target}").parse()
+    } else {
+        headers.insert(
+            http::header::HOST,
+            HeaderValue::try_from(&host).map_err(|error| format!("host: {error}"))?,
+        );
+        target.parse()
+    }
+    .map_err(|error| format!("`{target}` cannot be sent: {error}"))?;
+    if expectation.grpc.is_some() {
+        let grpc = HeaderValue::from_static("application/grpc");
+        headers.insert(http::header::CONTENT_TYPE, grpc);
+    }
+    Ok(Some(Request {
+        method: method.parse().map_err(|_| format!("`{method}` is not a method"))?,
+        uri,
+        version: if h2 { http::Version::HTTP_2 } else { http::Version::HTTP_11 },
+        headers,
+    }))
+}
+
+/// The host where an expectation names none.
+pub(super) fn host(expectation: &Expectation) -> String {
+    format!("{}.{}", expectation.to.name, expectation.to.namespace)
+}
+
+/// The header lines of an expectation.
+pub(super) fn headers(expectation: &Expectation) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, lines) in &expectation.headers {
+        let name = HeaderName::try_from(name).map_err(|error| format!("headers: {error}"))?;
+        for line in lines.as_slice() {
+            let value = HeaderValue::try_from(line).map_err(|error| format!("headers: {error}"))?;
+            headers.append(&name, value);
+        }
+    }
+    Ok(headers)
+}
+
+fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&Request>) -> Found {
+    let policy = evaluator.policy();
+    let Some(request) = request.filter(|_| speaks_http(policy, connection)) else {
+        return Found::of(evaluator, &evaluator.decide_connection(connection));
+    };
+    if let Some(reason) = policy.deny {
+        return Found::denied(reason);
+    }
+    if !version_fits(policy.protocol, request.version) {
+        return Found::denied(Denied::ProtocolMismatch);
+    }
+    match target(policy.paths, request) {
+        Ok(target) => {
+            let view = RequestView {
+                method: &request.method,
+                host: target.host.as_deref(),
+                path: &target.path,
+                query: target.query,
+                headers: &request.headers,
+            };
+            // The evaluator knows no time, so that rate limits are never reached here.
+            let decision = evaluator.decide_request(connection, &mut Memo::new(), &view);
+            Found::of(evaluator, &decision)
+        }
+        Err(fault) => Found::denied(Denied::Target(fault)),
+    }
+}
+
+/// What is passed through is not read, and opaque and TLS ports carry bytes.
+fn speaks_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
+    policy.protocol.is_http() && connection.tls != Tls::Passthrough
+}
+
+fn version_fits(protocol: Protocol, version: http::Version) -> bool {
+    match protocol {
+        Protocol::Http1 => version != http::Version::HTTP_2,
+        Protocol::Http2 | Protocol::Grpc => version == http::Version::HTTP_2,
+        Protocol::Detect { .. } | Protocol::Opaque | Protocol::Tls => true,
+    }
+}
+
+fn target(paths: PathHandling, request: &Request) -> Result<policy_core::Target<'_>, TargetFault> {
+    canonical_target(&request.method, &request.uri, request.version, &request.headers, paths)
+}

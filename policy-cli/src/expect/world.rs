@@ -1,0 +1,65 @@
+//! Who asks, and from where.
+
+use super::{Client, ExpectError, Expectation};
+use crate::world::inside;
+use policy_controller::ControllerConfig;
+use policy_core::{Facts, Identity};
+use std::net::IpAddr;
+
+/// The client's half of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its address.
+    pub(crate) address: IpAddr,
+    /// The identity it proves.
+    pub(crate) identity: Option<Identity>,
+}
+
+/// Finds clients.
+pub(crate) struct World<'a> {
+    pub(crate) config: &'a ControllerConfig,
+}
+
+impl World<'_> {
+    /// Where a client is and who it is, seen from a workload with these facts.
+    ///
+    /// # Errors
+    /// A ServiceAccount that is not `namespace/name`, an empty list of cluster networks.
+    pub(crate) fn place(
+        &self,
+        expectation: &Expectation,
+        facts: &Facts,
+    ) -> Result<Place, ExpectError> {
+        let client = &expectation.from;
+        let unaskable =
+            |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+        let address = match client.address {
+            Some(address) => address,
+            None if client.node => match facts.node_local.first() {
+                Some(network) => network.addr(),
+                None => return Err(unaskable("the pod's node has no known address".to_owned())),
+            },
+            None => inside(&self.config.cluster_networks).ok_or_else(|| {
+                unaskable("the cluster has no networks; give an address".to_owned())
+            })?,
+        };
+        let identity = self.identity(client).map_err(unaskable)?;
+        Ok(Place { address, identity })
+    }
+
+    fn identity(&self, client: &Client) -> Result<Option<Identity>, String> {
+        if let Some(account) = &client.service_account {
+            let (namespace, name) = account
+                .split_once('/')
+                .ok_or_else(|| format!("serviceAccount: `{account}` is not namespace/name"))?;
+            return Ok(Some(Identity::Dns(self.config.service_account_identity(namespace, name))));
+        }
+        Ok(client.identity.as_deref().map(|name| {
+            if name.starts_with("spiffe://") {
+                Identity::Spiffe(name.into())
+            } else {
+                Identity::Dns(name.into())
+            }
+        }))
+    }
+}

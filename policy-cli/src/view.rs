@@ -1,0 +1,449 @@
+//! A policy in words: what `-o json|yaml` writes, and what people read.
+
+use policy_core::{
+    Authorization, Effect, EffectKind, HeaderMatch, HostPattern, IdentityMatch, NetworkMatch,
+    NetworkSymbol, NetworkTerm, Owner, PathHandling, PathPattern, Protocol, QueryMatch, RateLimit,
+    RequestMatch, Requirement, Route, ServerPolicy, Test, Unmatched, ValueMatch, Withheld,
+    matching::Segment,
+};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// A [`ServerPolicy`] as text fields. Every field of the policy is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyView {
+    /// The Server that owns the port, or the default policy that holds.
+    pub owner: String,
+    /// How connections are read.
+    pub protocol: String,
+    /// The reason for which the whole port is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny: Option<String>,
+    /// `canonical` or `raw`.
+    pub paths: String,
+    /// Grants on the port, in the order they are tried.
+    pub authorizations: Vec<GrantView>,
+    /// What is let through before routes are looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exemptions: Vec<ExemptionView>,
+    /// Routes in tie-breaking order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteView>,
+    /// What becomes of requests that no route matches.
+    pub otherwise: String,
+    /// The same for hosts with a rule of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostView>,
+    /// Rate limits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rate_limits: Vec<String>,
+    /// What is done to every permitted request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<String>,
+    /// Grants that resolved to nothing, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
+}
+
+/// A grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GrantView {
+    /// The object that grants.
+    pub source: String,
+    /// What it asks for; all must hold. Empty: nothing.
+    pub requires: Vec<String>,
+    /// Whether permits are logged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub audit: bool,
+}
+
+/// An exemption.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExemptionView {
+    /// Which requests; absent: connections that are not HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// Who.
+    pub authorization: GrantView,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteView {
+    /// Why it exists.
+    pub origin: String,
+    /// Hosts; empty: every host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Rules.
+    pub rules: Vec<RuleView>,
+    /// Its own grants.
+    pub authorizations: Vec<GrantView>,
+    /// Whether the grants of the port count too.
+    pub inherits_server: bool,
+    /// Grants that resolved to nothing, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
+}
+
+/// A rule of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleView {
+    /// Alternatives.
+    pub matches: Vec<String>,
+    /// What is done to permitted requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<String>,
+}
+
+/// What becomes of a host's requests that no rule matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostView {
+    /// The host.
+    pub host: String,
+    /// What becomes of them.
+    pub unmatched: String,
+}
+
+impl From<&ServerPolicy> for PolicyView {
+    fn from(policy: &ServerPolicy) -> Self {
+        let ServerPolicy {
+            owner,
+            protocol,
+            deny,
+            paths,
+            authorizations,
+            exemptions,
+            routes,
+            rate_limit,
+            effects,
+            withheld,
+        } = policy;
+        let exemptions = exemptions.iter().map(|exemption| ExemptionView {
+            request: exemption.request.as_ref().map(request),
+            authorization: grant(&exemption.authorization),
+        });
+        let hosts = routes
+            .hosts
+            .iter()
+            .map(|(pattern, rule)| HostView { host: host(pattern), unmatched: unmatched(*rule) });
+        Self {
+            owner: match owner {
+                Owner::Server(server) => server.to_string(),
+                Owner::Default(policy) => format!("default {}", policy.as_str()),
+            },
+            protocol: protocol_name(*protocol),
+            deny: deny.map(|reason| reason.as_str().to_owned()),
+            paths: match paths {
+                PathHandling::Canonical => "canonical".to_owned(),
+                PathHandling::Raw => "raw".to_owned(),
+            },
+            authorizations: authorizations.iter().map(|a| grant(a)).collect(),
+            exemptions: exemptions.collect(),
+            routes: routes.routes.iter().map(|r| route(r)).collect(),
+            otherwise: unmatched(routes.otherwise),
+            hosts: hosts.collect(),
+            rate_limits: rate_limit.iter().flat_map(rate_limits).collect(),
+            effects: effects.iter().map(effect).collect(),
+            withheld: withheld.iter().map(withheld_grant).collect(),
+        }
+    }
+}
+
+/// A protocol as Servers spell it.
+pub fn protocol_name(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Detect { timeout } => format!("detected within {} s", timeout.as_secs()),
+        Protocol::Http1 => "HTTP/1".to_owned(),
+        Protocol::Http2 => "HTTP/2".to_owned(),
+        Protocol::Grpc => "gRPC".to_owned(),
+        Protocol::Opaque => "opaque".to_owned(),
+        Protocol::Tls => "TLS".to_owned(),
+    }
+}
+
+fn grant(authorization: &Authorization) -> GrantView {
+    let requires = match &authorization.requirement {
+        Requirement::Nothing => Vec::new(),
+        Requirement::All(conditions) => conditions.iter().map(|c| test(&c.test)).collect(),
+    };
+    GrantView { source: authorization.source.to_string(), requires, audit: authorization.audit }
+}
+
+fn test(test: &Test) -> String {
+    match test {
+        Test::Network(networks) => format!("from {}", join(networks, network)),
+        Test::MeshTls => "mesh TLS, with or without an identity".to_owned(),
+        Test::Identity(identities) => format!("identity {}", join(identities, identity)),
+        Test::TlsPassthrough => "TLS that is passed through".to_owned(),
+    }
+}
+
+fn join<T>(items: &[T], words: impl Fn(&T) -> String) -> String {
+    match items {
+        [] => "nobody".to_owned(),
+        items => items.iter().map(words).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn network(network: &NetworkMatch) -> String {
+    let mut text = match network.term {
+        NetworkTerm::Net(net) => net.to_string(),
+        NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => "node-local".to_owned(),
+        NetworkTerm::Symbol(NetworkSymbol::Cluster) => "cluster".to_owned(),
+    };
+    if !network.except.is_empty() {
+        let except: Vec<_> = network.except.iter().map(ToString::to_string).collect();
+        // Writing to a String cannot fail.
+        let _ = write!(text, " except {}", except.join(", "));
+    }
+    text
+}
+
+fn identity(identity: &IdentityMatch) -> String {
+    match identity {
+        IdentityMatch::Any => "*".to_owned(),
+        IdentityMatch::Exact(name) => name.to_string(),
+        IdentityMatch::Suffix(suffix) => format!("*.{suffix}"),
+    }
+}
+
+fn route(route: &Route) -> RouteView {
+    let rules = route.rules.iter().map(|rule| RuleView {
+        matches: rule.matches.iter().map(request).collect(),
+        effects: rule.effects.iter().map(effect).collect(),
+    });
+    RouteView {
+        origin: route.origin.to_string(),
+        hosts: route.hosts.iter().map(host).collect(),
+        rules: rules.collect(),
+        authorizations: route.authorizations.iter().map(|a| grant(a)).collect(),
+        inherits_server: route.inherits_server,
+        withheld: route.withheld.iter().map(withheld_grant).collect(),
+    }
+}
+
+fn withheld_grant(withheld: &Withheld) -> String {
+    format!("{}: {}", withheld.source, withheld.reason)
+}
+
+fn host(pattern: &HostPattern) -> String {
+    match pattern {
+        HostPattern::Exact(name) => name.to_string(),
+        HostPattern::Suffix(suffix) => format!("*.{suffix}"),
+    }
+}
+
+fn unmatched(unmatched: Unmatched) -> String {
+    match unmatched {
+        Unmatched::DefaultRoute => "decided by the port's grants".to_owned(),
+        Unmatched::NotFound => "not found".to_owned(),
+        Unmatched::Deny(reason) => format!("denied, {}", reason.as_str()),
+        Unmatched::FallThrough => "the next less specific host is asked".to_owned(),
+    }
+}
+
+/// A request match in one line, for example `GET /api/… header x-team=a`.
+pub fn request(wanted: &RequestMatch) -> String {
+    let method = wanted.method.as_ref().map_or("*", http::Method::as_str);
+    let mut text = format!("{method} {}", path(&wanted.path));
+    for HeaderMatch { name, value } in &wanted.headers {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " header {name}{}", value_words(value));
+    }
+    for QueryMatch { name, value } in &wanted.query {
+        let _ = write!(text, " query {name}{}", value_words(value));
+    }
+    text
+}
+
+fn value_words(value: &ValueMatch) -> String {
+    match value {
+        ValueMatch::Exact(bytes) => format!("={}", String::from_utf8_lossy(bytes)),
+        ValueMatch::Regex(pattern) => format!("~{}", pattern.source()),
+    }
+}
+
+fn path(path: &PathPattern) -> String {
+    match path {
+        PathPattern::Regex(pattern) => format!("~{}", pattern.source()),
+        PathPattern::Segments { segments, rest } => {
+            let mut text = String::new();
+            for segment in segments {
+                text.push('/');
+                match segment {
+                    Segment::Literal(literal) => text.push_str(literal),
+                    Segment::Parameter(name) => {
+                        let _ = write!(text, "{{{name}}}");
+                    }
+                }
+            }
+            match (rest, segments.is_empty()) {
+                (true, _) => text.push_str("/…"),
+                (false, true) => text.push('/'),
+                (false, false) => {}
+            }
+            text
+        }
+    }
+}
+
+fn rate_limits(limit: &RateLimit) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(total) = limit.total {
+        lines.push(format!("{total} requests per second in all ({})", limit.source));
+    }
+    if let Some(identity) = limit.identity {
+        lines.push(format!("{identity} requests per second of each client ({})", limit.source));
+    }
+    for exception in &limit.overrides {
+        let clients = join(&exception.clients, ToString::to_string);
+        let rate = exception.requests_per_second;
+        lines.push(format!("{rate} requests per second of {clients} ({})", limit.source));
+    }
+    lines
+}
+
+fn effect(effect: &Effect) -> String {
+    let what = match &effect.kind {
+        EffectKind::RequestHeaders(change) => format!("request headers {}", change_words(change)),
+        EffectKind::ResponseHeaders(change) => {
+            format!("response headers {}", change_words(change))
+        }
+        EffectKind::Redirect(redirect) => format!("redirect with {}", redirect.status),
+        EffectKind::Failure(failure) => {
+            format!("fail {} of {} with {}", failure.numerator, failure.denominator, failure.status)
+        }
+        EffectKind::Timeout(timeout) => format!("timeout {} ms", timeout.as_millis()),
+    };
+    format!("{what} ({})", effect.source)
+}
+
+fn change_words(change: &policy_core::effect::HeaderChange) -> String {
+    let added = change.add.iter().map(|(name, _)| format!("add {name}"));
+    let set = change.set.iter().map(|(name, _)| format!("set {name}"));
+    let removed = change.remove.iter().map(|name| format!("remove {name}"));
+    added.chain(set).chain(removed).collect::<Vec<_>>().join(", ")
+}
+
+impl PolicyView {
+    /// The policy as indented lines for people.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("owner      {}", self.owner)];
+        lines.push(format!("protocol   {}", self.protocol));
+        if let Some(reason) = &self.deny {
+            lines.push(format!("denied     {reason}"));
+        }
+        if self.paths == "raw" {
+            lines.push("paths      raw".to_owned());
+        }
+        lines.extend(self.rate_limits.iter().map(|limit| format!("limit      {limit}")));
+        lines.extend(self.effects.iter().map(|effect| format!("effect     {effect}")));
+        for exemption in &self.exemptions {
+            let request = exemption.request.as_deref().unwrap_or("connections");
+            lines.push(format!("exempt     {request}  {}", exemption.authorization.words()));
+        }
+        grants(&mut lines, "", &self.authorizations, &self.withheld);
+        for route in &self.routes {
+            lines.push(format!("route      {}{}", route.origin, on_hosts(&route.hosts)));
+            for rule in &route.rules {
+                lines.extend(rule.matches.iter().map(|wanted| format!("  match    {wanted}")));
+                lines.extend(rule.effects.iter().map(|effect| format!("  effect   {effect}")));
+            }
+            grants(&mut lines, "  ", &route.authorizations, &route.withheld);
+            if route.inherits_server && !self.authorizations.is_empty() {
+                lines.push("  allow    whoever the port's grants admit".to_owned());
+            }
+        }
+        lines
+            .extend(self.hosts.iter().map(|h| format!("unmatched  {} on {}", h.unmatched, h.host)));
+        if !self.routes.is_empty() {
+            lines.push(format!("unmatched  {}", self.otherwise));
+        }
+        let mut text = lines.join("\n");
+        text.push('\n');
+        text
+    }
+}
+
+impl GrantView {
+    fn words(&self) -> String {
+        let requires = match self.requires.as_slice() {
+            [] => "everybody".to_owned(),
+            requires => requires.join(" and "),
+        };
+        let audit = if self.audit { ", audited" } else { "" };
+        format!("{requires}{audit} ({})", self.source)
+    }
+}
+
+fn grants(lines: &mut Vec<String>, indent: &str, grants: &[GrantView], withheld: &[String]) {
+    let width = 11_usize.saturating_sub(indent.len());
+    let mut line = |word: &str, text: &str| lines.push(format!("{indent}{word:width$}{text}"));
+    if grants.is_empty() && indent.is_empty() {
+        line("allow", "nobody");
+    }
+    for grant in grants {
+        line("allow", &grant.words());
+    }
+    for grant in withheld {
+        line("withheld", grant);
+    }
+}
+
+fn on_hosts(hosts: &[String]) -> String {
+    if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::{DefaultPolicy, RouteTable};
+    use std::collections::BTreeMap;
+
+    fn policy(default: DefaultPolicy) -> ServerPolicy {
+        ServerPolicy {
+            owner: Owner::Default(default),
+            protocol: Protocol::Http1,
+            deny: None,
+            paths: PathHandling::Canonical,
+            authorizations: default.authorizations(),
+            exemptions: Vec::new(),
+            routes: RouteTable {
+                routes: Vec::new(),
+                hosts: BTreeMap::new(),
+                otherwise: Unmatched::DefaultRoute,
+            },
+            rate_limit: None,
+            effects: Vec::new(),
+            withheld: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn grants_are_told_in_words() {
+        let text = PolicyView::from(&policy(DefaultPolicy::ClusterAuthenticated)).text();
+        let expected = "owner      default cluster-authenticated\n\
+                        protocol   HTTP/1\n\
+                        allow      from cluster and identity * (default cluster-authenticated)\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn no_grant_is_told_in_words_too() {
+        let text = PolicyView::from(&policy(DefaultPolicy::Deny)).text();
+        assert!(text.ends_with("allow      nobody\n"), "{text}");
+    }
+
+    #[test]
+    fn matches_are_one_line() {
+        let mut wanted = RequestMatch::path(PathPattern::prefix("/api"));
+        assert_eq!(request(&wanted), "* /api/…");
+        wanted.method = Some(http::Method::GET);
+        wanted.path = PathPattern::exact("/");
+        assert_eq!(request(&wanted), "GET /");
+        assert_eq!(request(&RequestMatch::grpc(Some("a.B"), None)), "POST /a.B/{method}");
+    }
+}

@@ -1,0 +1,67 @@
+//! A mesh on one machine: manifests completed to what a cluster would have, loopback addresses that
+//! stand for real ones, a throw-away certificate authority, and a sidecar with an echo application
+//! for every pod.
+//!
+//! `portcullis up` shows it to people; expectations run in it.
+
+pub(crate) mod authority;
+pub(crate) mod places;
+pub(crate) mod source;
+
+use ipnet::IpNet;
+use policy_crds::{Body, Object, Resource};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The node of pods whose manifests name none.
+pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 255, 255, 254));
+
+/// Where in a cluster network clients are that have no address of their own.
+const INSIDE: u32 = 0x0001_4d02;
+
+/// An object as a cluster would have it: a pod without a node runs on [`NODE`].
+pub(crate) fn complete(mut object: Object) -> Object {
+    if let Body::Valid(Resource::Pod(pod)) = &mut object.body {
+        schedule(pod);
+    } else if let Body::Valid(Resource::Workload(workload)) = &mut object.body {
+        schedule(&mut workload.pod);
+    }
+    object
+}
+
+fn schedule(pod: &mut policy_crds::resource::Pod) {
+    if pod.node.is_none() && pod.host_addresses.is_empty() {
+        pod.host_addresses.push(NODE);
+    }
+}
+
+/// An address inside the cluster, IPv4 if it has any; none if it has no networks.
+pub(crate) fn inside(cluster: &[IpNet]) -> Option<IpAddr> {
+    let network = cluster.iter().find(|net| net.addr().is_ipv4()).or(cluster.first())?;
+    Some(host(network, INSIDE))
+}
+
+/// The address `offset` after the first of a network, or the first where the network is smaller.
+pub(crate) fn host(network: &IpNet, offset: u32) -> IpAddr {
+    let first = network.network();
+    let shifted: IpAddr = match first {
+        IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits().wrapping_add(offset)).into(),
+        IpAddr::V6(first) => {
+            Ipv6Addr::from_bits(first.to_bits().wrapping_add(offset.into())).into()
+        }
+    };
+    if network.contains(&shifted) { shifted } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_stay_inside_their_network() {
+        let host = |network: &str, offset| host(&network.parse().unwrap(), offset).to_string();
+        assert_eq!(host("10.0.0.0/8", 0x0001_4d02), "10.1.77.2");
+        assert_eq!(host("10.0.0.0/24", 0x0001_4d02), "10.0.0.0");
+        assert_eq!(host("255.255.255.255/32", 9), "255.255.255.255");
+        assert_eq!(host("fd00::/8", 9), "fd00::9");
+    }
+}

@@ -1,0 +1,155 @@
+//! Loopback addresses and the real ones that they stand for.
+
+use ipnet::Ipv4Net;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The subnet that `up` uses unless told otherwise.
+pub(crate) const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(127, 10, 0, 0), 16);
+
+/// What has an address of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Who {
+    /// The node, as the kubelet probes from it.
+    Node,
+    /// Somebody inside the cluster without an identity.
+    Inside,
+    /// Somebody outside of everything.
+    Outside,
+    /// A ServiceAccount: namespace, name.
+    Account(Arc<str>, Arc<str>),
+    /// A pod: namespace, name.
+    Pod(Arc<str>, Arc<str>),
+    /// Somebody at this real address.
+    At(IpAddr),
+}
+
+/// Where in the subnet each kind of place begins. The lower half of the subnet is the cluster.
+impl Who {
+    fn block(&self) -> u32 {
+        match self {
+            Self::Node => 1,
+            Self::Inside => 2,
+            Self::Account(..) => 256,
+            Self::Pod(..) => 64 * 256,
+            Self::Outside => 128 * 256,
+            Self::At(_) => 129 * 256,
+        }
+    }
+}
+
+/// Gives out loopback addresses, the same one for the same asker as long as the world lives.
+#[derive(Debug)]
+pub(crate) struct Places {
+    subnet: Ipv4Net,
+    given: BTreeMap<Who, Ipv4Addr>,
+    next: HashMap<u32, u32>,
+    real: StandIns,
+}
+
+/// Which real address each loopback address stands for. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StandIns(Arc<RwLock<HashMap<IpAddr, IpAddr>>>);
+
+impl StandIns {
+    /// The real address; an address that stands for nothing is itself.
+    pub(crate) fn resolve(&self, address: IpAddr) -> IpAddr {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        table.get(&address).copied().unwrap_or(address)
+    }
+
+    fn insert(&self, loopback: Ipv4Addr, real: IpAddr) {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.insert(loopback.into(), real);
+    }
+}
+
+impl Places {
+    /// Places in `subnet`, a part of 127.0.0.0/8.
+    pub(crate) fn new(subnet: Ipv4Net) -> Self {
+        Self { subnet, given: BTreeMap::new(), next: HashMap::new(), real: StandIns::default() }
+    }
+
+    /// What the addresses given out stand for.
+    pub(crate) fn stand_ins(&self) -> StandIns {
+        self.real.clone()
+    }
+
+    /// The loopback address of `who`, which stands for `real`. `None`: the subnet has no more.
+    pub(crate) fn give(&mut self, who: Who, real: IpAddr) -> Option<Ipv4Addr> {
+        if let Some(address) = self.given.get(&who) {
+            self.real.insert(*address, real);
+            return Some(*address);
+        }
+        let block = who.block();
+        let next = self.next.entry(block).or_insert(block);
+        // The last byte runs from 1 to 254, as addresses of hosts do.
+        while matches!(*next & 0xff, 0 | 255) {
+            *next = next.checked_add(1)?;
+        }
+        let address = Ipv4Addr::from_bits(self.subnet.network().to_bits().checked_add(*next)?);
+        if !self.subnet.contains(&address) {
+            return None;
+        }
+        *next = next.checked_add(1)?;
+        self.given.insert(who, address);
+        self.real.insert(address, real);
+        Some(address)
+    }
+
+    /// Who has a loopback address.
+    pub(crate) fn who(&self, address: IpAddr) -> Option<&Who> {
+        self.given.iter().find(|(_, given)| IpAddr::V4(**given) == address).map(|(who, _)| who)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(number: u32) -> Who {
+        Who::Pod("shop".into(), format!("web-{number}").into())
+    }
+
+    #[test]
+    fn everybody_keeps_their_address() {
+        let mut places = Places::new(SUBNET);
+        let real: IpAddr = "10.1.2.3".parse().unwrap();
+        let first = places.give(pod(0), real).unwrap();
+        let second = places.give(pod(1), real).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(places.give(pod(0), real), Some(first));
+        assert_eq!(places.who(second.into()), Some(&pod(1)));
+        assert_eq!(places.give(Who::Node, real), Some(Ipv4Addr::new(127, 10, 0, 1)));
+    }
+
+    #[test]
+    fn addresses_look_like_those_of_hosts() {
+        let mut places = Places::new(SUBNET);
+        let real: IpAddr = "10.1.2.3".parse().unwrap();
+        let given: Vec<_> = (0..600).map(|n| places.give(pod(n), real).unwrap()).collect();
+        assert!(given.iter().all(|address| !matches!(address.octets()[3], 0 | 255)));
+        assert_eq!(given[0], Ipv4Addr::new(127, 10, 64, 1));
+        assert_eq!(given[254], Ipv4Addr::new(127, 10, 65, 1));
+    }
+
+    #[test]
+    fn a_full_subnet_says_so() {
+        let mut places = Places::new("127.10.0.0/24".parse().unwrap());
+        let real: IpAddr = "10.1.2.3".parse().unwrap();
+        assert!(places.give(Who::Node, real).is_some());
+        assert_eq!(places.give(pod(0), real), None);
+    }
+
+    #[test]
+    fn an_unknown_address_stands_for_itself() {
+        let mut places = Places::new(SUBNET);
+        let real: IpAddr = "2001:db8::1".parse().unwrap();
+        let given = places.give(Who::At(real), real).unwrap();
+        let stand_ins = places.stand_ins();
+        assert_eq!(stand_ins.resolve(given.into()), real);
+        let other: IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(stand_ins.resolve(other), other);
+    }
+}

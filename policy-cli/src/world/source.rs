@@ -1,0 +1,102 @@
+//! A source whose objects are completed on their way to the controller, and can be looked at.
+
+use super::complete;
+use policy_controller::source::directory::Diagnostic;
+use policy_controller::source::{Batch, Change, Source, SourceError};
+use policy_crds::{Object, ObjectKey};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// The objects that the controller has been told of. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    by_key: Arc<Mutex<BTreeMap<ObjectKey, Arc<Object>>>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Objects {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { by_key: Arc::default(), changed: watch::Sender::new(0) }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+        let by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        by_key.values().cloned().collect()
+    }
+
+    /// A counter that moves with every batch.
+    pub(crate) fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn note(&self, batch: &Batch) {
+        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        for change in &batch.changes {
+            match change {
+                Change::Apply(object) => {
+                    by_key.insert(object.meta.key.clone(), Arc::clone(object));
+                }
+                Change::Delete(key) => {
+                    by_key.remove(key);
+                }
+                Change::Synced => {}
+            }
+        }
+    }
+
+    fn announce(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// Completes what another source yields.
+pub(crate) struct Completed<S> {
+    inner: S,
+    objects: Objects,
+}
+
+impl<S: Source> Completed<S> {
+    /// Completes what `inner` yields and notes it in `objects`.
+    pub(crate) fn new(inner: S, objects: Objects) -> Self {
+        Self { inner, objects }
+    }
+}
+
+impl<S: Source> Source for Completed<S> {
+    fn epoch(&self) -> Arc<str> {
+        self.inner.epoch()
+    }
+
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
+        self.inner.diagnostics()
+    }
+
+    async fn run(
+        self,
+        sink: mpsc::Sender<Batch>,
+        shutdown: CancellationToken,
+    ) -> Result<(), SourceError> {
+        let Self { inner, objects } = self;
+        let (own, mut batches) = mpsc::channel::<Batch>(1);
+        let forward = async {
+            while let Some(mut batch) = batches.recv().await {
+                for change in &mut batch.changes {
+                    if let Change::Apply(object) = change {
+                        *object = Arc::new(complete(Object::clone(object)));
+                    }
+                }
+                objects.note(&batch);
+                if sink.send(batch).await.is_err() {
+                    return;
+                }
+                objects.announce();
+            }
+        };
+        let (ended, ()) = tokio::join!(inner.run(own, shutdown), forward);
+        ended
+    }
+}

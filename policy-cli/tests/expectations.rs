@@ -1,0 +1,43 @@
+//! The examples' expectations hold.
+
+use policy_cli::expect::run_evaluator;
+use std::path::{Path, PathBuf};
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name)
+}
+
+fn holds_for_the_evaluator(name: &str) {
+    let directory = example(name);
+    let report = run_evaluator(&directory, &directory.join("expectations.yaml")).unwrap();
+    assert!(report.is_as_expected(), "{report}");
+}
+
+#[test]
+fn emojivoto_is_as_expected_by_the_evaluator() {
+    holds_for_the_evaluator("emojivoto");
+}
+
+#[test]
+fn audit_mode_is_as_expected_by_the_evaluator() {
+    holds_for_the_evaluator("audit-mode");
+}
+
+#[test]
+fn per_route_is_as_expected_by_the_evaluator() {
+    holds_for_the_evaluator("per-route");
+}
+
+#[test]
+fn every_example_has_expectations_and_reads_without_complaint() {
+    let examples = std::fs::read_dir(example("")).unwrap();
+    let mut count = 0;
+    for entry in examples.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        assert!(entry.join("expectations.yaml").is_file(), "{}", entry.display());
+        let limits = policy_controller::config::Limits::default();
+        let loaded = policy_controller::source::directory::load(&entry, limits).unwrap();
+        assert!(loaded.diagnostics.is_empty(), "{}", loaded.diagnostics[0]);
+        count += 1;
+    }
+    assert!(count >= 3, "{count} examples");
+}
