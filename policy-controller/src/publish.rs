@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Names a workload.
@@ -87,6 +88,8 @@ pub struct PortPolicy {
     pub policy: Arc<ServerPolicy>,
     /// What it reflects.
     pub revision: Revision,
+    /// When it was published, from which the time until it is in force is counted.
+    pub published: Instant,
 }
 
 /// How far the source has been read. It answers whether this replica lags behind what a client has

@@ -12,6 +12,7 @@ use policy_core::{Revision, ServerPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// Every channel there is.
@@ -71,7 +72,9 @@ impl Subscriptions {
         let (policy, kinds) = engine.policy(&shape, port);
         let versions = engine.versions(kinds, key.kind);
         let revision = Revision { epoch, content: content_hash(&policy), versions };
-        let (sender, receiver) = watch::channel(Arc::new(PortPolicy { policy, revision }));
+        let published = Instant::now();
+        let published = Arc::new(PortPolicy { policy, revision, published });
+        let (sender, receiver) = watch::channel(published);
         held.ports.insert(port, sender);
         self.watchers.entry(PolicyOf { shape, port }).or_default().insert(key.clone());
         Ok(receiver)
@@ -181,7 +184,8 @@ impl Subscriptions {
             );
             let epoch = self.epoch.clone();
             let revision = Revision { epoch, content: content_hash(policy), versions };
-            *current = Arc::new(PortPolicy { policy: policy.clone(), revision });
+            let (policy, published) = (policy.clone(), Instant::now());
+            *current = Arc::new(PortPolicy { policy, revision, published });
             true
         });
     }

@@ -61,6 +61,8 @@ pub(crate) struct Session {
 struct Port {
     /// Tells this watch of the port from an earlier one.
     opened: u64,
+    /// When it was asked for.
+    since: Instant,
     policy: watch::Receiver<Arc<PortPolicy>>,
     subscribed: bool,
     due: bool,
@@ -87,7 +89,8 @@ struct Sent {
     policy: Arc<ServerPolicy>,
     encoding: Arc<Encoding>,
     revision: Revision,
-    at: Instant,
+    /// When the client could first have got it.
+    since: Instant,
 }
 
 /// What ended a wait.
@@ -236,6 +239,7 @@ impl Session {
             port,
             Port {
                 opened,
+                since: Instant::now(),
                 policy,
                 subscribed,
                 due: true,
@@ -339,8 +343,9 @@ impl Session {
         };
         port.claims = None;
         let payload = update(number, &revision, shared);
-        let policy = published.policy.clone();
-        let sent = Sent { policy, encoding, revision, at: Instant::now() };
+        // A client that connects later is not late: its time counts from the first it could get.
+        let since = published.published.max(port.since);
+        let sent = Sent { policy: published.policy.clone(), encoding, revision, since };
         if port.in_flight.len() >= MAX_IN_FLIGHT {
             port.in_flight.pop_front();
         }
@@ -445,7 +450,7 @@ impl Session {
         };
         // Updates before it are superseded by it.
         let Some(sent) = port.in_flight.drain(..=at).next_back() else { return Ok(()) };
-        self.service.core.metrics.acked(sent.at.elapsed());
+        self.service.core.metrics.acked(sent.since.elapsed());
         port.in_force = Some((sent.policy, sent.revision));
         port.refused = None;
         self.record(number);

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -180,7 +180,8 @@ impl Index {
         policy: &Arc<ServerPolicy>,
         version: u64,
     ) {
-        let value = Arc::new(PortPolicy { policy: policy.clone(), revision: revision(version) });
+        let (policy, published) = (policy.clone(), Instant::now());
+        let value = Arc::new(PortPolicy { policy, revision: revision(version), published });
         let mut workloads = self.workloads.lock();
         let ports = &mut workloads.get_mut(key).unwrap().ports;
         match ports.get(&port(number)) {
