@@ -1,0 +1,45 @@
+//! A sidecar in a process of its own, so that a test can read its memory: forwards everything that
+//! is well-formed from a free loopback port to the application named on the command line.
+//!
+//! Prints its address, then serves until its standard input ends.
+
+use anyhow::{Context, Result};
+use policy_core::testing::default_policy;
+use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
+use policy_proxy::identity::IdentityHandle;
+use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, Target};
+use policy_proxy::store::{PolicyStore, StoreConfig, UndeclaredPorts};
+use policy_proxy::telemetry::Telemetry;
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn main() -> Result<()> {
+    let upstream: SocketAddr =
+        std::env::args().nth(1).context("usage: sidecar-under-test UPSTREAM")?.parse()?;
+    let port = NonZeroU16::new(8080).context("port")?;
+    let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))?;
+    store.declare(&BTreeSet::from([port]), UndeclaredPorts::Refuse);
+    store.apply(port, Arc::new(everyone()), Revision::default())?;
+    let mut config = SidecarConfig::new("tests/under-test");
+    config.listeners = vec![Listener {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        target: Target::Fixed { port, upstream },
+    }];
+    config.timeouts.request_head = Duration::from_secs(2);
+    config.timeouts.detect = Duration::from_secs(2);
+    let sidecar = Sidecar::start(config, store, IdentityHandle::empty(), None)?;
+    println!("{}", sidecar.addresses().first().context("no listener")?);
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn everyone() -> ServerPolicy {
+    ServerPolicy {
+        protocol: Protocol::Detect { timeout: Duration::from_secs(2) },
+        ..default_policy(DefaultPolicy::AllUnauthenticated)
+    }
+}

@@ -1,0 +1,327 @@
+//! Hostile clients against a real sidecar in a process of its own. Each test states its bound in
+//! seconds and in megabytes of the sidecar's resident memory.
+
+use policy_cli::echo;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// A sidecar in front of an echo application.
+struct World {
+    address: SocketAddr,
+    sidecar: Child,
+    application: echo::Running,
+    _runtime: Runtime,
+}
+
+impl World {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let application = runtime
+            .block_on(echo::start(SocketAddr::from(([127, 0, 0, 1], 0)), echo::Options::default()))
+            .unwrap();
+        let mut sidecar = Command::new(env!("CARGO_BIN_EXE_sidecar-under-test"))
+            .arg(application.address().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(sidecar.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().parse().expect("the sidecar prints its address");
+        Self { address, sidecar, application, _runtime: runtime }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+    }
+
+    /// Requests whose head reached the application.
+    fn forwarded(&self) -> u64 {
+        self.application.counters().requests()
+    }
+
+    /// The most memory the sidecar has ever had resident, in MB.
+    fn peak_megabytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.sidecar.id())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmHWM:")).expect("the sidecar is alive");
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    /// The sidecar still serves everybody else.
+    #[track_caller]
+    fn assert_serves(&self) {
+        let answer = exchange(self.connect(), b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200"), "a well-behaved client got {answer:?}");
+    }
+
+    /// Refused with 400 and never forwarded.
+    #[track_caller]
+    fn assert_refused(&self, request: &[u8]) {
+        let before = self.forwarded();
+        let answer = exchange(self.connect(), request);
+        assert!(
+            answer.starts_with("HTTP/1.1 400") || answer.is_empty(),
+            "{:?} got {answer:?}",
+            String::from_utf8_lossy(request)
+        );
+        assert_eq!(self.forwarded(), before, "{:?} was forwarded", String::from_utf8_lossy(request));
+        self.assert_serves();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.sidecar.kill();
+        let _ = self.sidecar.wait();
+    }
+}
+
+/// Sends `request`, closes the sending half, and reads until the end or an error.
+fn exchange(mut stream: TcpStream, request: &[u8]) -> String {
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => answer.extend_from_slice(&chunk[..read]),
+        }
+        // A complete answer without a body ends here; keep-alive would keep the read waiting.
+        if answer.windows(4).any(|w| w == b"\r\n\r\n") {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// How long the peer takes to end the connection.
+fn until_closed(stream: &mut TcpStream) -> Duration {
+    let start = Instant::now();
+    let mut chunk = [0; 16 * 1024];
+    while matches!(stream.read(&mut chunk), Ok(read) if read > 0) {}
+    start.elapsed()
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// `GET http://a/` in HPACK: indexed `:method GET`, `:scheme http`, `:path /`, literal `:authority a`.
+const GET: &[u8] = &[0x82, 0x86, 0x84, 0x01, 0x01, b'a'];
+
+#[test]
+fn two_framings_of_one_request_never_reach_the_application_twice() {
+    let world = World::start();
+    let smuggled = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /admin HTTP/1.1\r\nhost: a\r\n\r\n";
+    world.assert_refused(smuggled);
+}
+
+#[test]
+fn heads_that_parsers_read_differently_are_refused() {
+    let world = World::start();
+    for request in [
+        &b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"[..],
+        b"GET / HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: one\rtwo: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx : 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n folded: 1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: +1\r\n\r\na",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"GET http://b/ HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET //admin HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET /a/../b HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET admin HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a@b\r\n\r\n",
+    ] {
+        world.assert_refused(request);
+    }
+}
+
+#[test]
+fn an_upgrade_to_cleartext_http2_is_not_honoured() {
+    let world = World::start();
+    let answer = exchange(
+        world.connect(),
+        b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n",
+    );
+    assert!(!answer.starts_with("HTTP/1.1 101"), "{answer:?}");
+    world.assert_serves();
+}
+
+#[test]
+fn a_request_that_arrives_byte_by_byte_is_read_as_one() {
+    let world = World::start();
+    let mut stream = world.connect();
+    for byte in b"GET /slow HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n" {
+        stream.write_all(&[*byte]).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+}
+
+/// Bound: 6 seconds (the head may take 2 here), 40 MB with 200 such clients.
+#[test]
+fn slow_heads_are_cut_off() {
+    let world = World::start();
+    let mut streams: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stream = world.connect();
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: ").unwrap();
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    for stream in &mut streams {
+        until_closed(stream);
+    }
+    assert!(start.elapsed() < Duration::from_secs(6), "took {:?}", start.elapsed());
+    assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
+    world.assert_serves();
+}
+
+/// Bound: 6 seconds, 40 MB, for 32 clients that each offer 16 MB of headers.
+#[test]
+fn oversized_heads_are_refused() {
+    let world = World::start();
+    let start = Instant::now();
+    let clients: Vec<_> = (0..32).map(|_| world.connect()).collect();
+    let threads: Vec<_> = clients
+        .into_iter()
+        .map(|mut stream| {
+            std::thread::spawn(move || {
+                let line = [b"x: ".as_slice(), &vec![b'a'; 16 * 1024], b"\r\n"].concat();
+                let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n");
+                for _ in 0..1024 {
+                    if stream.write_all(&line).is_err() {
+                        return;
+                    }
+                }
+                panic!("16 MB of headers were read");
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(6), "took {:?}", start.elapsed());
+    assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
+    assert_eq!(world.forwarded(), 0);
+    world.assert_serves();
+}
+
+/// CVE-2023-44487. Bound: the connection ends within 10 seconds and 100,000 resets, 40 MB.
+#[test]
+fn rapid_resets_end_the_connection() {
+    let world = World::start();
+    let mut stream = world.connect();
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
+    let mut reader = stream.try_clone().unwrap();
+    let closed = std::thread::spawn(move || until_closed(&mut reader));
+    let mut refused = false;
+    for id in 0..100_000_u32 {
+        let id = id * 2 + 1;
+        let burst = [frame(HEADERS, END_STREAM | END_HEADERS, id, GET), frame(RST_STREAM, 0, id, &[0, 0, 0, 8])].concat();
+        if stream.write_all(&burst).is_err() {
+            refused = true;
+            break;
+        }
+    }
+    assert!(refused, "100,000 streams were opened and reset");
+    assert!(closed.join().unwrap() < Duration::from_secs(10));
+    assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
+    world.assert_serves();
+}
+
+/// CVE-2024-27316 and its kin. Bound: 10 seconds, 40 MB, for 256 MB of CONTINUATION frames offered.
+#[test]
+fn endless_continuations_end_the_connection() {
+    let world = World::start();
+    let mut stream = world.connect();
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
+    stream.write_all(&frame(HEADERS, END_STREAM, 1, GET)).unwrap();
+    // A literal field without indexing: name `x`, value of 16,000 bytes.
+    let mut field = vec![0x00, 0x01, b'x', 0x7f, 0x81, 0x7c];
+    field.extend_from_slice(&vec![b'a'; 16_000]);
+    let start = Instant::now();
+    let more = frame(CONTINUATION, 0, 1, &field);
+    let refused = (0..16_384).any(|_| stream.write_all(&more).is_err());
+    assert!(refused, "256 MB of header fragments were read");
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(world.peak_megabytes() < 40, "{} MB", world.peak_megabytes());
+    assert_eq!(world.forwarded(), 0);
+    world.assert_serves();
+}
+
+/// Bound: 60 MB, for 100 clients that ask for 8 MB each and never open their window.
+#[test]
+fn a_client_that_never_reads_is_not_buffered_for() {
+    let world = World::start();
+    // SETTINGS_INITIAL_WINDOW_SIZE = 0.
+    let closed_window = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+    let body = vec![b'x'; 8 * 1024];
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let mut stream = world.connect();
+        stream.write_all(&[PREFACE, &closed_window].concat()).unwrap();
+        // `:method POST`, `:scheme http`, `:path /`, `:authority a`; the echo answers with what it got.
+        stream.write_all(&frame(HEADERS, END_HEADERS, 1, &[0x83, 0x86, 0x84, 0x01, 0x01, b'a'])).unwrap();
+        for _ in 0..7 {
+            let _ = stream.write_all(&frame(0, 0, 1, &body));
+        }
+        let _ = stream.write_all(&frame(0, END_STREAM, 1, &[]));
+        streams.push(stream);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(world.peak_megabytes() < 60, "{} MB", world.peak_megabytes());
+    world.assert_serves();
+}
+
+/// Bound: 6 seconds.
+#[test]
+fn random_bytes_do_not_stop_the_sidecar() {
+    let world = World::start();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let start = Instant::now();
+    for length in 1..200_usize {
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                (seed & 0xff) as u8
+            })
+            .collect();
+        let mut stream = world.connect();
+        let _ = stream.write_all(&bytes);
+        drop(stream);
+    }
+    assert!(start.elapsed() < Duration::from_secs(6));
+    world.assert_serves();
+}

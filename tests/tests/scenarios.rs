@@ -1,0 +1,41 @@
+//! Every scenario, by the evaluator alone. A scenario is a folder: its name is the promise,
+//! `manifests/` the objects, `requests.yaml` what is asked and what must become of it.
+
+use policy_cli::expect::run_evaluator;
+use policy_tests::sources::root;
+use std::fs;
+use std::path::PathBuf;
+
+/// The folders below `tests/scenarios`, sorted.
+fn scenarios() -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(root().join("tests/scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    found.sort();
+    assert!(found.len() >= 76, "scenarios are missing: {}", found.len());
+    found
+}
+
+#[test]
+fn scenarios_are_decided_as_promised_by_the_evaluator() {
+    let mut broken = Vec::new();
+    for folder in scenarios() {
+        match run_evaluator(&folder.join("manifests"), &folder.join("requests.yaml")) {
+            Ok(report) if report.is_as_expected() => {}
+            Ok(report) => broken.push(format!("{}\n{report}", folder.display())),
+            Err(error) => broken.push(format!("{}: {error}", folder.display())),
+        }
+    }
+    assert!(broken.is_empty(), "{} broken promises\n{}", broken.len(), broken.join("\n"));
+}
+
+#[test]
+fn examples_are_decided_as_they_say_by_the_evaluator() {
+    for name in ["emojivoto", "audit-mode", "per-route"] {
+        let folder = root().join("examples").join(name);
+        let report = run_evaluator(&folder, &folder.join("expectations.yaml")).unwrap();
+        assert!(report.is_as_expected(), "{name}\n{report}");
+    }
+}
