@@ -149,7 +149,7 @@ pub fn anonymous_client(
 
 /// The identity a certificate proves once its chain has been verified: exactly one `spiffe://` URI
 /// decides, DNS names beside it are ignored; without any, exactly one DNS name; else none.
-pub fn identity_of(leaf: &CertificateDer<'static>) -> Option<Identity> {
+pub fn identity_of(leaf: &CertificateDer<'_>) -> Option<Identity> {
     let certificate = webpki::EndEntityCert::try_from(leaf).ok()?;
     let mut spiffe = certificate.valid_uri_names().filter(|uri| is_spiffe(uri));
     match (spiffe.next(), spiffe.next()) {

@@ -14,10 +14,13 @@
 //! forwarded. A connection is registered before it is decided on, so that no policy change falls
 //! between the check and the watch. `discover` is the only module that names `policy_proto`.
 
+pub mod discover;
 pub mod identity;
 pub mod limiter;
+pub mod middleware;
 pub mod peer;
 pub mod record;
+pub mod respond;
 pub mod sidecar;
 pub mod store;
 pub mod telemetry;
@@ -26,6 +29,6 @@ pub use identity::{Credentials, IdentityHandle, TlsIdentity};
 pub use limiter::Limiter;
 pub use peer::{Peer, PeerTls};
 pub use record::{Record, Recorder};
-pub use sidecar::SidecarConfig;
+pub use sidecar::{Sidecar, SidecarConfig};
 pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
 pub use telemetry::{Counters, Telemetry};

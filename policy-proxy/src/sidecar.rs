@@ -4,7 +4,24 @@
 //! ClientHello ([`tls`]), look for HTTP ([`detect`]), then either carry requests ([`http`]) or bytes
 //! ([`opaque`]). Everything that belongs to one worker stays on its thread.
 
+mod accept;
+mod body;
+mod copy;
+mod detect;
+mod handle;
 pub mod hello;
+mod http;
+mod io;
+mod opaque;
+mod open;
+mod signal;
+mod slots;
+mod tls;
+mod tunnel;
+mod upstream;
+mod worker;
+
+pub use handle::{Sidecar, StartError};
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};

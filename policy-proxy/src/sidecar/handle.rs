@@ -4,11 +4,12 @@ use super::SidecarConfig;
 use super::accept::{self, Bound};
 use super::worker::{Phase, Shared};
 use crate::identity::IdentityHandle;
-use crate::record::Recorder;
+use crate::record::{Recorder, Sampler};
 use crate::store::PolicyStore;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 /// A running sidecar. Dropping it stops it at once, without waiting.
@@ -54,7 +55,9 @@ impl Sidecar {
         let (phase, told) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);
         let listening = addresses.clone();
-        let shared = Arc::new(Shared { config, store, identity, recorder, listening });
+        let sampler = Sampler::new(LOG_INTERVAL, Instant::now());
+        let shared = Shared { config, store, identity, recorder, listening, sampler };
+        let shared = Arc::new(shared);
         for (number, listeners) in workers.drain(..).enumerate() {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -107,3 +110,6 @@ impl Drop for Sidecar {
         self.stop();
     }
 }
+
+/// Errors of one kind are logged once in this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,0 +1,238 @@
+//! Takes out of a head what concerns one connection only, and what a client must not say for us.
+//!
+//! One pass over the names finds whether there is anything to do. Names that a client lists in
+//! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Version};
+
+/// The header that names the client to the application.
+pub(crate) const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
+/// The HTTP/1 version that a meshed peer carries in HTTP/2.
+pub(crate) const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
+/// The error's text, for meshed peers.
+pub(crate) const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
+/// Asks a meshed peer to close its client's connection.
+pub(crate) const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
+
+/// What the request asks of the connection that carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// It wants to upgrade to something that is not HTTP. Its `upgrade` header is kept.
+    pub(crate) upgrade: bool,
+}
+
+/// Cleans a request's head before anything looks at it. An upgrade to `h2c` is ignored, which
+/// RFC 9110 section 7.8 allows: through it a tunnel would carry requests that nobody decides on.
+pub(crate) fn clean_request(head: &mut Parts) -> Asked {
+    let found = look(&head.headers);
+    if found.reserved {
+        remove_reserved(&mut head.headers);
+    }
+    if !found.hop {
+        return Asked::default();
+    }
+    let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
+    let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
+    let trailers = head.headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
+    remove_hop_by_hop(&mut head.headers);
+    if trailers {
+        head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let Some(protocol) = kept {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.headers.insert(UPGRADE, protocol);
+    }
+    Asked { upgrade }
+}
+
+/// Cleans a response's head. `switching`: it is a 101 that was asked for.
+pub(crate) fn clean_response(headers: &mut HeaderMap, switching: bool) {
+    let found = look(headers);
+    if found.reserved {
+        remove_reserved(headers);
+    }
+    if found.hop && !switching {
+        remove_hop_by_hop(headers);
+    }
+}
+
+struct Found {
+    reserved: bool,
+    hop: bool,
+}
+
+fn look(headers: &HeaderMap) -> Found {
+    let mut found = Found { reserved: false, hop: false };
+    for name in headers.keys() {
+        let text = name.as_str().as_bytes();
+        match text.first() {
+            Some(b'l') => found.reserved |= is_reserved(text),
+            Some(b'c' | b'k' | b'p' | b't' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+fn is_hop(name: &HeaderName) -> bool {
+    *name == CONNECTION || *name == UPGRADE || *name == TE || HOP.contains(&name.as_str())
+}
+
+/// Ours to set, in every spelling that an application may read as the same (`_` for `-`).
+fn is_reserved(name: &[u8]) -> bool {
+    RESERVED.iter().any(|own| {
+        let alike = |(a, b): (&u8, &u8)| a == b || (*a == b'-' && *b == b'_');
+        own.len() == name.len() && own.as_bytes().iter().zip(name).all(alike)
+    })
+}
+
+fn remove_reserved(headers: &mut HeaderMap) {
+    let reserved = |name: &&HeaderName| is_reserved(name.as_str().as_bytes());
+    let names: Vec<HeaderName> = headers.keys().filter(reserved).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let mut listed: Vec<HeaderName> = Vec::new();
+    for line in headers.get_all(CONNECTION) {
+        let tokens = line.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        listed.extend(tokens.filter_map(|t| HeaderName::from_bytes(t).ok()));
+    }
+    for name in listed {
+        let framing = [&HOST, &CONTENT_LENGTH, &TRANSFER_ENCODING].contains(&&name);
+        if !framing && !is_reserved(name.as_str().as_bytes()) {
+            headers.remove(name);
+        }
+    }
+    headers.remove(CONNECTION);
+    headers.remove(UPGRADE);
+    headers.remove(TE);
+    for name in HOP {
+        headers.remove(name);
+    }
+}
+
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let listed = headers.get_all(CONNECTION).iter().any(|line| has_token(line, "upgrade"));
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    match (protocols.next(), protocols.next()) {
+        (Some(protocol), None) => listed && !names_http2(protocol),
+        (_, _) => false,
+    }
+}
+
+fn names_http2(protocol: &HeaderValue) -> bool {
+    let mut tokens = protocol.as_bytes().split(|b| *b == b',');
+    tokens.any(|token| {
+        let token = token.trim_ascii();
+        let name = token.split(|b| *b == b'/').next().unwrap_or_default();
+        // `h2c`, `h2`, and anything that calls itself HTTP.
+        [&b"h2c"[..], b"h2", b"http"].iter().any(|own| name.eq_ignore_ascii_case(own))
+    })
+}
+
+fn has_token(line: &HeaderValue, token: &str) -> bool {
+    let mut tokens = line.as_bytes().split(|b| *b == b',');
+    tokens.any(|own| {
+        let own = own.split(|b| *b == b';').next().unwrap_or_default();
+        own.trim_ascii().eq_ignore_ascii_case(token.as_bytes())
+    })
+}
+
+const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
+const RESERVED: [&str; 4] =
+    ["l5d-client-id", "l5d-orig-proto", "l5d-proxy-error", "l5d-proxy-connection"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn head(lines: &[(&str, &str)]) -> Parts {
+        let mut request = Request::get("/");
+        for (name, value) in lines {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn left(lines: &[(&str, &str)]) -> (Vec<String>, bool) {
+        let mut head = head(lines);
+        let asked = clean_request(&mut head);
+        let show = |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
+        let mut lines: Vec<_> = head.headers.iter().map(show).collect();
+        lines.sort();
+        (lines, asked.upgrade)
+    }
+
+    #[test]
+    fn what_the_proxy_sets_is_taken_out_in_every_spelling() {
+        let spoofed = [
+            ("l5d-client-id", "a"),
+            ("L5D_Client_Id", "b"),
+            ("l5d-client_id", "c"),
+            ("l5d_proxy-error", "d"),
+            ("l5d-orig-proto", "e"),
+            ("l5d-dst-canonical", "kept"),
+        ];
+        assert_eq!(left(&spoofed).0, ["l5d-dst-canonical: kept"]);
+    }
+
+    #[test]
+    fn connection_lists_are_obeyed_but_not_for_framing_host_or_our_own() {
+        let lines = [
+            ("connection", "keep-alive, x-a, host"),
+            ("connection", "Content-Length, close"),
+            ("x-a", "1"),
+            ("x-b", "1"),
+            ("host", "h"),
+            ("content-length", "0"),
+            ("keep-alive", "timeout=1"),
+            ("proxy-connection", "x"),
+        ];
+        assert_eq!(left(&lines).0, ["content-length: 0", "host: h", "x-b: 1"]);
+    }
+
+    #[test]
+    fn a_websocket_upgrade_is_kept() {
+        let lines = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")];
+        let (lines, upgrade) = left(&lines);
+        assert!(upgrade);
+        assert_eq!(lines, ["connection: upgrade", "sec-websocket-key: k", "upgrade: websocket"]);
+    }
+
+    #[test]
+    fn an_upgrade_to_http_is_ignored() {
+        for protocol in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "h2"] {
+            let lines = [
+                ("connection", "Upgrade, HTTP2-Settings"),
+                ("upgrade", protocol),
+                ("http2-settings", "AAMAAABk"),
+            ];
+            assert_eq!(left(&lines), (vec![], false), "{protocol}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_that_is_not_listed_is_no_upgrade() {
+        assert_eq!(left(&[("upgrade", "websocket")]), (vec![], false));
+    }
+
+    #[test]
+    fn te_keeps_only_trailers() {
+        assert_eq!(left(&[("te", "gzip, trailers;q=0.5")]).0, ["te: trailers"]);
+        assert_eq!(left(&[("te", "gzip")]).0, Vec::<String>::new());
+    }
+
+    #[test]
+    fn nothing_to_do_leaves_the_head_alone() {
+        let lines = [("accept", "*/*"), ("host", "h"), ("user-agent", "u")];
+        assert_eq!(left(&lines).0, ["accept: */*", "host: h", "user-agent: u"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! What an open request keeps, so that it can be decided on again when the policy changes.
+
+use crate::peer::Peer;
+use crate::store::Live;
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use policy_core::evaluator::{Evaluator, Memo};
+use policy_core::host::canonical_host;
+use policy_core::target::canonical_path;
+use policy_core::{Decision, Denied, PathHandling, RequestView};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Method, target and the headers that the policy's matches look at, as they were judged. Cheap to
+/// make: text is shared with the request, and nothing is copied for policies that look at no header.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) version: Version,
+    /// HTTP/1: the canonical `Host`.
+    pub(crate) host: Option<HeaderValue>,
+    headers: HeaderMap,
+    /// Whose [`Evaluator::looks_at`] names the headers kept; absent: none are.
+    looked: Option<Arc<Evaluator>>,
+}
+
+impl Kept {
+    /// Keeps what matters of a head that is canonical.
+    pub(crate) fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
+        let mut headers = HeaderMap::new();
+        let names = evaluator.looks_at();
+        for name in names {
+            for value in head.headers.get_all(name) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        let old = head.version < Version::HTTP_2;
+        Self {
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
+            host: if old { head.headers.get(HOST).cloned() } else { None },
+            headers,
+            looked: (!names.is_empty()).then(|| Arc::clone(evaluator)),
+        }
+    }
+
+    /// The canonical authority, for records.
+    pub(crate) fn authority(&self) -> Option<&str> {
+        match &self.host {
+            Some(host) => host.to_str().ok(),
+            None => self.uri.authority().map(http::uri::Authority::as_str),
+        }
+    }
+
+    /// The path and query that were judged.
+    pub(crate) fn target(&self) -> &str {
+        self.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str)
+    }
+
+    /// Decides again. `Err`: permission is lost, for this reason. A policy that looks at a header
+    /// that was not kept cannot be answered, so permission is lost.
+    pub(crate) fn review(&self, live: &Live, peer: &Peer) -> Result<(), Denied> {
+        let policy = live.in_force()?;
+        let kept = self.looked.as_ref().map_or(&[][..], |evaluator| evaluator.looks_at());
+        if !policy.evaluator.looks_at().iter().all(|name| kept.contains(name)) {
+            return Err(Denied::Revoked);
+        }
+        let path = match policy.evaluator.policy().paths {
+            PathHandling::Raw => Cow::Borrowed(self.uri.path()),
+            // It may have been judged while the port took paths as they came.
+            PathHandling::Canonical => canonical_path(self.uri.path()).map_err(Denied::Target)?,
+        };
+        let host = match self.authority().map(canonical_host) {
+            Some(Ok(host)) => Some(host.name),
+            Some(Err(fault)) => return Err(Denied::Target(fault)),
+            None => None,
+        };
+        let view = RequestView {
+            method: &self.method,
+            host: host.as_deref(),
+            path: &path,
+            query: self.uri.query(),
+            headers: &self.headers,
+        };
+        let connection = peer.connection(&policy.facts);
+        match policy.evaluator.decide_request(&connection, &mut Memo::new(), &view) {
+            Decision::Permit(_) => Ok(()),
+            Decision::Deny(denial) => Err(denial.reason),
+        }
+    }
+}

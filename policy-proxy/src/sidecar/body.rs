@@ -1,0 +1,150 @@
+//! The body of a response: the application's, watched while the request is open.
+
+use super::open::OpenGuard;
+use crate::respond::{self, Answer, Asker, Fault};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use policy_core::Denied;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::time::Sleep;
+
+/// What is sent to the client.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    source: Source,
+    open: Option<OpenGuard>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    asker: Asker,
+}
+
+#[derive(Debug)]
+enum Source {
+    Ended,
+    Text(Bytes),
+    Upstream(Incoming),
+}
+
+/// Why a body breaks off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BrokenOff {
+    /// The application broke off.
+    #[error("upstream: {0}")]
+    Upstream(#[from] hyper::Error),
+    /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
+    #[error("ended by policy: {0}")]
+    Ended(#[source] h2::Error),
+}
+
+impl ResponseBody {
+    /// A complete body made here.
+    pub(super) fn text(text: Bytes, asker: Asker) -> Self {
+        let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
+        Self { source, open: None, deadline: None, asker }
+    }
+
+    /// The application's, while `open` is.
+    pub(super) fn upstream(
+        body: Incoming,
+        open: OpenGuard,
+        deadline: Option<Pin<Box<Sleep>>>,
+        asker: Asker,
+    ) -> Self {
+        Self { source: Source::Upstream(body), open: Some(open), deadline, asker }
+    }
+
+    /// Why the body must end now, if it must.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
+        if let Some(reason) = self.open.as_ref().and_then(|open| open.poll_lost(cx)) {
+            return Some(Answer::Denied(reason));
+        }
+        let deadline = self.deadline.as_mut()?;
+        match deadline.as_mut().poll(cx) {
+            Poll::Ready(()) => Some(Answer::Upstream(Fault::Timeout)),
+            Poll::Pending => None,
+        }
+    }
+
+    /// gRPC is told by trailers; everybody else by a response that breaks off.
+    fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, BrokenOff> {
+        self.finish();
+        if self.asker.is_grpc() {
+            return Ok(Frame::trailers(respond::trailers(answer, &self.asker)));
+        }
+        let reason = match answer {
+            Answer::Denied(Denied::Revoked) => h2::Reason::CANCEL,
+            Answer::Denied(_)
+            | Answer::Limited(_)
+            | Answer::Redirect { .. }
+            | Answer::InvalidRedirect
+            | Answer::Failure { .. }
+            | Answer::Upstream(_) => h2::Reason::INTERNAL_ERROR,
+        };
+        Err(BrokenOff::Ended(reason.into()))
+    }
+
+    fn finish(&mut self) {
+        self.source = Source::Ended;
+        self.open = None;
+        self.deadline = None;
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = self.get_mut();
+        if let Some(answer) = this.poll_end(cx) {
+            return Poll::Ready(Some(this.end(&answer)));
+        }
+        match &mut this.source {
+            Source::Ended => Poll::Ready(None),
+            Source::Text(text) => {
+                let text = std::mem::take(text);
+                this.source = Source::Ended;
+                Poll::Ready(Some(Ok(Frame::data(text))))
+            }
+            Source::Upstream(body) => match Pin::new(body).poll_frame(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let (Some(trailers), Some(open)) = (frame.trailers_ref(), &this.open) {
+                        open.answered(trailers);
+                    }
+                    Poll::Ready(Some(Ok(frame)))
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    this.finish();
+                    Poll::Ready(Some(Err(error.into())))
+                }
+                Poll::Ready(None) => {
+                    this.finish();
+                    Poll::Ready(None)
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Ended => true,
+            Source::Text(text) => text.is_empty(),
+            Source::Upstream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Ended => SizeHint::with_exact(0),
+            Source::Text(text) => {
+                SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX))
+            }
+            Source::Upstream(body) => body.size_hint(),
+        }
+    }
+}

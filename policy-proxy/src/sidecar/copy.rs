@@ -1,0 +1,295 @@
+//! Copies bytes both ways with half-close. Buffers are small until there is much to carry, and small
+//! again afterwards.
+
+use super::detect::{self, Spoken};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// How copying ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    /// Both sides have said all they had to say.
+    Done,
+    /// The client's first bytes are HTTP, which was not to be carried.
+    SpokeHttp,
+}
+
+/// Two directions between two streams.
+#[derive(Debug)]
+pub(super) struct Copy<C = super::io::ClientIo, S = TcpStream> {
+    client: C,
+    server: S,
+    up: Pipe,
+    down: Pipe,
+}
+
+/// One direction: what was read and is still to be written.
+#[derive(Debug)]
+struct Pipe {
+    buffer: Vec<u8>,
+    from: usize,
+    to: usize,
+    carried: usize,
+    /// Whether bytes were written that may sit in the writer.
+    unflushed: bool,
+    /// Whether to look for HTTP before anything is passed on.
+    looking: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The reader has ended; the writer is yet to be told.
+    Ending,
+    Ended,
+}
+
+/// One direction's progress.
+enum Step {
+    Ended,
+    SpokeHttp,
+}
+
+impl<C, S> Copy<C, S>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    /// `look`: hold the client's first bytes back until they are told from HTTP.
+    pub(super) fn new(client: C, server: S, look: bool) -> Self {
+        Self { client, server, up: Pipe::new(look), down: Pipe::new(false) }
+    }
+
+    /// Copies as much as can be copied now. Ready when both directions have ended; an error on
+    /// either side ends both.
+    pub(super) fn poll_copy(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Copied>> {
+        let this = self.get_mut();
+        let up = this.up.poll(cx, &mut this.client, &mut this.server)?;
+        let down = this.down.poll(cx, &mut this.server, &mut this.client)?;
+        match (up, down) {
+            (Poll::Ready(Step::SpokeHttp), _) => Poll::Ready(Ok(Copied::SpokeHttp)),
+            (Poll::Ready(Step::Ended), Poll::Ready(_)) => Poll::Ready(Ok(Copied::Done)),
+            (_, _) => Poll::Pending,
+        }
+    }
+}
+
+impl Pipe {
+    fn new(looking: bool) -> Self {
+        Self {
+            buffer: Vec::new(),
+            from: 0,
+            to: 0,
+            carried: 0,
+            unflushed: false,
+            looking,
+            state: State::Open,
+        }
+    }
+
+    fn poll<R, W>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+        writer: &mut W,
+    ) -> Poll<io::Result<Step>>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        // Gives way to other tasks of the worker after a while.
+        for _ in 0..ROUNDS {
+            match self.state {
+                State::Ended => return Poll::Ready(Ok(Step::Ended)),
+                State::Open | State::Ending => {}
+            }
+            if !self.looking {
+                ready!(self.poll_write(cx, writer))?;
+            }
+            if self.state == State::Ending {
+                ready!(Pin::new(&mut *writer).poll_shutdown(cx))?;
+                self.state = State::Ended;
+                self.buffer = Vec::new();
+                continue;
+            }
+            match self.poll_read(cx, reader)? {
+                Poll::Ready(()) => {}
+                Poll::Pending => {
+                    if self.unflushed {
+                        ready!(Pin::new(&mut *writer).poll_flush(cx))?;
+                        self.unflushed = false;
+                    }
+                    return Poll::Pending;
+                }
+            }
+            if self.looking && self.look() {
+                return Poll::Ready(Ok(Step::SpokeHttp));
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_write<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        writer: &mut W,
+    ) -> Poll<io::Result<()>> {
+        while let Some(bytes) = self.buffer.get(self.from..self.to).filter(|b| !b.is_empty()) {
+            let written = ready!(Pin::new(&mut *writer).poll_write(cx, bytes))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.from = self.from.saturating_add(written);
+            self.carried = self.carried.saturating_add(written);
+            self.unflushed = true;
+        }
+        (self.from, self.to) = (0, 0);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read<R: AsyncRead + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut R,
+    ) -> Poll<io::Result<()>> {
+        let wanted = self.wanted();
+        if self.to == 0 && self.buffer.len() != wanted {
+            self.buffer = vec![0; wanted];
+        }
+        let mut free = ReadBuf::new(self.buffer.get_mut(self.to..).unwrap_or_default());
+        let read = Pin::new(reader).poll_read(cx, &mut free);
+        let got = free.filled().len();
+        match read {
+            Poll::Ready(Ok(())) if got == 0 => {
+                self.state = State::Ending;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Ok(())) => {
+                self.to = self.to.saturating_add(got);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                if self.to == 0 && self.buffer.len() > SMALL {
+                    // Idle: large buffers are for those who use them.
+                    self.carried = 0;
+                    self.buffer = Vec::new();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn wanted(&self) -> usize {
+        match self.carried {
+            _ if self.looking => LOOKING,
+            carried if carried >= MUCH => LARGE,
+            carried if carried >= SOME => MEDIUM,
+            _ => SMALL,
+        }
+    }
+
+    /// True: what was held back is HTTP.
+    fn look(&mut self) -> bool {
+        let seen = self.buffer.get(..self.to).unwrap_or_default();
+        match detect::tell(seen) {
+            Some(Spoken::Http1 | Spoken::Http2) => true,
+            Some(Spoken::Other) => {
+                self.looking = false;
+                false
+            }
+            // Nothing at all is not HTTP; half a request line is.
+            None if self.state == State::Ending => {
+                self.looking = false;
+                !seen.is_empty()
+            }
+            None => false,
+        }
+    }
+}
+
+const ROUNDS: usize = 16;
+const SMALL: usize = 2 * 1024;
+const MEDIUM: usize = 16 * 1024;
+const LARGE: usize = 64 * 1024;
+/// Bytes carried without a pause before a buffer grows.
+const SOME: usize = 64 * 1024;
+const MUCH: usize = 4 * 1024 * 1024;
+/// More than it can take to tell.
+const LOOKING: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    fn pair(look: bool) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<Copied>>) {
+        let (client, near) = duplex(1024);
+        let (server, far) = duplex(1024);
+        let task = tokio::spawn(async move {
+            let mut copy = Copy::new(near, far, look);
+            poll_fn(|cx| Pin::new(&mut copy).poll_copy(cx)).await
+        });
+        (client, server, task)
+    }
+
+    #[tokio::test]
+    async fn one_side_may_end_while_the_other_goes_on() {
+        let (mut client, mut server, task) = pair(false);
+        client.write_all(b"question").await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, b"question");
+        server.write_all(b"answer").await.unwrap();
+        server.shutdown().await.unwrap();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, b"answer");
+        assert_eq!(task.await.unwrap().unwrap(), Copied::Done);
+    }
+
+    #[tokio::test]
+    async fn much_arrives_as_it_was_sent() {
+        let (mut client, mut server, _task) = pair(false);
+        let sent: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+        let copy = sent.clone();
+        tokio::spawn(async move {
+            client.write_all(&copy).await.unwrap();
+            client.shutdown().await.unwrap();
+            let _ = client.read_to_end(&mut Vec::new()).await;
+        });
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        assert!(got == sent);
+    }
+
+    #[tokio::test]
+    async fn late_http_is_not_passed_on_and_other_bytes_are() {
+        let (mut client, mut server, task) = pair(true);
+        server.write_all(b"220 mail.example\r\n").await.unwrap();
+        let mut banner = [0; 18];
+        client.read_exact(&mut banner).await.unwrap();
+        client.write_all(b"GET").await.unwrap();
+        client.write_all(b" /admin HTTP/1.1\r\n").await.unwrap();
+        assert_eq!(task.await.unwrap().unwrap(), Copied::SpokeHttp);
+        let mut got = Vec::new();
+        server.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, b"", "nothing of it reached the server");
+
+        let (mut client, mut server, _task) = pair(true);
+        client.write_all(b"EHLO a\r\n").await.unwrap();
+        let mut got = [0; 8];
+        server.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"EHLO a\r\n");
+    }
+}

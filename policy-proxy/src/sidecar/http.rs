@@ -1,0 +1,399 @@
+//! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
+
+use super::accept::Arrival;
+use super::body::ResponseBody;
+use super::io::{ClientIo, Watched};
+use super::open::{Ending, HttpConnection, OpenGuard};
+use super::tunnel;
+use super::upstream::LocalExecutor;
+use super::worker::{Decided, Member};
+use crate::middleware::gate::{Forward, Refusal, Verdict};
+use crate::middleware::headers::{self, Asked};
+use crate::middleware::effects::{self, Plan};
+use crate::middleware::open::Kept;
+use crate::peer::Peer;
+use crate::record::{ErrorKind, RequestRecord};
+use crate::respond::{self, Answer, Asker, Fault};
+use crate::store::InForce;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use policy_core::{Denial, Permit, Protocol};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::task::spawn_local;
+use tokio::time::Sleep;
+
+/// Serves one connection until it ends.
+pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: bool) {
+    let connection = Rc::new(HttpConnection::new(arrival, peer));
+    let weak = Rc::downgrade(&connection);
+    let member: Weak<dyn Member> = weak;
+    let _membership = connection.worker.join(member);
+    if connection.worker.is_draining() {
+        connection.drain();
+    }
+    let io = TokioIo::new(Watched::new(io, connection.activity.clone()));
+    let served = if http2 {
+        // Boxed: the larger of the two, and the rarer.
+        Box::pin(serve_http2(&connection, io)).await
+    } else {
+        serve_http1(&connection, io).await
+    };
+    if let Err(error) = served {
+        connection.ended_by(&error, http2);
+    }
+}
+
+async fn serve_http1(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> hyper::Result<()> {
+    let limits = &connection.worker.shared.config.limits;
+    let own = Rc::clone(connection);
+    let service = service_fn(move |request| answer(Rc::clone(&own), request));
+    let size = usize::try_from(limits.request_head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
+    let mut serving = pin!(
+        http1::Builder::new()
+            .max_headers(limits.headers)
+            .max_buf_size(size)
+            .serve_connection(io, service)
+            .with_upgrades()
+    );
+    let mut told = false;
+    poll_fn(|cx| {
+        match connection.ending.poll(cx) {
+            Some(Ending::Now) => return Poll::Ready(Ok(())),
+            Some(Ending::Gracefully) if !told => {
+                told = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            Some(Ending::Gracefully) | None => {}
+        }
+        serving.as_mut().poll(cx)
+    })
+    .await
+}
+
+async fn serve_http2(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> hyper::Result<()> {
+    let config = &connection.worker.shared.config;
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    let own = Rc::clone(connection);
+    let service = service_fn(move |request| answer(Rc::clone(&own), request));
+    let mut serving = pin!(
+        http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.http2_streams)
+            .max_pending_accept_reset_streams(limits.http2_pending_resets)
+            .max_local_error_reset_streams(MOST_ERROR_RESETS)
+            .max_header_list_size(limits.request_head)
+            .initial_stream_window_size(limits.http2_stream_window)
+            .initial_connection_window_size(limits.http2_connection_window)
+            .keep_alive_interval(timeouts.http2_ping)
+            .keep_alive_timeout(timeouts.http2_ping)
+            .serve_connection(io, service)
+    );
+    let mut told = false;
+    poll_fn(|cx| {
+        match connection.ending.poll(cx) {
+            Some(Ending::Now) => return Poll::Ready(Ok(())),
+            Some(Ending::Gracefully) if !told => {
+                told = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            Some(Ending::Gracefully) | None => {}
+        }
+        serving.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// What is known of a request when its answer is recorded.
+struct Asking {
+    asker: Asker,
+    asked: Asked,
+    started: Instant,
+    /// Only where somebody records.
+    told: Option<Box<Told>>,
+}
+
+/// What records tell of a request beside its decision.
+struct Told {
+    at: SystemTime,
+    method: Method,
+    version: Version,
+    target: String,
+    host: Option<String>,
+    request_bytes: Option<u64>,
+    user_agent: Option<HeaderValue>,
+    trace_id: Option<HeaderValue>,
+}
+
+async fn answer(
+    connection: Rc<HttpConnection>,
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    connection.activity.reset();
+    let (mut head, body) = request.into_parts();
+    let started = Instant::now();
+    let told = connection.worker.is_recording().then(|| Box::new(Told::of(&head)));
+    let asker = Asker::of(&head, connection.peer.is_meshed());
+    let asked = headers::clean_request(&mut head);
+    let mut asking = Asking { asker, asked, started, told };
+    let verdict = {
+        let live = connection.handle.live();
+        let mut gate = connection.gate.borrow_mut();
+        gate.judge(&live, &connection.peer, &mut head, started)
+    };
+    Ok(match verdict {
+        Verdict::Refuse(refusal) => refuse(&connection, &asking, &refusal),
+        Verdict::Forward(forward) => {
+            if let Some(told) = &mut asking.told {
+                told.judged(&forward.kept);
+            }
+            // Nothing has been awaited since the decision, so no review can have missed this.
+            let Forward { permit, plan, kept, policy } = forward;
+            let guard = connection.open(kept, permit, Arc::clone(&policy));
+            connection.set_client_id(&mut head.headers);
+            let request = Request::from_parts(head, body);
+            proxy(&connection, request, asking, Permitted { permit, plan, policy, guard }).await
+        }
+    })
+}
+
+/// A request that is being forwarded.
+struct Permitted {
+    permit: Permit,
+    plan: Plan,
+    policy: Arc<InForce>,
+    guard: OpenGuard,
+}
+
+async fn proxy(
+    connection: &Rc<HttpConnection>,
+    mut request: Request<Incoming>,
+    asking: Asking,
+    permitted: Permitted,
+) -> Response<ResponseBody> {
+    let upgrade = asking.asked.upgrade.then(|| hyper::upgrade::on(&mut request));
+    let deadline = permitted.plan.timeout.and_then(|bound| asking.started.checked_add(bound));
+    let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
+    let sent = Instant::now();
+    let forwarded = forward(connection, request, &permitted.guard, &mut deadline).await;
+    let waited = sent.elapsed();
+    let mut response = match forwarded {
+        Ok(response) => response,
+        Err(answer) => {
+            connection.failed(&answer);
+            let decision = match answer {
+                Answer::Denied(reason) => {
+                    Err(Denial { reason, route: permitted.permit.route() })
+                }
+                _ => Ok(permitted.permit),
+            };
+            let policy = Some(permitted.policy);
+            return refuse(connection, &asking, &Refusal { answer, decision, policy });
+        }
+    };
+    let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    headers::clean_response(response.headers_mut(), switching);
+    if permitted.plan.response {
+        let (policy, permit) = (&permitted.policy, &permitted.permit);
+        effects::change_response(policy, permit, response.headers_mut());
+    }
+    connection.count(&permitted, &response);
+    asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
+    if switching {
+        return switch(connection, response, upgrade, (permitted.guard, asking));
+    }
+    *response.version_mut() = Version::HTTP_11;
+    let asker = asking.asker;
+    response.map(|body| ResponseBody::upstream(body, permitted.guard, deadline, asker))
+}
+
+/// Sends the request on and waits for the response's head, or for a reason to give up.
+async fn forward(
+    connection: &Rc<HttpConnection>,
+    request: Request<Incoming>,
+    guard: &OpenGuard,
+    deadline: &mut Option<Pin<Box<Sleep>>>,
+) -> Result<Response<Incoming>, Answer> {
+    let upstream = &connection.upstream;
+    if request.version() >= Version::HTTP_2 {
+        // Boxed: larger than what HTTP/1 needs.
+        until(Box::pin(upstream.http2(request)), guard, deadline).await
+    } else {
+        until(pin!(upstream.http1(request)), guard, deadline).await
+    }
+}
+
+async fn until<F>(
+    mut sending: Pin<F>,
+    guard: &OpenGuard,
+    deadline: &mut Option<Pin<Box<Sleep>>>,
+) -> Result<Response<Incoming>, Answer>
+where
+    F: std::ops::DerefMut<Target: Future<Output = Result<Response<Incoming>, Fault>>>,
+{
+    poll_fn(|cx| {
+        if let Some(reason) = guard.poll_lost(cx) {
+            return Poll::Ready(Err(Answer::Denied(reason)));
+        }
+        let late = deadline.as_mut().is_some_and(|at| at.as_mut().poll(cx).is_ready());
+        match sending.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(result.map_err(Answer::Upstream)),
+            Poll::Pending if late => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Answers in the application's place.
+fn refuse(
+    connection: &Rc<HttpConnection>,
+    asking: &Asking,
+    refusal: &Refusal,
+) -> Response<ResponseBody> {
+    if refusal.policy.is_none()
+        && let Err(denial) = &refusal.decision
+    {
+        connection.worker.shared.store.telemetry().refused(denial.reason);
+    }
+    let response = respond::respond(&refusal.answer, &asking.asker);
+    let by = (refusal.policy.as_ref(), refusal.decision);
+    asking.record(connection, &response, by, Duration::ZERO);
+    response.map(|text| ResponseBody::text(text, asking.asker))
+}
+
+/// Passes a 101 on and carries what follows, still under the request's permission.
+fn switch(
+    connection: &Rc<HttpConnection>,
+    mut response: Response<Incoming>,
+    upgrade: Option<OnUpgrade>,
+    (guard, asking): (OpenGuard, Asking),
+) -> Response<ResponseBody> {
+    let Some(client) = upgrade else {
+        let answer = Answer::Upstream(Fault::UnaskedUpgrade);
+        connection.failed(&answer);
+        let response = respond::respond(&answer, &asking.asker);
+        return response.map(|text| ResponseBody::text(text, asking.asker));
+    };
+    let server = hyper::upgrade::on(&mut response);
+    spawn_local(tunnel::carry(client, server, guard));
+    response.map(|_| ResponseBody::text(Bytes::new(), asking.asker))
+}
+
+impl HttpConnection {
+    /// Counts and logs an answer that the application's failure made.
+    fn failed(&self, answer: &Answer) {
+        let kind = match answer {
+            Answer::Upstream(Fault::Connect) => ErrorKind::Connect,
+            Answer::Upstream(Fault::ConnectTimeout) => ErrorKind::ConnectTimeout,
+            Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade) => ErrorKind::Upstream,
+            Answer::Upstream(Fault::Timeout) => ErrorKind::RequestTimeout,
+            Answer::Denied(_)
+            | Answer::Limited(_)
+            | Answer::Redirect { .. }
+            | Answer::InvalidRedirect
+            | Answer::Failure { .. } => return,
+        };
+        self.worker.http_error(kind, self.client());
+    }
+
+    /// Counts the application's answer. A gRPC Server's status may be yet to come.
+    fn count(&self, permitted: &Permitted, response: &Response<Incoming>) {
+        let Permitted { permit, policy, guard, .. } = permitted;
+        if policy.evaluator.policy().protocol == Protocol::Grpc {
+            guard.answered(response.headers());
+        } else {
+            let status = response.status().as_u16();
+            policy.counters.http_answered(self.worker.index, permit, false, status);
+        }
+    }
+}
+
+impl Asking {
+    /// Hands the decision and the answer to whoever records.
+    fn record<B>(
+        &self,
+        connection: &HttpConnection,
+        response: &Response<B>,
+        (policy, decision): (Option<&Arc<InForce>>, Result<Permit, Denial>),
+        waited: Duration,
+    ) {
+        let Some(told) = &self.told else { return };
+        let total = self.started.elapsed();
+        let request = RequestRecord {
+            method: &told.method,
+            host: told.host.as_deref(),
+            target: &told.target,
+            version: told.version,
+            status: response.status(),
+            request_bytes: told.request_bytes,
+            response_bytes: length(response.headers()),
+            user_agent: text(told.user_agent.as_ref()),
+            trace_id: text(told.trace_id.as_ref()),
+            total,
+            processing: total.saturating_sub(waited),
+        };
+        let decided = Decided {
+            at: told.at,
+            port: connection.handle.port(),
+            peer: &connection.peer,
+            policy: policy.map(|policy| &**policy),
+            decision,
+        };
+        connection.worker.record(&decided, Some(request));
+    }
+}
+
+impl Told {
+    fn of(head: &Parts) -> Self {
+        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = head.uri.authority().map(http::uri::Authority::as_str).or(host);
+        let trace = TRACES.iter().find_map(|name| head.headers.get(name));
+        Self {
+            at: SystemTime::now(),
+            method: head.method.clone(),
+            version: head.version,
+            target: head.uri.path_and_query().map_or(String::new(), ToString::to_string),
+            host: host.map(ToOwned::to_owned),
+            request_bytes: length(&head.headers),
+            user_agent: head.headers.get(USER_AGENT).cloned(),
+            trace_id: trace.cloned(),
+        }
+    }
+
+    /// What was judged is what is recorded.
+    fn judged(&mut self, kept: &Kept) {
+        kept.target().clone_into(&mut self.target);
+        self.host = kept.authority().map(ToOwned::to_owned);
+    }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value?.to_str().ok()
+}
+
+const TRACES: [HeaderName; 3] = [
+    HeaderName::from_static("x-b3-traceid"),
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("x-amzn-trace-id"),
+];
+/// hyper refuses to work with less.
+const LEAST_BUFFER: usize = 8 * 1024;
+/// Streams that a client made us reset by breaking the protocol, before its connection is closed.
+const MOST_ERROR_RESETS: usize = 128;

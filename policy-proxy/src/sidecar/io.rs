@@ -1,0 +1,253 @@
+//! The client's side of a connection: bytes that were read ahead, then the socket or TLS.
+
+use bytes::{Buf, Bytes};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// A stream in front of which bytes that were already read are put back.
+#[derive(Debug)]
+pub(crate) struct Prefixed<S> {
+    prefix: Bytes,
+    inner: S,
+}
+
+/// The client's side of a connection. One type for plaintext and TLS, so that what carries HTTP is
+/// compiled once; not boxed for plaintext.
+#[derive(Debug)]
+pub(crate) enum ClientIo {
+    /// Bytes as they arrive.
+    Plain(Prefixed<TcpStream>),
+    /// Inside TLS that is terminated here.
+    Tls(Box<Prefixed<TlsStream<Prefixed<TcpStream>>>>),
+}
+
+/// A [`ClientIo`] that notes when the client last began to say something.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    io: ClientIo,
+    activity: Arc<Activity>,
+}
+
+/// Since when the client has been sending what is not yet a request, by a coarse clock. Written by
+/// the connection, read by the worker's tick; both on one thread, atomic only because an upgraded
+/// stream must be `Send`.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    clock: Arc<AtomicU32>,
+    since: AtomicU32,
+}
+
+impl<S> Prefixed<S> {
+    pub(crate) fn new(prefix: Bytes, inner: S) -> Self {
+        Self { prefix, inner }
+    }
+
+    pub(crate) fn get_ref(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl ClientIo {
+    /// The same stream with more bytes put back in front.
+    pub(crate) fn plain(prefix: Bytes, stream: TcpStream) -> Self {
+        Self::Plain(Prefixed::new(prefix, stream))
+    }
+
+    /// Puts `bytes`, which were read from this stream, back.
+    pub(crate) fn unread(&mut self, bytes: Bytes) {
+        match self {
+            Self::Plain(stream) => stream.prefix = bytes,
+            Self::Tls(stream) => stream.prefix = bytes,
+        }
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(io: ClientIo, activity: Arc<Activity>) -> Self {
+        Self { io, activity }
+    }
+}
+
+impl Activity {
+    pub(crate) fn new(clock: Arc<AtomicU32>) -> Self {
+        Self { clock, since: AtomicU32::new(0) }
+    }
+
+    /// A request is complete, or begins to be served: what comes next is new.
+    pub(crate) fn reset(&self) {
+        self.since.store(0, Ordering::Relaxed);
+    }
+
+    /// For how many ticks the client has been sending an incomplete request.
+    pub(crate) fn pending_for(&self) -> Option<u32> {
+        match self.since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(self.clock.load(Ordering::Relaxed).saturating_sub(since)),
+        }
+    }
+
+    fn note(&self) {
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.since.store(self.clock.load(Ordering::Relaxed).max(1), Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.prefix.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(cx, buf);
+        }
+        let taken = self.prefix.len().min(buf.remaining());
+        let head = self.prefix.split_to(taken);
+        buf.put_slice(&head);
+        if !self.prefix.has_remaining() {
+            // Gives the memory back.
+            self.prefix = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
+impl AsyncRead for ClientIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for ClientIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.activity.note();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

@@ -1,0 +1,160 @@
+//! Carries bytes both ways, and ends the connection when policy takes its permission back.
+//!
+//! The connection is registered with its worker before it is decided on, so that no change of policy
+//! falls between the decision and the watch.
+
+use super::accept::Arrival;
+use super::copy::{Copied, Copy};
+use super::io::ClientIo;
+use super::signal::Signal;
+use super::upstream;
+use super::worker::{Decided, Member, Worker, outcome};
+use crate::peer::Peer;
+use crate::record::ErrorKind;
+use crate::respond::Fault;
+use crate::store::{InForce, PortHandle};
+use crate::telemetry::Caller;
+use policy_core::{Decision, Denial, Denied, Permit};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::SystemTime;
+
+/// An open connection that carries bytes.
+struct Carried {
+    worker: Rc<Worker>,
+    handle: PortHandle,
+    peer: Peer,
+    caller: Caller,
+    at: SystemTime,
+    lost: Signal<Denied>,
+}
+
+/// Decides on a connection and carries it. `silent`: nothing was read although HTTP was looked for;
+/// bytes that turn out to be HTTP are then refused, lest waiting be a way around HTTP policy.
+pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bool) {
+    let Arrival { worker, seat, handle, client, upstream, at } = arrival;
+    let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
+    let carried = Rc::new(Carried { worker, handle, peer, caller, at, lost: Signal::new() });
+    let weak = Rc::downgrade(&carried);
+    let member: Weak<dyn Member> = weak;
+    let _membership = carried.worker.join(member);
+    if !carried.decide() {
+        return;
+    }
+    let bound = carried.worker.shared.config.timeouts.connect;
+    let server = match upstream::connect(upstream, bound).await {
+        Ok(server) => server,
+        Err(fault) => {
+            let kind = match fault {
+                Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
+                Fault::Connect | Fault::Broken | Fault::UnaskedUpgrade | Fault::Timeout => {
+                    ErrorKind::Connect
+                }
+            };
+            return carried.worker.tcp_error(kind, client);
+        }
+    };
+    let copied = carried.copy(Copy::new(io, server, silent)).await;
+    match copied {
+        Ok(Copied::Done) | Err(_) => {}
+        Ok(Copied::SpokeHttp) => carried.refuse_late_http(),
+    }
+    drop(seat);
+}
+
+impl Carried {
+    /// Decides, counts and records. False: refused.
+    fn decide(&self) -> bool {
+        let live = self.handle.live();
+        let policy = live.in_force();
+        let decision = match &policy {
+            Ok(policy) => {
+                let connection = self.peer.connection(&policy.facts);
+                outcome(policy.evaluator.decide_connection(&connection))
+            }
+            Err(reason) => {
+                self.worker.shared.store.telemetry().refused(*reason);
+                Err(Denial { reason: *reason, route: None })
+            }
+        };
+        if let Ok(policy) = &policy {
+            match &decision {
+                Ok(permit) => self.count_permit(policy, permit),
+                Err(denial) => {
+                    policy.counters.tcp_denied(self.worker.index, self.caller, denial.reason);
+                }
+            }
+        }
+        let allowed = decision.is_ok();
+        self.record(policy.ok(), decision);
+        allowed
+    }
+
+    fn count_permit(&self, policy: &InForce, permit: &Permit) {
+        policy.counters.tcp_permitted(self.worker.index, self.caller, permit);
+    }
+
+    fn record(&self, policy: Option<&Arc<InForce>>, decision: Result<Permit, Denial>) {
+        let decided = Decided {
+            at: self.at,
+            port: self.handle.port(),
+            peer: &self.peer,
+            policy: policy.map(|policy| &**policy),
+            decision,
+        };
+        self.worker.record(&decided, None);
+    }
+
+    /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
+    async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
+        let mut copy = pin!(copy);
+        poll_fn(|cx| match self.lost.poll(cx) {
+            Some(_) => Poll::Ready(Ok(Copied::Done)),
+            None => copy.as_mut().poll_copy(cx),
+        })
+        .await
+    }
+
+    fn refuse_late_http(&self) {
+        let live = self.handle.live();
+        let policy = live.in_force().ok();
+        let reason = Denied::ProtocolMismatch;
+        if let Some(policy) = policy {
+            policy.counters.tcp_denied(self.worker.index, self.caller, reason);
+        }
+        self.record(policy, Err(Denial { reason, route: None }));
+        self.worker.tcp_error(ErrorKind::ProtocolMismatch, self.peer.address());
+    }
+}
+
+impl Member for Carried {
+    fn review(&self) {
+        let live = self.handle.live();
+        let lost = match live.in_force() {
+            Ok(policy) => {
+                let connection = self.peer.connection(&policy.facts);
+                match policy.evaluator.decide_connection(&connection) {
+                    Decision::Permit(_) => None,
+                    Decision::Deny(denial) => Some(denial),
+                }
+            }
+            Err(reason) => Some(Denial { reason, route: None }),
+        };
+        if lost.is_some() && self.lost.get().is_none() {
+            let policy = live.in_force().ok();
+            if let Some(policy) = policy {
+                policy.counters.tcp_terminated(self.worker.index, self.caller);
+            }
+            self.record(policy, Err(Denial { reason: Denied::Revoked, route: None }));
+            self.lost.raise(Denied::Revoked);
+        }
+    }
+
+    fn tick(&self) {}
+
+    /// Bytes run on until they end by themselves or the grace period is over.
+    fn drain(&self) {}
+}

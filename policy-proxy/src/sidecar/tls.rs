@@ -1,0 +1,108 @@
+//! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
+
+use super::hello::{self, Scan};
+use super::io::{ClientIo, Prefixed};
+use crate::identity::{IdentityHandle, TlsIdentity, identity_of};
+use crate::peer::PeerTls;
+use crate::record::ErrorKind;
+use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// What a ClientHello, or its absence, makes of a connection.
+pub(super) struct Recognised {
+    pub(super) io: ClientIo,
+    pub(super) tls: PeerTls,
+}
+
+/// Bounds of [`recognise`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) detect: Duration,
+    pub(super) handshake: Duration,
+    pub(super) buffer: usize,
+}
+
+/// Reads until a ClientHello is complete or cannot follow. TLS for our server name is terminated;
+/// other TLS, and TLS without a name, is passed through; what is not TLS is plaintext. A client that
+/// sends nothing within the bound is refused: ports whose server speaks first have to be opaque.
+pub(super) async fn recognise(
+    mut stream: TcpStream,
+    identity: &IdentityHandle,
+    bounds: Bounds,
+) -> Result<Recognised, ErrorKind> {
+    let (seen, scan) = match timeout(bounds.detect, read_hello(&mut stream)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => return Err(ErrorKind::Io),
+        Err(_) => return Err(ErrorKind::TlsDetectTimeout),
+    };
+    match scan {
+        Scan::Partial | Scan::NotTls => {
+            Ok(Recognised { io: ClientIo::plain(seen, stream), tls: PeerTls::Absent })
+        }
+        Scan::Hello(name) => {
+            let current = identity.current();
+            let ours = current.as_ref().filter(|own| name.as_deref() == Some(own.server_name()));
+            match ours {
+                Some(own) => {
+                    let own = Arc::clone(own);
+                    drop(current);
+                    terminate(Prefixed::new(seen, stream), &own, bounds).await
+                }
+                None => Ok(Recognised {
+                    io: ClientIo::plain(seen, stream),
+                    tls: PeerTls::Passthrough,
+                }),
+            }
+        }
+    }
+}
+
+/// Collects bytes until they are told apart; what was read is returned with the result.
+/// [`Scan::Partial`]: the client stopped sending in the middle.
+pub(super) async fn read_hello<S: AsyncRead + Unpin>(
+    stream: &mut S,
+) -> std::io::Result<(Bytes, Scan)> {
+    let mut seen = BytesMut::with_capacity(FIRST_READ);
+    loop {
+        let read = stream.read_buf(&mut seen).await?;
+        let scan = hello::scan(&seen);
+        let told = !matches!(scan, Scan::Partial);
+        if told || read == 0 {
+            return Ok((seen.freeze(), scan));
+        }
+        if seen.len() >= hello::MAX_SCAN {
+            return Ok((seen.freeze(), Scan::NotTls));
+        }
+        if seen.len() == seen.capacity() {
+            seen.reserve(FIRST_READ);
+        }
+    }
+}
+
+async fn terminate(
+    stream: Prefixed<TcpStream>,
+    own: &TlsIdentity,
+    bounds: Bounds,
+) -> Result<Recognised, ErrorKind> {
+    let acceptor = TlsAcceptor::from(Arc::clone(own.server()));
+    let accept = acceptor.accept_with(stream, |connection| {
+        connection.set_buffer_limit(Some(bounds.buffer));
+    });
+    let stream = match timeout(bounds.handshake, Box::pin(accept)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(_)) | Err(_) => return Err(ErrorKind::TlsHandshake),
+    };
+    let (_, connection) = stream.get_ref();
+    let leaf = connection.peer_certificates().and_then(<[_]>::first);
+    let identity = leaf.and_then(|leaf| identity_of(leaf));
+    let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
+    Ok(Recognised { io, tls: PeerTls::Terminated(identity) })
+}
+
+/// Holds a usual ClientHello or request head.
+const FIRST_READ: usize = 2048;

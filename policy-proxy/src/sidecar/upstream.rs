@@ -1,0 +1,149 @@
+//! The application's side: connections that belong to one client's connection and nobody else's.
+
+use crate::respond::Fault;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::rt::Executor;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::task::spawn_local;
+
+/// One client's way to the application.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    address: SocketAddr,
+    connect: Duration,
+    ping: Duration,
+    windows: (u32, u32),
+    /// The HTTP/1 connection while no request uses it.
+    idle: RefCell<Option<http1::SendRequest<Incoming>>>,
+    http2: RefCell<Option<http2::SendRequest<Incoming>>>,
+    /// Held while an HTTP/2 connection is being made, so that streams do not make one each.
+    connecting: Mutex<()>,
+}
+
+/// Runs hyper's own tasks on the worker's thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalExecutor;
+
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(async move {
+            future.await;
+        });
+    }
+}
+
+/// Connects to the application.
+pub(super) async fn connect(address: SocketAddr, bound: Duration) -> Result<TcpStream, Fault> {
+    match tokio::time::timeout(bound, TcpStream::connect(address)).await {
+        Ok(Ok(stream)) => {
+            // Without it, small writes wait for acknowledgements; a dead socket tells soon.
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+        Ok(Err(_)) => Err(Fault::Connect),
+        Err(_) => Err(Fault::ConnectTimeout),
+    }
+}
+
+impl Upstream {
+    pub(super) fn new(address: SocketAddr, config: &super::SidecarConfig) -> Self {
+        let limits = &config.limits;
+        Self {
+            address,
+            connect: config.timeouts.connect,
+            ping: config.timeouts.http2_ping,
+            windows: (limits.http2_stream_window, limits.http2_connection_window),
+            idle: RefCell::new(None),
+            http2: RefCell::new(None),
+            connecting: Mutex::new(()),
+        }
+    }
+
+    /// Sends one HTTP/1 request at a time. A request that a kept connection did not take is sent
+    /// again on a new one, once.
+    pub(super) async fn http1(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Fault> {
+        let mut request = request;
+        let kept = self.idle.borrow_mut().take();
+        if let Some(mut sender) = kept
+            && sender.ready().await.is_ok()
+        {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(self.keep(sender, response)),
+                Err(mut error) => request = error.take_message().ok_or(Fault::Broken)?,
+            }
+        }
+        let mut sender = self.connect_http1().await?;
+        match sender.send_request(request).await {
+            Ok(response) => Ok(self.keep(sender, response)),
+            Err(_) => Err(Fault::Broken),
+        }
+    }
+
+    fn keep(
+        &self,
+        sender: http1::SendRequest<Incoming>,
+        response: Response<Incoming>,
+    ) -> Response<Incoming> {
+        *self.idle.borrow_mut() = Some(sender);
+        response
+    }
+
+    async fn connect_http1(&self) -> Result<http1::SendRequest<Incoming>, Fault> {
+        let stream = connect(self.address, self.connect).await?;
+        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;
+        // Its end is seen by whoever sends next.
+        spawn_local(connection.with_upgrades());
+        Ok(sender)
+    }
+
+    /// Sends a request as one of many on the client's HTTP/2 connection.
+    pub(super) async fn http2(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Fault> {
+        let (mut sender, kept) = match self.ready_http2() {
+            Some(sender) => (sender, true),
+            None => (self.connect_http2().await?, false),
+        };
+        match sender.try_send_request(request).await {
+            Ok(response) => Ok(response),
+            Err(mut error) => match error.take_message() {
+                Some(request) if kept => {
+                    let mut sender = self.connect_http2().await?;
+                    sender.send_request(request).await.map_err(|_| Fault::Broken)
+                }
+                Some(_) | None => Err(Fault::Broken),
+            },
+        }
+    }
+
+    fn ready_http2(&self) -> Option<http2::SendRequest<Incoming>> {
+        self.http2.borrow().as_ref().filter(|sender| !sender.is_closed()).cloned()
+    }
+
+    async fn connect_http2(&self) -> Result<http2::SendRequest<Incoming>, Fault> {
+        let _alone = self.connecting.lock().await;
+        if let Some(sender) = self.ready_http2() {
+            return Ok(sender);
+        }
+        let stream = connect(self.address, self.connect).await?;
+        let handshake = http2::Builder::new(LocalExecutor)
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(self.windows.0)
+            .initial_connection_window_size(self.windows.1)
+            .keep_alive_interval(self.ping)
+            .keep_alive_timeout(self.ping)
+            .handshake(TokioIo::new(stream))
+            .await;
+        let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;
+        spawn_local(connection);
+        *self.http2.borrow_mut() = Some(sender.clone());
+        Ok(sender)
+    }
+}

@@ -1,0 +1,300 @@
+//! One worker: a thread, a runtime, listeners and connections of its own.
+
+use super::accept::{self, Bound};
+use super::slots::Slots;
+use super::SidecarConfig;
+use crate::identity::IdentityHandle;
+use crate::peer::Peer;
+use crate::record::{ErrorKind, Record, Recorder, RequestRecord, Sampler, Verdict};
+use crate::store::{InForce, PolicyStore};
+use policy_core::{Decision, Denial, Permit};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{Notify, watch};
+use tokio::task::{LocalSet, spawn_local};
+
+/// What a sidecar is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    Draining,
+    Stopped,
+}
+
+/// What all workers have in common.
+pub(super) struct Shared {
+    pub(super) config: SidecarConfig,
+    pub(super) store: PolicyStore,
+    pub(super) identity: IdentityHandle,
+    pub(super) recorder: Option<Arc<dyn Recorder>>,
+    /// Our own addresses, which nothing is forwarded to.
+    pub(super) listening: Vec<SocketAddr>,
+    pub(super) sampler: Sampler,
+}
+
+/// One worker. Everything here stays on its thread.
+pub(super) struct Worker {
+    pub(super) shared: Arc<Shared>,
+    /// Its number in counter calls.
+    pub(super) index: usize,
+    /// Seconds since the worker began, plus one; coarse on purpose.
+    pub(super) clock: Arc<AtomicU32>,
+    draining: Cell<bool>,
+    members: RefCell<Slots<Weak<dyn Member>>>,
+    seats: RefCell<HashMap<NonZeroU16, usize>>,
+    left: Notify,
+}
+
+/// A connection or tunnel that has to be told of changes.
+pub(super) trait Member {
+    /// The policy may have changed: what lost its permission ends.
+    fn review(&self);
+    /// A second has passed.
+    fn tick(&self);
+    /// Ends as soon as nothing is open.
+    fn drain(&self);
+}
+
+/// One connection's place among those of its port; given back when dropped.
+pub(super) struct Seat {
+    worker: Rc<Worker>,
+    port: NonZeroU16,
+}
+
+/// A member's place in its worker; given back when dropped.
+pub(super) struct Membership {
+    worker: Rc<Worker>,
+    place: usize,
+}
+
+/// What a record says of a decision, apart from the request.
+pub(super) struct Decided<'a> {
+    pub(super) at: SystemTime,
+    pub(super) port: NonZeroU16,
+    pub(super) peer: &'a Peer,
+    pub(super) policy: Option<&'a InForce>,
+    pub(super) decision: Result<Permit, Denial>,
+}
+
+/// Runs a worker until it is told to stop. Dropping the tasks closes whatever is still open.
+pub(super) fn run(
+    runtime: &tokio::runtime::Runtime,
+    shared: Arc<Shared>,
+    listeners: Vec<Bound>,
+    told: watch::Receiver<Phase>,
+) {
+    let local = LocalSet::new();
+    local.block_on(runtime, serve(shared, listeners, told));
+}
+
+async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
+    let place = shared.store.workers().register();
+    let grace = shared.config.timeouts.grace;
+    let worker = Rc::new(Worker::new(shared, place.index()));
+    let reviewer = Rc::clone(&worker);
+    spawn_local(place.follow(move |_| reviewer.each(|member| member.review())));
+    let clock = Rc::clone(&worker);
+    spawn_local(async move { clock.run_clock().await });
+    let accepting: Vec<_> = listeners
+        .into_iter()
+        .map(|bound| spawn_local(accept::run(Rc::clone(&worker), bound)))
+        .collect();
+    let _ = told.wait_for(|phase| *phase != Phase::Running).await;
+    for task in accepting {
+        task.abort();
+    }
+    worker.draining.set(true);
+    worker.each(|member| member.drain());
+    let empty = async {
+        while worker.has_connections() {
+            worker.left.notified().await;
+        }
+    };
+    tokio::select! {
+        () = empty => {}
+        () = tokio::time::sleep(grace) => {}
+        _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
+    }
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, index: usize) -> Self {
+        Self {
+            shared,
+            index,
+            clock: Arc::new(AtomicU32::new(1)),
+            draining: Cell::new(false),
+            members: RefCell::new(Slots::new()),
+            seats: RefCell::default(),
+            left: Notify::new(),
+        }
+    }
+
+    /// Whether new connections and requests are to be the last.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// The coarse clock's time.
+    pub(super) fn now(&self) -> u32 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// A place for one more connection of `port`; none if they are too many.
+    pub(super) fn seat(self: &Rc<Self>, port: NonZeroU16) -> Option<Seat> {
+        let mut seats = self.seats.borrow_mut();
+        let taken = seats.entry(port).or_insert(0);
+        if *taken >= self.shared.config.limits.connections {
+            return None;
+        }
+        *taken = taken.saturating_add(1);
+        self.shared.store.telemetry().transport.open.inc();
+        Some(Seat { worker: Rc::clone(self), port })
+    }
+
+    /// Makes a member known. It has to be known before it is first decided on.
+    pub(super) fn join(self: &Rc<Self>, member: Weak<dyn Member>) -> Membership {
+        let place = self.members.borrow_mut().insert(member);
+        Membership { worker: Rc::clone(self), place }
+    }
+
+    /// What a client's address stands for.
+    pub(super) fn client(&self, from: SocketAddr) -> SocketAddr {
+        let folded: IpAddr = policy_core::fold_mapped(from.ip());
+        match &self.shared.config.client_address {
+            Some(translate) => SocketAddr::new(translate(folded), from.port()),
+            None => SocketAddr::new(folded, from.port()),
+        }
+    }
+
+    /// Counts a failed connection, and logs the first of its kind in a while.
+    pub(super) fn tcp_error(&self, kind: ErrorKind, client: SocketAddr) {
+        self.shared.store.telemetry().tcp_error(kind.as_str());
+        self.log(kind, client, "connection failed");
+    }
+
+    /// Counts a failed request, and logs the first of its kind in a while.
+    pub(super) fn http_error(&self, kind: ErrorKind, client: SocketAddr) {
+        self.shared.store.telemetry().http_error(kind.as_str());
+        self.log(kind, client, "request failed");
+    }
+
+    fn log(&self, kind: ErrorKind, client: SocketAddr, what: &'static str) {
+        if let Some(suppressed) = self.shared.sampler.admit(kind, Instant::now()) {
+            let workload = &*self.shared.config.workload;
+            tracing::warn!(workload, %client, error = kind.as_str(), suppressed, "{what}");
+        }
+    }
+
+    /// Whether somebody takes records.
+    pub(super) fn is_recording(&self) -> bool {
+        self.shared.recorder.is_some()
+    }
+
+    /// Hands a decision to the recorder and, if it is audited, to the log.
+    pub(super) fn record(&self, decided: &Decided<'_>, request: Option<RequestRecord<'_>>) {
+        let audited = decided.decision.as_ref().is_ok_and(Permit::is_audited);
+        if self.shared.recorder.is_none() && !audited {
+            return;
+        }
+        let record = self.make_record(decided, request);
+        if audited {
+            tracing::info!(
+                workload = record.workload,
+                port = record.port,
+                client = %record.client(),
+                client_id = record.client_id(),
+                authorization = record.authorization.map(tracing::field::display),
+                "request allowed"
+            );
+        }
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.record(&record);
+        }
+    }
+
+    fn make_record<'a>(
+        &'a self,
+        decided: &Decided<'a>,
+        request: Option<RequestRecord<'a>>,
+    ) -> Record<'a> {
+        let evaluator = decided.policy.map(|policy| &*policy.evaluator);
+        let (verdict, route, authorization) = match &decided.decision {
+            Ok(permit) => (Verdict::Allowed, permit.route(), Some(permit.authorization())),
+            Err(denial) => (Verdict::Denied(denial.reason), denial.route, None),
+        };
+        let route = route.and_then(|id| evaluator?.rule(id));
+        Record {
+            at: decided.at,
+            workload: &self.shared.config.workload,
+            port: decided.port,
+            peer: decided.peer,
+            verdict,
+            route: route.map(|(route, _)| &route.origin),
+            authorization: authorization
+                .and_then(|id| evaluator?.authorization(id))
+                .map(|authorization| &authorization.source),
+            audited: decided.decision.as_ref().is_ok_and(Permit::is_audited),
+            request,
+        }
+    }
+
+    fn each(&self, act: impl Fn(&dyn Member)) {
+        // Members may leave, or join, while they are told.
+        let members: Vec<_> = self.members.borrow().iter().filter_map(Weak::upgrade).collect();
+        members.iter().for_each(|member| act(&**member));
+    }
+
+    fn has_connections(&self) -> bool {
+        !self.seats.borrow().is_empty()
+    }
+
+    async fn run_clock(&self) {
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        second.tick().await;
+        loop {
+            second.tick().await;
+            self.clock.fetch_add(1, Ordering::Relaxed);
+            self.each(|member| member.tick());
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = self.worker.seats.borrow_mut();
+        if let Some(taken) = seats.get_mut(&self.port) {
+            *taken = taken.saturating_sub(1);
+            if *taken == 0 {
+                seats.remove(&self.port);
+            }
+        }
+        if seats.is_empty() {
+            self.worker.left.notify_one();
+        }
+        let transport = &self.worker.shared.store.telemetry().transport;
+        transport.closed.inc();
+        transport.open.dec();
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.worker.members.borrow_mut().remove(self.place);
+    }
+}
+
+/// A decision as records take it.
+pub(super) fn outcome(decision: Decision) -> Result<Permit, Denial> {
+    match decision {
+        Decision::Permit(permit) => Ok(permit),
+        Decision::Deny(denial) => Err(denial),
+    }
+}
