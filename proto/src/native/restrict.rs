@@ -24,13 +24,18 @@ pub(super) fn restrict<'a>(
     if missing.is_empty() {
         return (Cow::Borrowed(policy), Vec::new());
     }
-    let mut restriction = Restriction { missing: &missing, report: Report::default() };
+    let says_reason = features.contains(&Feature::DenyReasons);
+    let mut restriction =
+        Restriction { missing: &missing, says_reason, report: Report::default() };
     let restricted = restriction.policy(policy);
     (Cow::Owned(restricted), restriction.report.finish())
 }
 
 struct Restriction<'m> {
+    /// What the policy needs and the client lacks.
     missing: &'m BTreeSet<Feature>,
+    /// Whether the client knows reasons, needed by the policy as it is or not.
+    says_reason: bool,
     report: Report,
 }
 
@@ -79,15 +84,14 @@ impl Restriction<'_> {
 
     /// The port denied, with its reason if the client knows reasons.
     fn closed(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
-        let says_reason = !self.missing.contains(&Feature::DenyReasons);
-        if !says_reason {
+        if !self.says_reason {
             let message = format!("denied as `{}`, sent without the reason", reason.as_str());
             self.report.note(Part::Port, message);
         }
         ServerPolicy {
             owner: policy.owner.clone(),
             protocol: policy.protocol,
-            deny: says_reason.then_some(reason),
+            deny: self.says_reason.then_some(reason),
             paths: PathHandling::Canonical,
             authorizations: Arc::from([]),
             exemptions: Vec::new(),

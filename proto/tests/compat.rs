@@ -1,0 +1,833 @@
+//! Linkerd's messages against the published ones, and against the policy they are made from.
+
+use http::Method;
+use linkerd2_proxy_api as theirs;
+use policy_core::authorization::Test;
+use policy_core::decision::Decision;
+use policy_core::matching::{PathPattern, RequestMatch, Segment};
+use policy_core::naive;
+use policy_core::network::NetworkSymbol;
+use policy_core::policy::{Exemption, ServerPolicy, Unmatched};
+use policy_core::testing::{self, any_client, any_policy, any_request};
+use policy_core::{
+    Authorization, Condition, DefaultPolicy, Denied, Facts, HostPattern, NetworkMatch, Protocol,
+    Requirement, Source,
+};
+use policy_proto::compat::{self, EncodeOptions, Encoded};
+use policy_proto::linkerd::inbound::{self, Server};
+use policy_proto::linkerd::{http_route, net};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PLAIN: EncodeOptions = EncodeOptions { localhost_authorization: false };
+
+fn encode(policy: &ServerPolicy, facts: &Facts) -> Encoded {
+    compat::encode(policy, facts, &PLAIN)
+}
+
+/// Through the published messages.
+fn through_theirs(server: &Server) -> Server {
+    let theirs = theirs::inbound::Server::decode(server.encode_to_vec().as_slice()).unwrap();
+    Server::decode(theirs.encode_to_vec().as_slice()).unwrap()
+}
+
+fn permits(decision: Decision) -> bool {
+    matches!(decision, Decision::Permit(_))
+}
+
+/// Policies that Linkerd's messages can say more of: no parameters, no empty segments; exemptions
+/// for exact paths.
+fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
+    let paths = prop::sample::select(vec!["/a", "/b", "/a/b", "/admin", "/a.b"]);
+    (any_policy(), vec(paths, 4), any::<bool>()).prop_map(|(mut policy, paths, grpc)| {
+        if grpc && policy.protocol == Protocol::Http1 {
+            policy.protocol = Protocol::Grpc;
+        }
+        let is_grpc = policy.protocol == Protocol::Grpc;
+        for route in &mut policy.routes.routes {
+            let matches = Arc::make_mut(route).rules.iter_mut().flat_map(|rule| &mut rule.matches);
+            for (number, wanted) in matches.enumerate() {
+                plain(wanted, number, is_grpc);
+            }
+        }
+        for (exemption, path) in policy.exemptions.iter_mut().zip(paths) {
+            if let Some(request) = &mut exemption.request {
+                *request = RequestMatch::path(PathPattern::exact(path));
+                request.method = Some(if is_grpc { Method::POST } else { Method::GET });
+            }
+        }
+        policy
+    })
+}
+
+fn plain(wanted: &mut RequestMatch, number: usize, grpc: bool) {
+    if grpc {
+        let part = |text| if number % 3 == 0 { None } else { Some(text) };
+        *wanted = RequestMatch {
+            headers: wanted.headers.clone(),
+            ..RequestMatch::grpc(Some("a"), part("b"))
+        };
+        return;
+    }
+    if let PathPattern::Segments { segments, .. } = &mut wanted.path {
+        for segment in segments.iter_mut() {
+            let is_literal = matches!(segment, Segment::Literal(text) if !text.is_empty());
+            if !is_literal {
+                *segment = Segment::Literal("b".into());
+            }
+        }
+        if segments.is_empty() {
+            wanted.path = PathPattern::prefix("/");
+        }
+    }
+}
+
+fn check_not_wider(
+    policy: &ServerPolicy,
+    client: &testing::OwnedConnection,
+    request: &testing::OwnedRequest,
+) -> Result<(), TestCaseError> {
+    let encoded = encode(policy, &client.facts);
+    let received = compat::decode(&through_theirs(&encoded.server));
+    let received = received.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    // The message has no symbols left.
+    let facts = Facts::default();
+    let there = policy_core::Connection { facts: &facts, ..client.view() };
+    if permits(naive::decide_connection(&received, &there)) {
+        let here = naive::decide_connection(policy, &client.view());
+        prop_assert!(permits(here), "{:?} for a connection, but sent {:#?}", here, encoded);
+    }
+    // What a matcher looks at decides which headers are refused for their bytes.
+    let plain = request.headers.iter().all(|(_, value)| value.to_str().is_ok());
+    if plain && permits(naive::decide_request(&received, &there, &request.view())) {
+        let here = naive::decide_request(policy, &client.view(), &request.view());
+        prop_assert!(permits(here), "{:?} for a request, but sent {:#?}", here, encoded);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_is_wider_for_a_compatible_client(
+        policy in any_policy(),
+        client in any_client(),
+        request in any_request(),
+    ) {
+        check_not_wider(&policy, &client, &request)?;
+    }
+
+    #[test]
+    fn nothing_is_wider_where_more_can_be_said(
+        policy in sayable_policy(),
+        client in any_client(),
+        requests in vec(any_request(), 4),
+    ) {
+        for request in &requests {
+            check_not_wider(&policy, &client, request)?;
+        }
+    }
+
+    #[test]
+    fn what_we_send_is_what_they_read(policy in sayable_policy(), client in any_client()) {
+        let server = encode(&policy, &client.facts).server;
+        prop_assert_eq!(&through_theirs(&server), &server);
+        // And what Linkerd's proxies ask of every message.
+        check_invariants(&server)?;
+    }
+
+    #[test]
+    fn a_policy_read_is_sent_and_read_as_the_same(policy in sayable_policy(), client in any_client()) {
+        let once = compat::decode(&encode(&policy, &client.facts).server).unwrap();
+        let again = compat::decode(&encode(&once, &Facts::default()).server).unwrap();
+        // The default route has become explicit and stays so.
+        let third = compat::decode(&encode(&again, &Facts::default()).server).unwrap();
+        prop_assert_eq!(again, third);
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused_or_read(bytes in vec(any::<u8>(), 0..300)) {
+        if let Ok(server) = Server::decode(bytes.as_slice()) {
+            _ = compat::decode(&server);
+        }
+    }
+
+    #[test]
+    fn damaged_messages_are_read_alike_by_both(
+        policy in sayable_policy(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut bytes = encode(&policy, &Facts::default()).server.encode_to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let ours = Server::decode(bytes.as_slice());
+        let theirs = theirs::inbound::Server::decode(bytes.as_slice());
+        prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            let theirs = Server::decode(theirs.encode_to_vec().as_slice()).unwrap();
+            prop_assert_eq!(&theirs, &ours);
+            _ = compat::decode(&ours);
+        }
+    }
+}
+
+/// Violating one of these makes Linkerd's proxies refuse the whole port.
+fn check_invariants(server: &Server) -> Result<(), TestCaseError> {
+    use inbound::proxy_protocol::Kind;
+    prop_assert!(server.labels.contains_key("name"));
+    let mut grants: Vec<&inbound::Authz> = server.authorizations.iter().collect();
+    let kind = server.protocol.as_ref().and_then(|protocol| protocol.kind.as_ref()).unwrap();
+    let http: &[inbound::HttpRoute] = match kind {
+        Kind::Detect(detect) => {
+            prop_assert!(detect.timeout.is_some());
+            &detect.http_routes
+        }
+        Kind::Http1(http1) => &http1.routes,
+        Kind::Http2(http2) => &http2.routes,
+        Kind::Grpc(grpc) => {
+            prop_assert!(!grpc.routes.is_empty());
+            for route in &grpc.routes {
+                prop_assert!(route.metadata.is_some());
+                let mut matches = route.rules.iter().flat_map(|rule| &rule.matches);
+                prop_assert!(matches.all(|wanted| wanted.rpc.is_some()));
+                grants.extend(&route.authorizations);
+            }
+            &[]
+        }
+        Kind::Opaque(_) | Kind::Tls(_) => &[],
+    };
+    let has_http = matches!(kind, Kind::Detect(_) | Kind::Http1(_) | Kind::Http2(_));
+    prop_assert_eq!(has_http, !http.is_empty());
+    for route in http {
+        prop_assert!(route.metadata.is_some());
+        grants.extend(&route.authorizations);
+    }
+    for grant in grants {
+        prop_assert!(!grant.networks.is_empty());
+        prop_assert!(grant.authentication.as_ref().is_some_and(|authn| authn.permit.is_some()));
+        prop_assert!(grant.metadata.is_some());
+    }
+    Ok(())
+}
+
+fn facts() -> Facts {
+    Facts {
+        pod_addresses: vec!["10.1.0.7".parse().unwrap(), "fd00::7".parse().unwrap()],
+        node_local: vec!["10.1.0.1/32".parse().unwrap()],
+        cluster: vec!["10.0.0.0/8".parse().unwrap()],
+    }
+}
+
+fn probe_from(test: Test, path: &str) -> Exemption {
+    let source = Source::Default("probe".into());
+    let conditions = vec![Condition { source: source.clone(), test }];
+    let requirement = Requirement::All(conditions);
+    let mut request = RequestMatch::path(PathPattern::exact(path));
+    request.method = Some(Method::GET);
+    let authorization = Arc::new(Authorization { source, requirement, audit: false });
+    Exemption { request: Some(request), authorization }
+}
+
+fn node() -> Test {
+    Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)])
+}
+
+fn their_labels(kind: &str, name: &str) -> std::collections::HashMap<String, String> {
+    [("group", ""), ("kind", kind), ("name", name)]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+fn their_default(name: &str) -> Option<theirs::meta::Metadata> {
+    Some(theirs::meta::Metadata {
+        kind: Some(theirs::meta::metadata::Kind::Default(name.to_owned())),
+    })
+}
+
+fn their_grant(name: &str) -> theirs::inbound::Authz {
+    use theirs::inbound::{Authn, Authz, Network, authn};
+    let net = |ip| Network {
+        net: Some(theirs::net::IpNetwork {
+            ip: Some(theirs::net::IpAddress { ip: Some(ip) }),
+            prefix_len: 0,
+        }),
+        except: Vec::new(),
+    };
+    Authz {
+        networks: vec![
+            net(theirs::net::ip_address::Ip::Ipv4(0)),
+            net(theirs::net::ip_address::Ip::Ipv6(theirs::net::IPv6 { first: 0, last: 0 })),
+        ],
+        authentication: Some(Authn {
+            permit: Some(authn::Permit::Unauthenticated(authn::PermitUnauthenticated {})),
+        }),
+        labels: their_labels("default", name),
+        metadata: their_default(name),
+    }
+}
+
+/// The proxy's admin port under the cluster's defaults, whole (probes /live and /ready, probe
+/// networks of the chart).
+#[test]
+fn the_admin_port_is_sent_as_linkerd_sends_it() {
+    use theirs::http_route::{HttpRouteMatch, PathMatch, path_match};
+    use theirs::http_types::{HttpMethod, http_method};
+    use theirs::inbound::{HttpRoute, ProxyProtocol, http_route, proxy_protocol};
+    let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
+    policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
+    policy.exemptions = ["/ready", "/live"]
+        .map(|path| probe_from(Test::all_networks(), path))
+        .into();
+    let path = |kind| Some(PathMatch { kind: Some(kind) });
+    let probe = |text: &str| HttpRouteMatch {
+        path: path(path_match::Kind::Exact(text.to_owned())),
+        method: Some(HttpMethod { r#type: Some(http_method::Type::Registered(0)) }),
+        ..HttpRouteMatch::default()
+    };
+    let everything = HttpRouteMatch {
+        path: path(path_match::Kind::Prefix("/".to_owned())),
+        ..HttpRouteMatch::default()
+    };
+    let route = |name: &str, matches, authorizations| HttpRoute {
+        metadata: their_default(name),
+        hosts: Vec::new(),
+        authorizations,
+        rules: vec![http_route::Rule { matches, filters: Vec::new() }],
+    };
+    let expected = theirs::inbound::Server {
+        protocol: Some(ProxyProtocol {
+            kind: Some(proxy_protocol::Kind::Detect(proxy_protocol::Detect {
+                timeout: Some(prost_types::Duration { seconds: 10, nanos: 0 }),
+                http_routes: vec![
+                    route("default", vec![everything], Vec::new()),
+                    route(
+                        "probe",
+                        vec![probe("/live"), probe("/ready")],
+                        vec![their_grant("probe")],
+                    ),
+                ],
+                http_local_rate_limit: None,
+            })),
+        }),
+        server_ips: Vec::new(),
+        authorizations: vec![their_grant("all-unauthenticated")],
+        labels: their_labels("default", "all-unauthenticated"),
+    };
+    let encoded = encode(&policy, &Facts::default());
+    assert_eq!(encoded.replaced, Vec::new());
+    let bytes = encoded.server.encode_to_vec();
+    assert_eq!(theirs::inbound::Server::decode(bytes.as_slice()).unwrap(), expected);
+}
+
+/// Every field of their messages, by name: one that they have and we lack does not survive.
+#[test]
+fn every_field_of_theirs_survives_ours() {
+    let full = theirs_in_full();
+    let ours = Server::decode(full.encode_to_vec().as_slice()).unwrap();
+    let back = theirs::inbound::Server::decode(ours.encode_to_vec().as_slice()).unwrap();
+    assert_eq!(back, full);
+    for kind in kinds_in_full() {
+        let protocol = theirs::inbound::ProxyProtocol { kind: Some(kind) };
+        let bytes = protocol.encode_to_vec();
+        let ours = inbound::ProxyProtocol::decode(bytes.as_slice()).unwrap();
+        let back = ours.encode_to_vec();
+        assert_eq!(theirs::inbound::ProxyProtocol::decode(back.as_slice()).unwrap(), protocol);
+    }
+    let spec = theirs::inbound::PortSpec { workload: "w".into(), port: 7 };
+    let ours = inbound::PortSpec::decode(spec.encode_to_vec().as_slice()).unwrap();
+    assert_eq!(ours, inbound::PortSpec { workload: "w".into(), port: 7 });
+}
+
+fn theirs_in_full() -> theirs::inbound::Server {
+    use theirs::net::{IPv6, IpAddress, ip_address::Ip};
+    let kind = kinds_in_full().into_iter().next();
+    theirs::inbound::Server {
+        protocol: Some(theirs::inbound::ProxyProtocol { kind }),
+        server_ips: vec![
+            IpAddress { ip: Some(Ip::Ipv4(0x0a00_0001)) },
+            IpAddress { ip: Some(Ip::Ipv6(IPv6 { first: 1, last: 2 })) },
+        ],
+        authorizations: grants_in_full(),
+        labels: their_labels("server", "web"),
+    }
+}
+
+fn grants_in_full() -> Vec<theirs::inbound::Authz> {
+    use theirs::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
+    use theirs::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
+    use theirs::inbound::{Authn, Authz, Identity, IdentitySuffix, Network};
+    use theirs::net::{IpAddress, IpNetwork, ip_address::Ip};
+    let net = || IpNetwork {
+        ip: Some(IpAddress { ip: Some(Ip::Ipv4(0x0a00_0000)) }),
+        prefix_len: 8,
+    };
+    let identities = PermitClientIdentities {
+        identities: vec![Identity { name: "a".into() }],
+        suffixes: vec![IdentitySuffix { parts: vec!["b".into(), "c".into()] }],
+    };
+    let mesh = |clients| Permit::MeshTls(PermitMeshTls { clients: Some(clients) });
+    [
+        Permit::Unauthenticated(PermitUnauthenticated {}),
+        mesh(Clients::Unauthenticated(PermitUnauthenticated {})),
+        mesh(Clients::Identities(identities)),
+    ]
+    .map(|permit| Authz {
+        networks: vec![Network { net: Some(net()), except: vec![net()] }],
+        authentication: Some(Authn { permit: Some(permit) }),
+        labels: their_labels("authorizationpolicy", "p"),
+        metadata: resource_in_full(),
+    })
+    .into()
+}
+
+fn resource_in_full() -> Option<theirs::meta::Metadata> {
+    let resource = theirs::meta::Resource {
+        group: "g".into(),
+        kind: "k".into(),
+        name: "n".into(),
+        namespace: "ns".into(),
+        section: "s".into(),
+        port: 7,
+    };
+    Some(theirs::meta::Metadata { kind: Some(theirs::meta::metadata::Kind::Resource(resource)) })
+}
+
+fn kinds_in_full() -> Vec<theirs::inbound::proxy_protocol::Kind> {
+    use theirs::inbound::http_local_rate_limit::{Limit, Override, r#override::ClientIdentities};
+    use theirs::inbound::proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque, Tls};
+    use theirs::inbound::{HttpLocalRateLimit, Identity};
+    let limit = || {
+        Some(HttpLocalRateLimit {
+            metadata: resource_in_full(),
+            total: Some(Limit { requests_per_second: 1 }),
+            identity: Some(Limit { requests_per_second: 2 }),
+            overrides: vec![Override {
+                limit: Some(Limit { requests_per_second: 3 }),
+                clients: Some(ClientIdentities {
+                    identities: vec![Identity { name: "a".into() }],
+                }),
+            }],
+        })
+    };
+    let timeout = Some(prost_types::Duration { seconds: 10, nanos: 1 });
+    vec![
+        Kind::Detect(Detect {
+            timeout,
+            http_routes: vec![http_route_in_full()],
+            http_local_rate_limit: limit(),
+        }),
+        Kind::Http1(Http1 { routes: vec![http_route_in_full()], local_rate_limit: limit() }),
+        Kind::Http2(Http2 { routes: vec![http_route_in_full()], local_rate_limit: limit() }),
+        Kind::Grpc(Grpc { routes: vec![grpc_route_in_full()] }),
+        Kind::Opaque(Opaque {}),
+        Kind::Tls(Tls {}),
+    ]
+}
+
+fn hosts_in_full() -> Vec<theirs::http_route::HostMatch> {
+    use theirs::http_route::{HostMatch, host_match};
+    let labels = vec!["com".into(), "example".into()];
+    [
+        host_match::Match::Exact("a".into()),
+        host_match::Match::Suffix(host_match::Suffix { reverse_labels: labels }),
+    ]
+    .map(|kind| HostMatch { r#match: Some(kind) })
+    .into()
+}
+
+fn headers_in_full() -> Vec<theirs::http_route::HeaderMatch> {
+    use theirs::http_route::{HeaderMatch, header_match};
+    [header_match::Value::Exact(vec![1, 255]), header_match::Value::Regex(".*".into())]
+        .map(|value| HeaderMatch { name: "x-a".into(), value: Some(value) })
+        .into()
+}
+
+fn modifier_in_full() -> theirs::http_route::RequestHeaderModifier {
+    use theirs::http_types::{Headers, headers::Header};
+    let headers =
+        || Some(Headers { headers: vec![Header { name: "x-a".into(), value: vec![b'1', 255] }] });
+    theirs::http_route::RequestHeaderModifier {
+        add: headers(),
+        set: headers(),
+        remove: vec!["x-b".into()],
+    }
+}
+
+fn http_route_in_full() -> theirs::inbound::HttpRoute {
+    use theirs::http_route::{
+        HttpFailureInjector, HttpRouteMatch, PathMatch, PathModifier, QueryParamMatch, Ratio,
+        RequestRedirect, path_match, path_modifier, query_param_match,
+    };
+    use theirs::http_types::{HttpMethod, Scheme, http_method, scheme};
+    use theirs::inbound::{HttpRoute, http_route};
+    let query = [
+        query_param_match::Value::Exact("1".into()),
+        query_param_match::Value::Regex(".".into()),
+    ]
+    .map(|value| QueryParamMatch { name: "q".into(), value: Some(value) });
+    let paths = [
+        path_match::Kind::Exact("/a".into()),
+        path_match::Kind::Prefix("/b".into()),
+        path_match::Kind::Regex("/c".into()),
+    ];
+    let methods = [
+        http_method::Type::Registered(8),
+        http_method::Type::Unregistered("X".into()),
+        http_method::Type::Registered(0),
+    ];
+    let matches = paths.into_iter().zip(methods).map(|(path, method)| HttpRouteMatch {
+        path: Some(PathMatch { kind: Some(path) }),
+        headers: headers_in_full(),
+        query_params: query.to_vec(),
+        method: Some(HttpMethod { r#type: Some(method) }),
+    });
+    let redirect = |scheme, replace| {
+        http_route::filter::Kind::Redirect(RequestRedirect {
+            scheme: Some(Scheme { r#type: Some(scheme) }),
+            host: "h".into(),
+            path: Some(PathModifier { replace: Some(replace) }),
+            port: 7,
+            status: 302,
+        })
+    };
+    let failure = HttpFailureInjector {
+        status: 503,
+        message: "m".into(),
+        ratio: Some(Ratio { numerator: 1, denominator: 2 }),
+    };
+    let filters = [
+        http_route::filter::Kind::FailureInjector(failure),
+        http_route::filter::Kind::RequestHeaderModifier(modifier_in_full()),
+        redirect(scheme::Type::Registered(1), path_modifier::Replace::Full("/".into())),
+        redirect(scheme::Type::Unregistered("s".into()), path_modifier::Replace::Prefix("/".into())),
+    ]
+    .map(|kind| http_route::Filter { kind: Some(kind) });
+    HttpRoute {
+        metadata: resource_in_full(),
+        hosts: hosts_in_full(),
+        authorizations: grants_in_full(),
+        rules: vec![http_route::Rule { matches: matches.collect(), filters: filters.into() }],
+    }
+}
+
+fn grpc_route_in_full() -> theirs::inbound::GrpcRoute {
+    use theirs::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
+    use theirs::inbound::{GrpcRoute, grpc_route};
+    let rpc = Some(GrpcRpcMatch { service: "s".into(), method: "m".into() });
+    let failure = GrpcFailureInjector {
+        code: 14,
+        message: "m".into(),
+        ratio: Some(theirs::http_route::Ratio { numerator: 1, denominator: 2 }),
+    };
+    let filters = [
+        grpc_route::filter::Kind::FailureInjector(failure),
+        grpc_route::filter::Kind::RequestHeaderModifier(modifier_in_full()),
+    ]
+    .map(|kind| grpc_route::Filter { kind: Some(kind) });
+    GrpcRoute {
+        metadata: resource_in_full(),
+        hosts: hosts_in_full(),
+        authorizations: grants_in_full(),
+        rules: vec![grpc_route::Rule {
+            matches: vec![GrpcRouteMatch { rpc, headers: headers_in_full() }],
+            filters: filters.into(),
+        }],
+    }
+}
+
+#[test]
+fn a_message_in_full_is_read() {
+    let mut full = Server::decode(theirs_in_full().encode_to_vec().as_slice()).unwrap();
+    let policy = compat::decode(&full).unwrap();
+    assert_eq!(policy.authorizations.len(), 3);
+    assert_eq!(policy.routes.routes.len(), 1);
+    assert!(policy.routes.routes[0].inherits_server, "the Server's grants count on every route");
+    assert_eq!(policy.routes.routes[0].rules[0].effects.len(), 4);
+    assert!(policy.rate_limit.is_some());
+    assert_eq!(compat::decode_facts(&full).unwrap().pod_addresses.len(), 2);
+    full.protocol = None;
+    assert_eq!(compat::decode(&full).unwrap_err().to_string(), "protocol: must be set");
+}
+
+fn detect(server: &mut Server) -> &mut inbound::proxy_protocol::Detect {
+    match server.protocol.as_mut().unwrap().kind.as_mut().unwrap() {
+        inbound::proxy_protocol::Kind::Detect(detect) => detect,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(change: impl FnOnce(&mut Server)) -> String {
+    let mut server = Server::decode(theirs_in_full().encode_to_vec().as_slice()).unwrap();
+    change(&mut server);
+    match compat::decode(&server) {
+        Err(error) => error.to_string(),
+        Ok(policy) => panic!("read as {policy:?}"),
+    }
+}
+
+fn with_match(change: impl FnOnce(&mut http_route::HttpRouteMatch)) -> String {
+    refused(|s| change(&mut detect(s).http_routes[0].rules[0].matches[1]))
+}
+
+fn with_path(kind: http_route::path_match::Kind) -> String {
+    with_match(|wanted| wanted.path = Some(http_route::PathMatch { kind: Some(kind) }))
+}
+
+#[test]
+fn what_is_refused_is_named() {
+    use http_route::path_match::Kind;
+    let one = "protocol.detect.http_routes[0].rules[0].matches[1]";
+    let cases = [
+        (refused(|s| detect(s).timeout = None), "protocol.detect.timeout: must be set".to_owned()),
+        (
+            refused(|s| detect(s).http_routes[0].metadata = None),
+            "protocol.detect.http_routes[0].metadata: must be set".to_owned(),
+        ),
+        (
+            with_path(Kind::Regex("(".into())),
+            format!("{one}.path.regex: invalid regular expression: unclosed group"),
+        ),
+        (with_path(Kind::Exact("a".into())), format!("{one}.path.exact: must begin with `/`, is `a`")),
+        (
+            with_path(Kind::Regex("a".repeat(5000))),
+            format!("{one}.path.regex: regular expression of 5000 bytes is longer than 4096"),
+        ),
+        (with_match(|m| m.path.as_mut().unwrap().kind = None), format!("{one}.path: must be set")),
+        (with_match(|m| m.headers[0].value = None), format!("{one}.headers[0].value: must be set")),
+        (with_match(|m| m.method.as_mut().unwrap().r#type = None), format!("{one}.method: must be set")),
+        (
+            with_match(|m| {
+                let registered = policy_proto::linkerd::http_types::http_method::Type::Registered;
+                m.method.as_mut().unwrap().r#type = Some(registered(9));
+            }),
+            format!("{one}.method.registered: method 9 is not known here"),
+        ),
+        (
+            refused(|s| detect(s).http_routes[0].rules[0].filters[0].kind = None),
+            "protocol.detect.http_routes[0].rules[0].filters[0]: must be set".to_owned(),
+        ),
+        (
+            refused(|s| s.authorizations[1].networks.clear()),
+            "authorizations[1].networks: must not be empty".to_owned(),
+        ),
+        (
+            refused(|s| s.authorizations[0].networks[0].net.as_mut().unwrap().prefix_len = 33),
+            "authorizations[0].networks[0].net.prefix_len: must be at most 32, is 33".to_owned(),
+        ),
+        (
+            refused(|s| s.authorizations[0].networks[0].net.as_mut().unwrap().ip = None),
+            "authorizations[0].networks[0].net.ip: must be set".to_owned(),
+        ),
+        (
+            refused(|s| s.authorizations[0].authentication = None),
+            "authorizations[0].authentication: must be set".to_owned(),
+        ),
+        (
+            refused(|s| s.server_ips.push(net::IpAddress { ip: None })),
+            "server_ips[2]: must be set".to_owned(),
+        ),
+        (refused(|s| s.labels.clear()), "labels.name: must be set".to_owned()),
+        (
+            refused(|s| {
+                s.labels.insert("kind".into(), "default".into());
+                s.labels.insert("name".into(), "all".into());
+            }),
+            "labels.name: default policy `all` is not known here".to_owned(),
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+}
+
+fn http1_routes(server: &Server) -> &[inbound::HttpRoute] {
+    match server.protocol.as_ref().unwrap().kind.as_ref().unwrap() {
+        inbound::proxy_protocol::Kind::Http1(http1) => &http1.routes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(routes: &[inbound::HttpRoute]) -> Vec<String> {
+    use policy_proto::linkerd::meta::metadata::Kind;
+    let name = |route: &inbound::HttpRoute| match route.metadata.as_ref().unwrap().kind.as_ref() {
+        Some(Kind::Default(name)) => name.clone(),
+        Some(Kind::Resource(resource)) => resource.name.clone(),
+        None => String::new(),
+    };
+    routes.iter().map(name).collect()
+}
+
+fn messages(encoded: &Encoded) -> Vec<String> {
+    encoded.replaced.iter().map(ToString::to_string).collect()
+}
+
+fn granted() -> ServerPolicy {
+    let mut policy = testing::policy();
+    policy.authorizations = testing::set(vec![testing::grant("g", vec![testing::identity("a")])]);
+    policy
+}
+
+#[test]
+fn facts_stand_in_for_symbols() {
+    let mut policy = testing::default_policy(DefaultPolicy::ClusterUnauthenticated);
+    policy.exemptions = vec![probe_from(node(), "/live")];
+    let server = encode(&policy, &facts()).server;
+    assert_eq!(server.server_ips.len(), 2);
+    assert_eq!(server.authorizations[0].networks.len(), 1);
+    assert_eq!(server.authorizations[0].networks[0].net.as_ref().unwrap().prefix_len, 8);
+    let probe = &http1_routes(&server)[1];
+    assert_eq!(probe.authorizations[0].networks[0].net.as_ref().unwrap().prefix_len, 32);
+    // Facts that are not known stand for nobody, and that is said.
+    let encoded = encode(&policy, &Facts::default());
+    assert!(encoded.server.authorizations.is_empty());
+    assert_eq!(names(http1_routes(&encoded.server)), ["default"]);
+    assert_eq!(
+        messages(&encoded),
+        [
+            "authorization default cluster-unauthenticated: Cluster stands for nothing: not sent",
+            "authorization default probe: NodeLocal stands for nothing: not sent",
+        ]
+    );
+}
+
+#[test]
+fn a_probe_route_beside_real_ones_has_their_grants_too() {
+    let mut policy = granted();
+    let mut api = testing::route("api", vec![RequestMatch::path(PathPattern::prefix("/api"))]);
+    api.authorizations = testing::set(vec![testing::grant("r", vec![testing::identity("b")])]);
+    policy.routes.routes = vec![Arc::new(api)];
+    policy.exemptions = vec![probe_from(node(), "/api/live")];
+    let server = encode(&policy, &facts()).server;
+    let routes = http1_routes(&server);
+    assert_eq!(names(routes), ["probe", "api"]);
+    assert_eq!(routes[0].authorizations.len(), 2, "the node's and the route's");
+    assert_eq!(server.authorizations.len(), 1, "all inherit, so the Server keeps its own");
+
+    // Where no route matches the probe's path, nobody but the node may go there.
+    policy.exemptions = vec![probe_from(node(), "/live")];
+    let encoded = encode(&policy, &facts());
+    let routes = http1_routes(&encoded.server);
+    assert_eq!(routes[0].authorizations.len(), 1);
+    assert!(encoded.server.authorizations.is_empty(), "else they would count on the probe route");
+    assert_eq!(routes[1].authorizations.len(), 2, "so they move to the route that inherits");
+    assert_eq!(encoded.replaced.len(), 2, "{:?}", messages(&encoded));
+}
+
+#[test]
+fn a_port_that_denies_grants_nothing() {
+    let mut policy = granted();
+    policy.deny = Some(Denied::ServerInvalid);
+    let server = encode(&policy, &facts()).server;
+    assert_eq!(names(http1_routes(&server)), ["server_invalid"]);
+    assert!(server.authorizations.is_empty());
+    let mut policy = granted();
+    policy.routes.otherwise = Unmatched::Deny(Denied::RoutesInvalid);
+    let server = encode(&policy, &facts()).server;
+    assert_eq!(names(http1_routes(&server)), ["routes_invalid"]);
+    assert!(server.authorizations.is_empty());
+}
+
+#[test]
+fn where_nothing_matches_no_route_is_added() {
+    let mut policy = granted();
+    policy.routes.routes = vec![Arc::new(testing::route("r", Vec::new()))];
+    let encoded = encode(&policy, &facts());
+    assert_eq!(names(http1_routes(&encoded.server)), ["r"]);
+    assert_eq!(encoded.server.authorizations.len(), 1);
+    assert!(encoded.replaced.is_empty());
+}
+
+#[test]
+fn a_host_that_answers_404_is_guarded_against_wider_hosts() {
+    let mut policy = granted();
+    let mut own = testing::route("own", vec![RequestMatch::path(PathPattern::exact("/a"))]);
+    let host = HostPattern::parse("a.example.com");
+    own.hosts = vec![host.clone()];
+    policy.routes.routes = vec![Arc::new(own)];
+    policy.routes.hosts = [(host, Unmatched::NotFound)].into();
+    assert_eq!(names(http1_routes(&encode(&policy, &facts()).server)), ["own"]);
+    policy.routes.routes.push(Arc::new(testing::route("any", Vec::new())));
+    let server = encode(&policy, &facts()).server;
+    assert_eq!(names(http1_routes(&server)), ["own", "any", "guard"]);
+    assert!(server.authorizations.is_empty());
+}
+
+#[test]
+fn several_conditions_of_a_kind_are_intersected() {
+    let grant = |tests| {
+        let mut policy = testing::default_policy(DefaultPolicy::Deny);
+        policy.authorizations = testing::set(vec![testing::grant("g", tests)]);
+        encode(&policy, &Facts::default())
+    };
+    let both = grant(vec![testing::network("10.0.0.0/8"), testing::network("10.1.0.0/16")]);
+    let networks = &both.server.authorizations[0].networks;
+    assert_eq!(networks.len(), 1);
+    assert_eq!(networks[0].net.as_ref().unwrap().prefix_len, 16);
+    let apart = grant(vec![testing::network("10.0.0.0/8"), testing::network("fd00::/8")]);
+    assert!(apart.server.authorizations.is_empty());
+    let names = grant(vec![testing::identity("a"), testing::identity("b")]);
+    assert!(names.server.authorizations.is_empty());
+    let passed = grant(vec![Test::TlsPassthrough]);
+    assert!(passed.server.authorizations.is_empty());
+    assert_eq!(
+        messages(&passed),
+        ["authorization AuthorizationPolicy test/g: a condition on TLS that is passed through: not sent"]
+    );
+}
+
+#[test]
+fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
+    let parameter = || PathPattern::Segments {
+        segments: vec![Segment::Literal("a.b".into()), Segment::Parameter("id".into())],
+        rest: false,
+    };
+    let mut policy = granted();
+    policy.routes.routes =
+        vec![Arc::new(testing::route("one", vec![RequestMatch::path(parameter())]))];
+    let server = encode(&policy, &facts()).server;
+    let path = http1_routes(&server)[0].rules[0].matches[0].path.as_ref().unwrap();
+    let expected = http_route::path_match::Kind::Regex(r"^(?:/a\.b/[^/]+)$".into());
+    assert_eq!(path.kind.as_ref(), Some(&expected));
+    let mut other = testing::route("two", vec![RequestMatch::path(parameter())]);
+    other.inherits_server = false;
+    policy.routes.routes.push(Arc::new(other));
+    let encoded = encode(&policy, &facts());
+    assert_eq!(names(http1_routes(&encoded.server)), ["proxy_unsupported"]);
+    assert_eq!(
+        messages(&encoded),
+        ["port: paths with parameters that compete with others: the port is denied"]
+    );
+}
+
+#[test]
+fn localhost_is_added_once_where_it_is_wanted() {
+    let wanted = EncodeOptions { localhost_authorization: true };
+    let encoded = compat::encode(&granted(), &facts(), &wanted);
+    // Nothing to grant on: the only route denies.
+    assert!(encoded.server.authorizations.is_empty());
+    let mut policy = testing::default_policy(DefaultPolicy::Deny);
+    let encoded = compat::encode(&policy, &facts(), &wanted);
+    assert_eq!(encoded.server.authorizations.len(), 1);
+    assert_eq!(encoded.server.authorizations[0].labels["name"], "localhost");
+    let mut localhost = (*testing::grant("l", vec![testing::network("127.0.0.1/32")])).clone();
+    localhost.source = Source::Default("localhost".into());
+    policy.authorizations = testing::set(vec![Arc::new(localhost)]);
+    let encoded = compat::encode(&policy, &facts(), &wanted);
+    assert_eq!(encoded.server.authorizations.len(), 1);
+}
+
+#[test]
+fn audit_is_the_name_of_the_grant() {
+    let policy = testing::default_policy(DefaultPolicy::Audit);
+    let encoded = encode(&policy, &facts());
+    assert!(encoded.replaced.is_empty());
+    assert!(compat::decode(&encoded.server).unwrap().authorizations[0].audit);
+    let policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
+    let encoded = encode(&policy, &facts());
+    assert!(!compat::decode(&encoded.server).unwrap().authorizations[0].audit);
+}

@@ -1,0 +1,415 @@
+//! The native messages: what is sent is what is received, whole and in changes.
+#![allow(clippy::arithmetic_side_effects, reason = "numbers of test data")]
+
+use policy_core::decision::Decision;
+use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
+use policy_core::naive;
+use policy_core::feature::Feature;
+use policy_core::limit::{LimitOverride, RateLimit};
+use policy_core::name::{ObjectRef, Source};
+use policy_core::policy::{Owner, PathHandling, Protocol, ServerPolicy};
+use policy_core::testing::{self, any_client, any_policy, any_request};
+use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
+use policy_proto::messages::{self, PortUpdate};
+use policy_proto::native::{
+    ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
+    encode_revision,
+};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use prost::Message;
+use std::collections::BTreeSet;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PORT: NonZeroU16 = NonZeroU16::new(8080).unwrap();
+
+fn all() -> BTreeSet<Feature> {
+    Feature::ALL.into()
+}
+
+/// Over the wire and back.
+fn sent(update: &PortUpdate) -> PortUpdate {
+    PortUpdate::decode(update.encode_to_vec().as_slice()).unwrap()
+}
+
+fn apply(state: &mut PortState, update: &PortUpdate) -> Arc<ServerPolicy> {
+    state.apply(&sent(update)).unwrap()
+}
+
+fn any_effect() -> impl Strategy<Value = Effect> {
+    let name = || select(vec!["x-a", "x-b"]).prop_map(http::HeaderName::from_static);
+    let pair = move || {
+        let value = select(vec![&b"1"[..], b"\xff", b""]);
+        (name(), value.prop_map(|v| http::HeaderValue::from_bytes(v).unwrap()))
+    };
+    let change = move || {
+        (vec(pair(), 0..3), vec(pair(), 0..3), vec(name(), 0..3))
+            .prop_map(|(add, set, remove)| HeaderChange { add, set, remove })
+    };
+    let text = || option::of("[a-z]{0,4}".prop_map(Arc::<str>::from));
+    let path = option::of(prop_oneof![
+        "/[a-z]{0,3}".prop_map(|p| RedirectPath::Full(p.into())),
+        "/[a-z]{0,3}".prop_map(|p| RedirectPath::Prefix(p.into())),
+    ]);
+    let redirect = (text(), text(), option::of(any::<u16>()), path, 300_u16..400).prop_map(
+        |(scheme, host, port, path, status)| Redirect { scheme, host, port, path, status },
+    );
+    let failure = (100_u16..600, 0_u16..17, "[ -~]{0,5}", any::<u32>(), 1_u32..).prop_map(
+        |(status, grpc_status, message, numerator, denominator)| Failure {
+            status,
+            grpc_status,
+            message: message.into(),
+            numerator,
+            denominator,
+        },
+    );
+    let bound = (0_u64..u64::from(u32::MAX), 0_u32..1_000_000_000)
+        .prop_map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    let kind = prop_oneof![
+        change().prop_map(EffectKind::RequestHeaders),
+        change().prop_map(EffectKind::ResponseHeaders),
+        redirect.prop_map(EffectKind::Redirect),
+        failure.prop_map(EffectKind::Failure),
+        bound.prop_map(EffectKind::Timeout),
+    ];
+    let source = prop_oneof![
+        Just(Source::Default("audit".into())),
+        Just(Source::Object(testing::object("HTTPRoute", "r"))),
+    ];
+    (source, kind).prop_map(|(source, kind)| Effect { source, kind })
+}
+
+fn any_limit() -> impl Strategy<Value = RateLimit> {
+    let rate = || (1_u32..).prop_map(|rate| NonZeroU32::new(rate).unwrap());
+    let one = (rate(), vec("[a-z]{0,4}".prop_map(Arc::<str>::from), 0..3))
+        .prop_map(|(requests_per_second, clients)| LimitOverride { requests_per_second, clients });
+    (option::of(rate()), option::of(rate()), vec(one, 0..3)).prop_map(
+        |(total, identity, overrides)| RateLimit {
+            source: Source::Object(testing::object("HTTPLocalRateLimitPolicy", "l")),
+            total,
+            identity,
+            overrides,
+        },
+    )
+}
+
+/// What `any_policy` leaves at one value, varied.
+fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
+    let owner = prop_oneof![
+        Just(Owner::Server(ObjectRef::new("g", "Server", "ns", "web"))),
+        select(DefaultPolicy::ALL.to_vec()).prop_map(Owner::Default),
+    ];
+    let paths = select(vec![PathHandling::Canonical, PathHandling::Raw]);
+    let withheld = Just(Withheld {
+        source: testing::object("AuthorizationPolicy", "gone"),
+        reason: "no MeshTLSAuthentication `x`".into(),
+    });
+    let timeout = (0_u64..100, 0_u32..1_000_000_000)
+        .prop_map(|(seconds, nanos)| Duration::new(seconds, nanos));
+    let origin = select(vec![Origin::Default, Origin::Probe, Origin::Guard]);
+    (
+        any_policy(),
+        owner,
+        paths,
+        option::of(any_limit()),
+        vec(any_effect(), 0..3),
+        vec(withheld, 0..2),
+        timeout,
+        (origin, option::of(any::<i64>()), any::<bool>()),
+    )
+        .prop_map(|(mut policy, owner, paths, rate_limit, effects, withheld, timeout, of_route)| {
+            if let Protocol::Detect { .. } = policy.protocol {
+                policy.protocol = Protocol::Detect { timeout };
+            }
+            if let Some(first) = policy.routes.routes.first_mut() {
+                let first = Arc::make_mut(first);
+                let (origin, created, grpc) = of_route;
+                first.origin = origin;
+                first.created = created;
+                first.withheld = withheld.clone();
+                first.kind = if grpc { RouteKind::Grpc } else { RouteKind::Http };
+                if let Some(rule) = first.rules.first_mut() {
+                    rule.effects = effects.clone();
+                }
+            }
+            ServerPolicy { owner, paths, rate_limit, effects, withheld, ..policy }
+        })
+}
+
+fn permits(decision: Decision) -> bool {
+    matches!(decision, Decision::Permit(_))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_sent_is_received(policy in varied_policy()) {
+        let encoded = encode_port(&policy, &all());
+        prop_assert!(encoded.replaced().is_empty());
+        let received = apply(&mut PortState::new(), &encoded.full(PORT, &Revision::default()));
+        prop_assert_eq!(&*received, &policy);
+    }
+
+    #[test]
+    fn a_change_leads_where_the_full_state_would(a in varied_policy(), b in varied_policy()) {
+        let (old, new) = (encode_port(&a, &all()), encode_port(&b, &all()));
+        let mut state = PortState::new();
+        apply(&mut state, &old.full(PORT, &Revision::default()));
+        let received = apply(&mut state, &diff(&old, &new, PORT, &Revision::default()));
+        prop_assert_eq!(&*received, &b);
+        prop_assert_eq!(state.revision().unwrap().content, new.content());
+    }
+
+    #[test]
+    fn small_changes_lead_there_too(
+        a in varied_policy(),
+        other in varied_policy(),
+        at in any::<prop::sample::Index>(),
+        how in 0..5,
+    ) {
+        let mut b = a.clone();
+        let length = b.routes.routes.len();
+        let donated = other.routes.routes.first().cloned();
+        match (how, donated) {
+            (0, Some(route)) => b.routes.routes.insert(at.index(length + 1), route),
+            (1, _) if length > 0 => { b.routes.routes.remove(at.index(length)); }
+            (2, _) => b.routes.routes.reverse(),
+            (3, _) => b.authorizations = other.authorizations.clone(),
+            (_, _) if length > 0 => {
+                let route = Arc::make_mut(&mut b.routes.routes[at.index(length)]);
+                route.authorizations = other.authorizations.clone();
+            }
+            (_, _) => b.rate_limit = other.rate_limit.clone(),
+        }
+        let (old, new) = (encode_port(&a, &all()), encode_port(&b, &all()));
+        let mut state = PortState::new();
+        apply(&mut state, &old.full(PORT, &Revision::default()));
+        let received = apply(&mut state, &diff(&old, &new, PORT, &Revision::default()));
+        prop_assert_eq!(&*received, &b);
+    }
+
+    #[test]
+    fn a_client_without_features_gets_nothing_wider(
+        policy in any_policy(),
+        features in btree_set(select(Feature::ALL.to_vec()), 0..10),
+        client in any_client(),
+        request in any_request(),
+    ) {
+        let encoded = encode_port(&policy, &features);
+        let update = sent(&encoded.full(PORT, &Revision::default()));
+        for name in &update.required_features {
+            prop_assert!(features.contains(&Feature::parse(name).unwrap()), "{}", name);
+        }
+        let received = PortState::new().apply(&update).unwrap();
+        let view = client.view();
+        if permits(naive::decide_connection(&received, &view)) {
+            prop_assert!(permits(naive::decide_connection(&policy, &view)));
+        }
+        // What a matcher looks at decides which headers are refused for their bytes.
+        let plain = request.headers.iter().all(|(_, value)| value.to_str().is_ok());
+        if plain && permits(naive::decide_request(&received, &view, &request.view())) {
+            prop_assert!(permits(naive::decide_request(&policy, &view, &request.view())));
+        }
+        let same = *received == policy;
+        prop_assert!(same || !encoded.replaced().is_empty(), "a change that is not reported");
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_refused_or_read(bytes in vec(any::<u8>(), 0..300)) {
+        if let Ok(update) = PortUpdate::decode(bytes.as_slice()) {
+            _ = PortState::new().apply(&update);
+        }
+    }
+
+    #[test]
+    fn damaged_messages_change_nothing_or_are_read(
+        policy in varied_policy(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let encoded = encode_port(&policy, &all());
+        let full = encoded.full(PORT, &Revision::default());
+        let mut bytes = full.encode_to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let mut state = PortState::new();
+        let before = apply(&mut state, &full);
+        if let Ok(update) = PortUpdate::decode(bytes.as_slice())
+            && state.apply(&update).is_err()
+        {
+            prop_assert!(Arc::ptr_eq(state.policy().unwrap(), &before));
+        }
+    }
+
+    #[test]
+    fn revisions_and_facts_read_back(
+        epoch in "[a-z]{0,5}",
+        content in any::<u64>(),
+        versions in btree_map("[a-z/]{1,5}".prop_map(Arc::<str>::from), any::<u64>(), 0..4),
+        client in any_client(),
+        address in any::<std::net::IpAddr>(),
+    ) {
+        let revision = Revision { epoch: epoch.into(), content, versions };
+        prop_assert_eq!(decode_revision(&encode_revision(&revision)).unwrap(), revision);
+        let facts = Facts { pod_addresses: vec![client.client, address], ..client.facts };
+        prop_assert_eq!(decode_facts(&encode_facts(&facts)).unwrap(), facts);
+    }
+}
+
+/// A policy of one route with one match, and its message.
+fn example() -> (ServerPolicy, PortUpdate) {
+    let mut policy = testing::policy();
+    policy.authorizations = testing::set(vec![testing::grant("g", vec![testing::identity("a")])]);
+    let wanted = vec![
+        policy_core::RequestMatch::everything(),
+        policy_core::RequestMatch::path(policy_core::PathPattern::Regex(
+            policy_core::Pattern::parse("/a").unwrap(),
+        )),
+    ];
+    policy.routes.routes = vec![Arc::new(testing::route("r", wanted))];
+    let update = encode_port(&policy, &all()).full(PORT, &Revision::default());
+    (policy, update)
+}
+
+fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
+    let (_, mut update) = example();
+    change(&mut update);
+    match PortState::new().apply(&sent(&update)) {
+        Err(error) => error.to_string(),
+        Ok(policy) => panic!("read as {policy:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let header = |update: &mut PortUpdate| update.header.clone().unwrap();
+    let cases = [
+        (
+            refused(|u| {
+                let path = u.routes[0].rules[0].matches[1].path.as_mut().unwrap();
+                path.kind = Some(messages::path_pattern::Kind::Regex("(".into()));
+            }),
+            "routes[0].rules[0].matches[1].path.regex: invalid regular expression: unclosed group",
+        ),
+        (refused(|u| u.routes[0].kind = 0), "routes[0].kind: value 0 is not known here"),
+        (refused(|u| u.routes[0].kind = 7), "routes[0].kind: value 7 is not known here"),
+        (refused(|u| u.routes[0].key = 0), "routes[0].key: must not be 0"),
+        (refused(|u| u.header = None), "header: must be set"),
+        (refused(|u| u.revision = None), "revision: must be set"),
+        (
+            refused(|u| u.header = Some(messages::PortHeader { paths: 0, ..header(u) })),
+            "header.paths: value 0 is not known here",
+        ),
+        (
+            refused(|u| {
+                u.header = Some(messages::PortHeader { deny: Some("x".into()), ..header(u) });
+            }),
+            "header.deny: reason `x` is not known here",
+        ),
+        (
+            refused(|u| u.required_features.push("telepathy".into())),
+            "required_features[0]: feature `telepathy` is not known here",
+        ),
+        (
+            refused(|u| u.authorizations[0].requirement = None),
+            "authorizations[0]: none of its alternatives is set, or one not known here",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+    let dangling = refused(|u| u.authorizations.clear());
+    assert!(dangling.starts_with("server_authorizations: there is no authorization "), "{dangling}");
+    let unplaced = refused(|u| u.route_order = None);
+    assert!(unplaced.contains("has no place in it"), "{unplaced}");
+}
+
+#[test]
+fn an_unknown_alternative_is_refused() {
+    // Field 99 of the protocol: an alternative of a later version.
+    let (_, mut update) = example();
+    let mut header = update.header.take().unwrap();
+    header.protocol = None;
+    update.header = Some(header);
+    let mut bytes = update.encode_to_vec();
+    // header = field 5, protocol = field 2, unknown = field 99 with an empty message.
+    bytes.extend([0x2a, 5, 0x12, 3, 0x9a, 0x06, 0]);
+    let update = PortUpdate::decode(bytes.as_slice()).unwrap();
+    let error = PortState::new().apply(&update).unwrap_err().to_string();
+    assert!(error.starts_with("header.protocol: none of its alternatives is set"), "{error}");
+}
+
+#[test]
+fn a_change_of_something_else_asks_for_the_full_state() {
+    let (policy, full) = example();
+    let encoded = encode_port(&policy, &all());
+    let change = diff(&encoded, &encoded, PORT, &Revision::default());
+    let mut empty = PortState::new();
+    let base = encoded.content();
+    assert_eq!(empty.apply(&change), Err(ApplyError::Base { base, have: None }));
+    let mut state = PortState::new();
+    state.apply(&full).unwrap();
+    let wrong = PortUpdate { base: Some(1), ..change };
+    assert_eq!(state.apply(&wrong), Err(ApplyError::Base { base: 1, have: Some(base) }));
+    assert_eq!(**state.policy().unwrap(), policy);
+}
+
+#[test]
+fn a_change_is_as_large_as_what_changed() {
+    let case = testing::benchmark::mixed(2000);
+    let old = encode_port(&case.policy, &all());
+    let mut changed = case.policy.clone();
+    let mut routes = changed.routes.routes.clone();
+    let mut route = (*routes[1000]).clone();
+    route.origin = Origin::Objects(Arc::from([testing::object("HTTPRoute", "new")]));
+    routes.insert(1000, Arc::new(route));
+    changed.routes.routes = routes;
+    let new = encode_port(&changed, &all());
+    let update = diff(&old, &new, PORT, &Revision::default());
+    assert_eq!(update.routes.len(), 1);
+    assert!(update.encoded_len() < 1000, "{} bytes", update.encoded_len());
+    let mut state = PortState::new();
+    let before = apply(&mut state, &old.full(PORT, &Revision::default()));
+    let after = apply(&mut state, &update);
+    assert_eq!(*after, changed);
+    let shared = after.routes.routes.iter().zip(&before.routes.routes).take(1000);
+    assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)), "routes are shared");
+}
+
+#[test]
+fn a_changed_grant_reaches_the_routes_that_have_it() {
+    let grant = |name: &str| testing::grant("shared", vec![testing::identity(name)]);
+    let policy = |name: &str| {
+        let mut policy = testing::policy();
+        let set = testing::set(vec![grant(name)]);
+        policy.routes.routes = (0..100)
+            .map(|number| {
+                let mut route = testing::route(&number.to_string(), Vec::new());
+                route.authorizations = Arc::clone(&set);
+                Arc::new(route)
+            })
+            .collect();
+        policy
+    };
+    let (old, new) = (encode_port(&policy("a"), &all()), encode_port(&policy("b"), &all()));
+    let update = diff(&old, &new, PORT, &Revision::default());
+    assert_eq!((update.authorizations.len(), update.routes.len()), (1, 0));
+    let mut state = PortState::new();
+    apply(&mut state, &old.full(PORT, &Revision::default()));
+    assert_eq!(*apply(&mut state, &update), policy("b"));
+}
+
+#[test]
+fn the_content_hash_is_the_same_for_ever() {
+    let (policy, _) = example();
+    let content = encode_port(&policy, &all()).content();
+    assert_eq!(content, encode_port(&policy.clone(), &all()).content());
+    let mut other = policy;
+    other.authorizations = Arc::from([]);
+    assert_ne!(content, encode_port(&other, &all()).content());
+}
