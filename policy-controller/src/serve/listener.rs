@@ -15,6 +15,9 @@ use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
+/// How long a new connection may say nothing at all.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+
 /// What every connection needs.
 struct Shared {
     config: ServeConfig,
@@ -80,6 +83,13 @@ async fn connection(shared: Arc<Shared>, stream: TcpStream, remote: SocketAddr, 
         tracing::debug!(%remote, %error, "cannot set TCP_NODELAY");
     }
     let _open = shared.metrics.open_connection();
+    let spoke = tokio::select! {
+        spoke = tokio::time::timeout(FIRST_BYTE, stream.readable()) => matches!(spoke, Ok(Ok(()))),
+        () = shared.drain.cancelled() => false,
+    };
+    if !spoke {
+        return;
+    }
     let connected = Connected {
         peer: policy_core::fold_mapped(remote.ip()),
         ending: shared.drain.child_token(),

@@ -1,0 +1,94 @@
+//! `policy-controller run` as a process: readiness, signals, errors.
+
+mod process;
+
+use process::{Controller, MANIFESTS, Program, until};
+use std::io::Write;
+use std::process::{Command, Output};
+use std::time::Instant;
+
+fn run(flags: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_policy-controller"));
+    let command = command.arg("run").args(["--admin-addr", "127.0.0.1:0"]).args(flags);
+    command.output().unwrap()
+}
+
+fn refusal(flags: &[&str]) -> String {
+    let output = run(flags);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    let error = text.lines().find(|line| line.starts_with("error: "));
+    error.unwrap_or_else(|| panic!("no error in {text}")).to_owned()
+}
+
+#[test]
+fn it_becomes_ready_serves_metrics_and_ends_on_sigterm() {
+    let manifests = tempfile::tempdir().unwrap();
+    std::fs::write(manifests.path().join("base.yaml"), MANIFESTS).unwrap();
+    let mut controller = Controller::start(manifests.path(), "127.0.0.1:0", &[]);
+    assert_eq!(controller.get("/live").0, 200);
+    controller.ready();
+    let (status, metrics) = controller.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(metrics.contains("policy_watch_open_connections 0"), "{metrics}");
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    assert_eq!(controller.get("/elsewhere").0, 404);
+    controller.program.signal("TERM");
+    assert!(controller.program.wait().success());
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_connections() {
+    let manifests = tempfile::tempdir().unwrap();
+    std::fs::write(manifests.path().join("base.yaml"), MANIFESTS).unwrap();
+    let mut controller = Controller::start(manifests.path(), "127.0.0.1:0", &["--drain-timeout=60"]);
+    controller.ready();
+    // Half a greeting: the server waits for the rest.
+    let mut mute = std::net::TcpStream::connect(controller.grpc).unwrap();
+    mute.write_all(b"PRI * HTTP/2.0\r\n").unwrap();
+    until("connected", || {
+        controller.get("/metrics").1.contains("policy_watch_open_connections 1")
+    });
+    let began = Instant::now();
+    controller.program.signal("TERM");
+    let readiness = || controller.get("/ready");
+    until("stopping", || readiness() == (500, "not ready: shutting down\n".to_owned()));
+    controller.program.signal("TERM");
+    assert_eq!(controller.program.wait().code(), Some(1));
+    assert!(began.elapsed() < process::PATIENCE);
+    drop(mute);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_logged_once_and_the_rest_is_served() {
+    let manifests = tempfile::tempdir().unwrap();
+    std::fs::write(manifests.path().join("base.yaml"), MANIFESTS).unwrap();
+    std::fs::write(manifests.path().join("bad.yaml"), "kind: [").unwrap();
+    let controller = Controller::start(manifests.path(), "127.0.0.1:0", &[]);
+    controller.program.find("warning", |line| line.contains("bad.yaml:1:").then_some(()));
+    controller.ready();
+}
+
+#[test]
+fn errors_name_what_is_wrong_and_end_the_program() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let busy = refusal(&["--manifests", path, "--grpc-addr", &address]);
+    assert!(busy.starts_with(&format!("error: cannot listen on {address} for gRPC: ")), "{busy}");
+    let free = "--grpc-addr=127.0.0.1:0";
+    let missing = refusal(&["--manifests", "/nowhere/at/all", free]);
+    assert!(missing.starts_with("error: /nowhere/at/all: "), "{missing}");
+    let policy = refusal(&["--manifests", path, free, "--default-policy", "open"]);
+    assert!(policy.starts_with("error: --default-policy: `open` is not one of "), "{policy}");
+    let level = refusal(&["--manifests", path, free, "--log-level", "a=b=c"]);
+    assert!(level.starts_with("error: --log-level: `a=b=c`: "), "{level}");
+}
+
+#[test]
+fn without_a_source_the_usage_is_shown() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_policy-controller"));
+    let mut program = Program::start(command.arg("run").stderr(std::process::Stdio::null()));
+    assert_eq!(program.wait().code(), Some(2));
+}
