@@ -1,6 +1,6 @@
 //! The examples' expectations hold.
 
-use policy_cli::expect::run_evaluator;
+use policy_cli::expect::{run_evaluator, run_pipeline};
 use std::path::{Path, PathBuf};
 
 fn example(name: &str) -> PathBuf {
@@ -26,6 +26,27 @@ fn audit_mode_is_as_expected_by_the_evaluator() {
 #[test]
 fn per_route_is_as_expected_by_the_evaluator() {
     holds_for_the_evaluator("per-route");
+}
+
+async fn holds_in_the_pipeline(name: &str) {
+    let directory = example(name);
+    let report = run_pipeline(&directory, &directory.join("expectations.yaml")).await.unwrap();
+    assert!(report.is_as_expected(), "{report}");
+}
+
+#[tokio::test]
+async fn emojivoto_is_as_expected_in_the_pipeline() {
+    holds_in_the_pipeline("emojivoto").await;
+}
+
+#[tokio::test]
+async fn audit_mode_is_as_expected_in_the_pipeline() {
+    holds_in_the_pipeline("audit-mode").await;
+}
+
+#[tokio::test]
+async fn per_route_is_as_expected_in_the_pipeline() {
+    holds_in_the_pipeline("per-route").await;
 }
 
 #[test]

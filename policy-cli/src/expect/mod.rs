@@ -17,10 +17,12 @@
 //! real client that talks through controller, gRPC and sidecar.
 
 mod evaluator;
+mod pipeline;
 mod report;
 mod world;
 
 pub use evaluator::{run_evaluator, run_evaluator_on};
+pub use pipeline::run_pipeline;
 pub use report::{Case, Found, Report, Verdict};
 pub(crate) use world::{Place, World};
 

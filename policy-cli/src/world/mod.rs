@@ -5,7 +5,10 @@
 //! `portcullis up` shows it to people; expectations run in it.
 
 pub(crate) mod authority;
+pub(crate) mod fleet;
+pub(crate) mod mesh;
 pub(crate) mod places;
+pub(crate) mod record;
 pub(crate) mod source;
 
 use ipnet::IpNet;

@@ -1,6 +1,7 @@
 //! Loopback addresses and the real ones that they stand for.
 
-use ipnet::Ipv4Net;
+use super::host;
+use ipnet::{IpNet, Ipv4Net};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,6 +20,8 @@ pub(crate) enum Who {
     Outside,
     /// A ServiceAccount: namespace, name.
     Account(Arc<str>, Arc<str>),
+    /// Somebody who proves this identity, which is no ServiceAccount's.
+    Identity(Arc<str>),
     /// A pod: namespace, name.
     Pod(Arc<str>, Arc<str>),
     /// Somebody at this real address.
@@ -31,7 +34,7 @@ impl Who {
         match self {
             Self::Node => 1,
             Self::Inside => 2,
-            Self::Account(..) => 256,
+            Self::Account(..) | Self::Identity(_) => 256,
             Self::Pod(..) => 64 * 256,
             Self::Outside => 128 * 256,
             Self::At(_) => 129 * 256,
@@ -71,6 +74,11 @@ impl Places {
         Self { subnet, given: BTreeMap::new(), next: HashMap::new(), real: StandIns::default() }
     }
 
+    /// Where addresses come from.
+    pub(crate) fn subnet(&self) -> Ipv4Net {
+        self.subnet
+    }
+
     /// What the addresses given out stand for.
     pub(crate) fn stand_ins(&self) -> StandIns {
         self.real.clone()
@@ -78,8 +86,23 @@ impl Places {
 
     /// The loopback address of `who`, which stands for `real`. `None`: the subnet has no more.
     pub(crate) fn give(&mut self, who: Who, real: IpAddr) -> Option<Ipv4Addr> {
+        let address = self.address(who)?;
+        self.real.insert(address, real);
+        Some(address)
+    }
+
+    /// The loopback address of `who`, which stands for an address of its own in `cluster`.
+    pub(crate) fn give_inside(&mut self, who: Who, cluster: &[IpNet]) -> Option<Ipv4Addr> {
+        let address = self.address(who)?;
+        let network = cluster.iter().find(|net| net.addr().is_ipv4()).or(cluster.first());
+        let offset = address.to_bits() & !self.subnet.netmask().to_bits();
+        let real = network.map_or(IpAddr::V4(address), |network| host(network, offset));
+        self.real.insert(address, real);
+        Some(address)
+    }
+
+    fn address(&mut self, who: Who) -> Option<Ipv4Addr> {
         if let Some(address) = self.given.get(&who) {
-            self.real.insert(*address, real);
             return Some(*address);
         }
         let block = who.block();
@@ -94,13 +117,7 @@ impl Places {
         }
         *next = next.checked_add(1)?;
         self.given.insert(who, address);
-        self.real.insert(address, real);
         Some(address)
-    }
-
-    /// Who has a loopback address.
-    pub(crate) fn who(&self, address: IpAddr) -> Option<&Who> {
-        self.given.iter().find(|(_, given)| IpAddr::V4(**given) == address).map(|(who, _)| who)
     }
 }
 
@@ -120,7 +137,6 @@ mod tests {
         let second = places.give(pod(1), real).unwrap();
         assert_ne!(first, second);
         assert_eq!(places.give(pod(0), real), Some(first));
-        assert_eq!(places.who(second.into()), Some(&pod(1)));
         assert_eq!(places.give(Who::Node, real), Some(Ipv4Addr::new(127, 10, 0, 1)));
     }
 
@@ -140,6 +156,14 @@ mod tests {
         let real: IpAddr = "10.1.2.3".parse().unwrap();
         assert!(places.give(Who::Node, real).is_some());
         assert_eq!(places.give(pod(0), real), None);
+    }
+
+    #[test]
+    fn the_cluster_is_another_network() {
+        let mut places = Places::new(SUBNET);
+        let cluster = ["10.0.0.0/8".parse().unwrap()];
+        let given = places.give_inside(pod(0), &cluster).unwrap();
+        assert_eq!(places.stand_ins().resolve(given.into()).to_string(), "10.0.64.1");
     }
 
     #[test]

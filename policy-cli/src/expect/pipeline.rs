@@ -1,0 +1,194 @@
+//! Runs expectations through the whole pipeline: controller, gRPC, sidecar, and a real client over
+//! real sockets.
+
+use super::evaluator::{headers, host};
+use super::{
+    ClientTls, ExpectError, Expectation, Expectations, Found, Place, Report, Verdict, Version,
+    World,
+};
+use crate::request::{Failed, Outcome, Protocol, Question, Tls, send};
+use crate::world::fleet::{Ports, Unit};
+use crate::world::mesh::{Mesh, MeshError, Plan};
+use crate::world::places::Who;
+use crate::world::record::Entry;
+use policy_controller::{WorkloadKey, WorkloadState};
+use policy_core::fold_mapped;
+use rustls_pki_types::ServerName;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a client waits for its answer.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// How long a decision may take to be told after the answer.
+const TOLD: Duration = Duration::from_secs(5);
+
+/// A name that no sidecar here has.
+const ELSEWHERE: &str = "elsewhere.example";
+
+/// Serves the manifests of `directory` and asks its sidecars what the file `expectations` asks. Uses
+/// free ports of 127.10.0.0/16, so that several can run at once. Must be called in a tokio runtime
+/// with I/O and time.
+///
+/// # Errors
+/// What cannot be read, started or asked. Requests that are not as expected are in the report.
+pub async fn run_pipeline(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
+    let expectations = Expectations::read(expectations)?;
+    let config = expectations.cluster.config()?;
+    let mesh = Mesh::start(directory, Plan::new(config, Ports::Free)).await?;
+    let mut run = Run { mesh, pods: BTreeMap::new() };
+    run.start_pods(&expectations).await?;
+    let mut report = Report::default();
+    for expectation in &expectations.requests {
+        let (found, further) = run.ask(expectation).await?;
+        report.add_with(expectation, found, further);
+    }
+    Ok(report)
+}
+
+impl From<MeshError> for ExpectError {
+    fn from(error: MeshError) -> Self {
+        Self::World(error.to_string())
+    }
+}
+
+struct Run {
+    mesh: Mesh,
+    pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, Unit)>,
+}
+
+impl Run {
+    async fn start_pods(&mut self, expectations: &Expectations) -> Result<(), ExpectError> {
+        let mut asked: BTreeMap<WorkloadKey, BTreeSet<NonZeroU16>> = BTreeMap::new();
+        for expectation in &expectations.requests {
+            let key = WorkloadKey::pod(&expectation.to.namespace, &expectation.to.name);
+            asked.entry(key).or_default().insert(expectation.to.port);
+        }
+        for (key, ports) in asked {
+            let state = self.mesh.state(&key).await?;
+            let unit = self.mesh.start_pod(&state, &ports).await?;
+            self.pods.insert(key, (state, unit));
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        &mut self,
+        expectation: &Expectation,
+    ) -> Result<(Found, Vec<String>), ExpectError> {
+        let unaskable =
+            |message: String| ExpectError::Unaskable { name: expectation.name.clone(), message };
+        let to = &expectation.to;
+        let key = WorkloadKey::pod(&to.namespace, &to.name);
+        let (state, unit) =
+            self.pods.get(&key).ok_or_else(|| unaskable(format!("there is no pod `{key}`")))?;
+        let world = World { config: &self.mesh.config };
+        let place = world.place(expectation, &state.facts)?;
+        let address = unit.ports.get(&to.port).copied();
+        let address = address.ok_or_else(|| unaskable(format!("`{to}` has no address")))?;
+        let server_name = unit.server_name.clone();
+        let from = self.mesh.place_at(Who::At(place.address), place.address)?;
+        let mut question = question(expectation, address).map_err(unaskable)?;
+        question.from = Some(IpAddr::V4(from));
+        question.tls = self.tls(expectation, &place, server_name).map_err(unaskable)?;
+        let (local, answer) = send_from(&question).await;
+        let real = fold_mapped(place.address);
+        let entry = self.decision(|entry| {
+            entry.client.ip() == real && local.is_none_or(|local| entry.client.port() == local)
+        });
+        match entry.await {
+            Some(entry) => Ok((entry.found.clone(), differs(&entry.found, expectation, &answer))),
+            None => Err(unaskable(format!("no decision was recorded; the client got {answer:?}"))),
+        }
+    }
+
+    fn tls(
+        &self,
+        expectation: &Expectation,
+        place: &Place,
+        server_name: String,
+    ) -> Result<Option<Tls>, String> {
+        let name = match expectation.tls() {
+            ClientTls::None => return Ok(None),
+            ClientTls::Mesh => server_name,
+            ClientTls::Passthrough => ELSEWHERE.to_owned(),
+        };
+        let credentials = self.mesh.fleet.authority.credentials(place.identity.as_ref());
+        Ok(Some(Tls {
+            credentials: credentials.map_err(|error| error.to_string())?,
+            server_name: ServerName::try_from(name).map_err(|error| error.to_string())?,
+        }))
+    }
+
+    /// The next decision of a client; earlier ones of others are passed over.
+    async fn decision(&mut self, is_it: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        let decisions = &mut self.mesh.decisions;
+        let wait = async {
+            while let Some(entry) = decisions.recv().await {
+                if is_it(&entry) {
+                    return Some(entry);
+                }
+            }
+            None
+        };
+        tokio::time::timeout(TOLD, wait).await.ok().flatten()
+    }
+}
+
+/// What the client got, as far as it matters here.
+#[derive(Debug)]
+enum Got {
+    Answer(Outcome),
+    Nothing(Failed),
+}
+
+/// Asks, and says which port the question came from if that is known.
+async fn send_from(question: &Question) -> (Option<u16>, Got) {
+    match send(question).await {
+        Ok(answer) => (answer.local.map(|local| local.port()), Got::Answer(answer.outcome)),
+        Err(error) => (None, Got::Nothing(error)),
+    }
+}
+
+/// How what the client got disagrees with what was decided.
+fn differs(found: &Found, expectation: &Expectation, got: &Got) -> Vec<String> {
+    // The application behind a passed-through connection speaks no TLS here.
+    if expectation.tls() == ClientTls::Passthrough {
+        return Vec::new();
+    }
+    let allowed = found.decision != Verdict::Deny;
+    match got {
+        Got::Answer(Outcome::Ok) if !allowed => {
+            vec!["denied, but the client got through".to_owned()]
+        }
+        Got::Answer(Outcome::Refused | Outcome::Failed) if allowed => {
+            vec!["allowed, but the client was refused".to_owned()]
+        }
+        Got::Nothing(error) if allowed => vec![format!("allowed, but {error}")],
+        Got::Answer(_) | Got::Nothing(_) => Vec::new(),
+    }
+}
+
+fn question(expectation: &Expectation, address: SocketAddr) -> Result<Question, String> {
+    let mut question = match expectation.request() {
+        None => Question::tcp(address),
+        Some((method, target)) => {
+            let mut question = Question::get(address, &target);
+            question.method = method.parse().map_err(|_| format!("`{method}` is not a method"))?;
+            question.protocol = match (&expectation.grpc, expectation.version) {
+                (Some(_), _) => Protocol::Grpc,
+                (None, Version::H1) => Protocol::Http1,
+                (None, Version::H2) => Protocol::Http2,
+            };
+            question
+        }
+    };
+    question.host = expectation.host.clone().unwrap_or_else(|| host(expectation));
+    question.headers = headers(expectation)?;
+    question.timeout = ANSWER;
+    Ok(question)
+}

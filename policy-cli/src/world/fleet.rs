@@ -1,0 +1,218 @@
+//! A sidecar with an echo application for every pod.
+
+use super::authority::{Authority, IssueError};
+use super::places::StandIns;
+use crate::echo::{self, Options, Running};
+use policy_controller::WorkloadState;
+use policy_core::Identity;
+use policy_proto::workload::{WorkloadName, WorkloadNameKind, format_workload};
+use policy_proxy::discover::{self, ControllerAddress, DiscoverConfig};
+use policy_proxy::identity::{Credentials, IdentityError, IdentityHandle, TlsIdentity};
+use policy_proxy::record::Recorder;
+use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, StartError, Target};
+use policy_proxy::{PolicyStore, StoreConfig, Telemetry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What all pods of a world share.
+pub(crate) struct Fleet {
+    /// Issues their certificates.
+    pub(crate) authority: Authority,
+    /// Where the controller serves policies.
+    pub(crate) controller: SocketAddr,
+    /// What clients' addresses stand for.
+    pub(crate) stand_ins: StandIns,
+    /// Takes their decisions.
+    pub(crate) recorder: Arc<dyn Recorder>,
+    /// Which ports they listen on.
+    pub(crate) ports: Ports,
+}
+
+/// Which ports sidecars listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// The workload's own, so that what people read in manifests is what they type.
+    Declared,
+    /// Free ones, so that worlds do not meet.
+    Free,
+}
+
+/// A running pod. Dropping it stops it.
+pub(crate) struct Unit {
+    /// Where each port is reached.
+    pub(crate) ports: BTreeMap<NonZeroU16, SocketAddr>,
+    /// The name to ask for in TLS.
+    pub(crate) server_name: String,
+    sidecar: Sidecar,
+    _applications: Vec<Running>,
+    _discovery: DropGuard,
+}
+
+/// Why a pod does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FleetError {
+    /// The address is not one of this machine's.
+    #[error(
+        "`{0}` is not an address of this machine: on Linux every address of 127.0.0.0/8 is; \
+         elsewhere add it to the loopback interface first, for example with \
+         `sudo ifconfig lo0 alias {0} up`, or run in a Linux container"
+    )]
+    NoSuchAddress(IpAddr),
+    /// Somebody listens there already.
+    #[error("`{0}` is in use: end whoever listens there, or choose other addresses with --subnet")]
+    InUse(SocketAddr),
+    /// The system does not let us listen.
+    #[error("cannot listen on `{address}`: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The sidecar does not start.
+    #[error("cannot start the sidecar of `{workload}`: {error}")]
+    Sidecar {
+        /// Whose.
+        workload: String,
+        /// What it says.
+        error: StartError,
+    },
+    /// It cannot ask for its policy.
+    #[error("cannot ask for the policy of `{workload}`: {error}")]
+    Discovery {
+        /// Whose.
+        workload: String,
+        /// What the client says.
+        error: String,
+    },
+    /// Its certificate cannot be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    /// Its certificate cannot be used.
+    #[error("cannot use the certificate of `{workload}`: {error}")]
+    Identity {
+        /// Whose.
+        workload: String,
+        /// What the TLS library says.
+        error: IdentityError,
+    },
+}
+
+impl FleetError {
+    fn listen(address: SocketAddr, error: std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::AddrNotAvailable => Self::NoSuchAddress(address.ip()),
+            ErrorKind::AddrInUse => Self::InUse(address),
+            _ => Self::Listen { address, error },
+        }
+    }
+}
+
+impl Fleet {
+    /// Starts a pod at `address` with these ports. Must be called in a runtime, which carries its
+    /// applications; the sidecar has threads of its own.
+    pub(crate) async fn start(
+        &self,
+        state: &WorkloadState,
+        address: Ipv4Addr,
+        ports: &BTreeSet<NonZeroU16>,
+    ) -> Result<Unit, FleetError> {
+        let workload = state.key.to_string();
+        let mut config = SidecarConfig::new(&workload);
+        let mut applications = Vec::new();
+        for port in ports {
+            let options = Options { name: Some(format!("{workload}:{port}").into()), tls: None };
+            let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let application = echo::start(loopback, options)
+                .await
+                .map_err(|error| FleetError::listen(loopback, error))?;
+            let target = Target::Fixed { port: *port, upstream: application.address() };
+            config.listeners.push(Listener { address: self.listen(address, *port)?, target });
+            applications.push(application);
+        }
+        let stand_ins = self.stand_ins.clone();
+        config.client_address = Some(Arc::new(move |address| stand_ins.resolve(address)));
+        let identity = self.identity(state)?;
+        let (store, discovery) = self.discover(state, identity.clone())?;
+        let recorder = Some(Arc::clone(&self.recorder));
+        let sidecar = Sidecar::start(config, store, identity, recorder)
+            .map_err(|error| refused(workload, error))?;
+        let ports = ports.iter().copied().zip(sidecar.addresses().iter().copied()).collect();
+        Ok(Unit {
+            ports,
+            server_name: state.identity.to_string(),
+            sidecar,
+            _applications: applications,
+            _discovery: discovery,
+        })
+    }
+
+    /// Where a port is listened on. Ports that need privileges we lack are replaced by free ones.
+    fn listen(&self, address: Ipv4Addr, port: NonZeroU16) -> Result<SocketAddr, FleetError> {
+        let free = SocketAddr::from((address, 0));
+        let wanted = match self.ports {
+            Ports::Declared => SocketAddr::from((address, port.get())),
+            Ports::Free => free,
+        };
+        match std::net::TcpListener::bind(wanted) {
+            Ok(_) => Ok(wanted),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(free),
+            Err(error) => Err(FleetError::listen(wanted, error)),
+        }
+    }
+
+    /// Keeps a store in line with the controller until the guard is dropped.
+    fn discover(
+        &self,
+        state: &WorkloadState,
+        identity: IdentityHandle,
+    ) -> Result<(PolicyStore, DropGuard), FleetError> {
+        let broken =
+            |error: String| FleetError::Discovery { workload: state.key.to_string(), error };
+        let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))
+            .map_err(|error| broken(error.to_string()))?;
+        let controller = ControllerAddress::loopback(self.controller)
+            .map_err(|error| broken(error.to_string()))?;
+        let token = format_workload(&WorkloadName {
+            namespace: state.key.namespace.to_string(),
+            kind: WorkloadNameKind::Pod,
+            name: state.key.name.to_string(),
+        });
+        let stop = CancellationToken::new();
+        let config = DiscoverConfig::new(controller, &token);
+        tokio::spawn(discover::run(config, store.clone(), identity, stop.clone()));
+        Ok((store, stop.drop_guard()))
+    }
+
+    fn identity(&self, state: &WorkloadState) -> Result<IdentityHandle, FleetError> {
+        let leaf = self.authority.issue(&Identity::Dns(Arc::clone(&state.identity)))?;
+        let credentials = Credentials {
+            server_name: Arc::clone(&state.identity),
+            roots: vec![self.authority.root().clone()],
+            key: leaf.private_key(),
+            chain: vec![leaf.certificate],
+        };
+        let identity = TlsIdentity::new(credentials)
+            .map_err(|error| FleetError::Identity { workload: state.key.to_string(), error })?;
+        Ok(IdentityHandle::new(identity))
+    }
+}
+
+fn refused(workload: String, error: StartError) -> FleetError {
+    match error {
+        StartError::Listen { address, error } => FleetError::listen(address, error),
+        StartError::Worker(_) => FleetError::Sidecar { workload, error },
+    }
+}
+
+impl Unit {
+    /// Lets open requests end and waits for them.
+    pub(crate) async fn drain(mut self) {
+        self.sidecar.drain();
+        self.sidecar.ended().await;
+    }
+}

@@ -1,0 +1,151 @@
+//! Everything that a world consists of, started together.
+
+use super::authority::{Authority, IssueError};
+use super::fleet::{Fleet, FleetError, Ports, Unit};
+use super::places::{Places, Who};
+use super::record::{Entry, Sink};
+use super::source::{Completed, Objects};
+use ipnet::Ipv4Net;
+use policy_controller::run::{Embedded, RunError, start_embedded};
+use policy_controller::source::SourceError;
+use policy_controller::source::directory::DirectorySource;
+use policy_controller::{ControllerConfig, LookupError, WorkloadKey, WorkloadState};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long reading the manifests may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A controller with its manifests, and what is needed to start pods and clients.
+pub(crate) struct Mesh {
+    /// The controller's settings.
+    pub(crate) config: ControllerConfig,
+    /// The controller.
+    pub(crate) controller: Embedded,
+    /// What it was told.
+    pub(crate) objects: Objects,
+    /// Who is where.
+    pub(crate) places: Places,
+    /// Starts pods.
+    pub(crate) fleet: Fleet,
+    /// What pods decide.
+    pub(crate) decisions: mpsc::Receiver<Entry>,
+    /// Where decisions go in.
+    pub(crate) sink: Arc<Sink>,
+}
+
+/// How a world is to be.
+pub(crate) struct Plan {
+    /// The controller's settings, validated.
+    pub(crate) config: ControllerConfig,
+    /// Where the controller listens.
+    pub(crate) listen: SocketAddr,
+    /// Where everybody else is.
+    pub(crate) subnet: Ipv4Net,
+    /// Which ports pods listen on.
+    pub(crate) ports: Ports,
+}
+
+/// Why a world does not come to be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MeshError {
+    /// The controller does not start.
+    #[error("cannot start the controller: {0}")]
+    Controller(#[from] RunError),
+    /// The manifests cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Reading the manifests took too long.
+    #[error("the manifests were not read within {} s", PATIENCE.as_secs())]
+    TooSlow,
+    /// The certificate authority cannot be made.
+    #[error(transparent)]
+    Authority(#[from] IssueError),
+    /// The controller does not know a workload.
+    #[error("`{0}`: {1}")]
+    Lookup(WorkloadKey, LookupError),
+    /// A pod does not start.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    /// More addresses are needed than the subnet has.
+    #[error("`{0}` has no address left; choose a larger --subnet")]
+    Full(Ipv4Net),
+}
+
+impl Plan {
+    /// The controller on a free port, everybody in the usual subnet.
+    pub(crate) fn new(config: ControllerConfig, ports: Ports) -> Self {
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        Self { config, listen, subnet: super::places::SUBNET, ports }
+    }
+}
+
+impl Mesh {
+    /// Starts the controller on the manifests of `directory` and waits until they have been read.
+    pub(crate) async fn start(directory: &Path, plan: Plan) -> Result<Self, MeshError> {
+        let Plan { config, listen, subnet, ports } = plan;
+        let objects = Objects::new();
+        let source = DirectorySource::new(directory, config.limits);
+        let source = Completed::new(source, objects.clone());
+        let mut controller = start_embedded(config.clone(), source, listen).await?;
+        let mut synced = controller.policies.synced();
+        let read = async {
+            tokio::select! {
+                Ok(_) = synced.wait_for(|synced| *synced) => Ok(()),
+                ended = controller.source_ended() => ended,
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.map_err(|_| MeshError::TooSlow)??;
+        let places = Places::new(subnet);
+        let (sink, decisions) = Sink::new();
+        let fleet = Fleet {
+            authority: Authority::new()?,
+            controller: controller.addr,
+            stand_ins: places.stand_ins(),
+            recorder: Arc::clone(&sink) as _,
+            ports,
+        };
+        Ok(Self { config, controller, objects, places, fleet, decisions, sink })
+    }
+
+    /// What the controller knows of a workload.
+    pub(crate) async fn state(&self, key: &WorkloadKey) -> Result<Arc<WorkloadState>, MeshError> {
+        let receiver = self.controller.policies.workload(key).await;
+        let receiver = receiver.map_err(|error| MeshError::Lookup(key.clone(), error))?;
+        let state = Arc::clone(&receiver.borrow());
+        Ok(state)
+    }
+
+    /// Starts a pod with its declared ports and `further` ones.
+    pub(crate) async fn start_pod(
+        &mut self,
+        state: &WorkloadState,
+        further: &BTreeSet<NonZeroU16>,
+    ) -> Result<Unit, MeshError> {
+        let who = Who::Pod(state.key.namespace.clone(), state.key.name.clone());
+        let address = self.place_inside(who)?;
+        let ports = state.declared.union(further).copied().collect();
+        Ok(self.fleet.start(state, address, &ports).await?)
+    }
+
+    /// The address of somebody inside the cluster.
+    pub(crate) fn place_inside(&mut self, who: Who) -> Result<Ipv4Addr, MeshError> {
+        let given = self.places.give_inside(who, &self.config.cluster_networks);
+        given.ok_or(MeshError::Full(self.places.subnet()))
+    }
+
+    /// The address of somebody who is really elsewhere.
+    pub(crate) fn place_at(
+        &mut self,
+        who: Who,
+        real: std::net::IpAddr,
+    ) -> Result<Ipv4Addr, MeshError> {
+        let given = self.places.give(who, real);
+        given.ok_or(MeshError::Full(self.places.subnet()))
+    }
+}

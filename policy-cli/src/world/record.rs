@@ -1,0 +1,87 @@
+//! Decisions as the world's sidecars make them.
+
+use crate::expect::{Found, Verdict};
+use policy_proxy::record::{Record, Recorder, Verdict as Made};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+use tokio::sync::mpsc;
+
+/// How many decisions may wait to be looked at.
+const WAITING: usize = 4096;
+
+/// One decision.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// When the request or connection arrived.
+    pub(crate) at: SystemTime,
+    /// The client: the address that its own stands for.
+    pub(crate) client: SocketAddr,
+    /// The identity that it proved.
+    pub(crate) identity: Option<String>,
+    /// The workload that was asked for.
+    pub(crate) workload: String,
+    /// Its port.
+    pub(crate) port: NonZeroU16,
+    /// Method, target and status; none for a connection.
+    pub(crate) request: Option<(String, String, u16)>,
+    /// What was decided.
+    pub(crate) found: Found,
+}
+
+/// Takes decisions from sidecars and hands them on.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    entries: mpsc::Sender<Entry>,
+    lost: AtomicU64,
+}
+
+impl Sink {
+    /// A sink, and where its decisions come out.
+    pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<Entry>) {
+        let (entries, receiver) = mpsc::channel(WAITING);
+        (Arc::new(Self { entries, lost: AtomicU64::new(0) }), receiver)
+    }
+
+    /// How many decisions came too fast to be handed on since the last call.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Recorder for Sink {
+    fn record(&self, record: &Record<'_>) {
+        let entry = Entry {
+            at: record.at,
+            client: record.client(),
+            identity: record.client_id().map(str::to_owned),
+            workload: record.workload.to_owned(),
+            port: record.port,
+            request: record.request.as_ref().map(|request| {
+                let status = request.status.as_u16();
+                (request.method.to_string(), request.target.to_owned(), status)
+            }),
+            found: found(record),
+        };
+        // A worker's thread must not wait for a slow reader.
+        if self.entries.try_send(entry).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn found(record: &Record<'_>) -> Found {
+    let (decision, reason) = match record.verdict {
+        Made::Allowed if record.audited => (Verdict::Audit, None),
+        Made::Allowed => (Verdict::Allow, None),
+        Made::Denied(reason) => (Verdict::Deny, Some(reason.as_str().to_owned())),
+    };
+    Found {
+        decision,
+        reason,
+        route: record.route.map(ToString::to_string),
+        authorization: record.authorization.map(ToString::to_string),
+    }
+}
