@@ -1,10 +1,10 @@
 //! The Kubernetes kinds: what they are called, how they refer to each other, and how a manifest is
 //! parsed once into typed values.
 //!
-//! [`document`] reads text into JSON values that remember where each field is; [`parse`] turns such
+//! [`document`] reads text into JSON values that remember where each field is; [`parse()`] turns such
 //! a value into an [`Object`] whose body is either a valid [`Resource`] or an [`Invalid`] that keeps
 //! its [`Claims`]: an invalid object grants nothing, but still owns what it would have owned, so
-//! that a mistake never opens a port.
+//! that a mistake never opens a port. [`render`] writes the CRDs that a cluster installs.
 
 pub mod annotation;
 pub mod document;
@@ -15,6 +15,7 @@ pub mod object;
 mod parse;
 pub mod pods;
 mod reader;
+pub mod render;
 pub mod resource;
 pub mod selector;
 

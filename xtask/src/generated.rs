@@ -2,6 +2,7 @@
 
 use crate::protobuf;
 use anyhow::{Context, Result};
+use policy_crds::render::{Profile, crds};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -19,11 +20,18 @@ pub(crate) struct Group {
 
 /// Everything that is generated.
 pub(crate) fn groups(root: &Path) -> Result<Vec<Group>> {
-    Ok(vec![Group {
+    let proto = Group {
         folder: "proto/src/gen",
         extension: "rs",
         files: protobuf::generate(&root.join("proto"))?,
-    }])
+    };
+    let mut groups = vec![proto];
+    groups.extend(Profile::ALL.map(|profile| Group {
+        folder: profile.folder(),
+        extension: "yaml",
+        files: crds(profile).into_iter().collect(),
+    }));
+    Ok(groups)
 }
 
 impl Group {

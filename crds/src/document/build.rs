@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// Longest key that is not quoted or explicit, in characters; a label key has at most 317.
 const MAX_KEY: usize = 1024;
 
+/// What a document counts for beside its values.
+const DOCUMENT_VALUES: usize = 10;
+
 pub(super) fn documents(text: &str) -> Vec<Document> {
     let mark = text.len().saturating_sub(text.trim_start_matches('\u{feff}').len());
     let body = text.get(mark..).unwrap_or(text);
@@ -26,11 +29,11 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut reader =
-        Reader { parser: Parser::new_from_str_with_options(body, options), mark, values: 0 };
+    let parser = Parser::new_from_str_with_options(body, options);
+    let mut reader = Reader { parser, mark, values: 0 };
     let mut documents = Vec::new();
     while let Some(document) = reader.document() {
-        let fatal = document.value.is_err() && !reader.recover();
+        let fatal = document.value.is_err() && (reader.is_exhausted() || !reader.recover());
         documents.push(document);
         if fatal {
             break;
@@ -86,12 +89,18 @@ impl<'t> Reader<'t> {
                 Some(Err(error)) => return Some(failed(self.scan_error(&error))),
             }
         };
-        Some(match self.content() {
+        let content = self.charge(DOCUMENT_VALUES, start).and_then(|()| self.content());
+        Some(match content {
             Ok(built) => {
                 Document { location: start.location(), value: Ok(built.value), spans: built.spans }
             }
             Err(error) => failed(error),
         })
+    }
+
+    /// Whether the text holds more than will be read.
+    fn is_exhausted(&self) -> bool {
+        self.values > MAX_VALUES
     }
 
     /// Skips the rest of a document that cannot be read; false if there is no way on.

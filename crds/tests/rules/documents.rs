@@ -215,24 +215,12 @@ fn ten_megabytes_of_anything_end_soon() {
     let of = |piece: &str| piece.repeat(10 * 1024 * 1024 / piece.len());
     assert_eq!(within(limit, &format!("[{}]", of("a,"))), "more than 1000000 values");
     assert_eq!(within(limit, &format!("a: \"{}\"", of("x"))), "");
-    for piece in [
-        "---\n",
-        "&a ",
-        "? ",
-        "!!",
-        "\"",
-        "#",
-        "\t",
-        "*a\n",
-        "a: b: c\n",
-        "a:\n",
-        "%TAG ! x\n",
-        "\u{feff}",
-    ] {
-        let start = Instant::now();
+    for piece in ["&a ", "? ", "!!", "\"", "#", "\t", "*a\n", "a: b: c\n", "a:\n", "%TAG ! x\n"] {
         within(limit, &of(piece));
-        eprintln!("{piece:?} {:?}", start.elapsed());
     }
+    let documents = document::read(&of("---\n"));
+    assert!(documents.len() <= 100_001, "{}", documents.len());
+    assert!(documents[documents.len() - 1].value.is_err());
     let keys: String = (0..200_000).map(|i| format!("key-number-{i}: 1\n")).collect();
     assert_eq!(within(limit, &keys), "");
 }

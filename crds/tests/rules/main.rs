@@ -16,6 +16,7 @@ mod kinds;
 mod messages;
 mod properties;
 mod routes;
+mod schemas;
 mod servers;
 mod support;
 mod workloads;

@@ -1,0 +1,110 @@
+//! EgressNetwork and ExternalWorkload (controller-semantics 1.8, 1.9).
+
+use super::schema::{list, list_of, networks, object, one_of, or, port, text, text_up_to, time};
+use super::{Definition, Status, Version, conditions_status};
+use serde_json::{Value, json};
+
+pub(super) fn egress_networks() -> Definition {
+    let policy = "Whether traffic that no route names may leave.";
+    let spec = object(
+        "Networks outside the cluster.",
+        &[
+            ("trafficPolicy", one_of(policy, &["Allow", "Deny"])),
+            ("networks", networks("The networks; absent: all outside the cluster.")),
+        ],
+        &["trafficPolicy"],
+    );
+    Definition {
+        group: "policy.linkerd.io",
+        kind: "EgressNetwork",
+        plural: "egressnetworks",
+        short_names: &[],
+        categories: &["policy"],
+        versions: vec![Version {
+            name: "v1alpha1",
+            storage: true,
+            deprecated: None,
+            columns: &[],
+            spec,
+            status: Status::Always(conditions_status()),
+        }],
+    }
+}
+
+const OLD_IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTls.identity");
+const IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTLS.identity");
+const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
+
+pub(super) fn external_workloads() -> Definition {
+    let old = Version {
+        name: "v1alpha1",
+        storage: false,
+        deprecated: None,
+        columns: &[OLD_IDENTITY, AGE],
+        spec: external_workload("meshTls", 1),
+        status: Status::Inline(workload_status()),
+    };
+    let new = Version {
+        name: "v1beta1",
+        storage: true,
+        deprecated: None,
+        columns: &[IDENTITY, AGE],
+        spec: external_workload("meshTLS", 2),
+        status: Status::Always(workload_status()),
+    };
+    Definition {
+        group: "workload.linkerd.io",
+        kind: "ExternalWorkload",
+        plural: "externalworkloads",
+        short_names: &[],
+        categories: &["external"],
+        versions: vec![old, new],
+    }
+}
+
+fn external_workload(mesh: &str, addresses: u32) -> Value {
+    let identity = object(
+        "How the workload proves who it is.",
+        &[
+            ("identity", text_up_to("Its identity.", 253)),
+            ("serverName", text_up_to("Its name in TLS.", 253)),
+        ],
+        &["identity", "serverName"],
+    );
+    let one_port = object(
+        "A port.",
+        &[
+            ("name", text("Its name.")),
+            ("port", port("Its number.")),
+            ("protocol", or(text("Its protocol."), json!("TCP"))),
+        ],
+        &["port"],
+    );
+    let address = object("An address.", &[("ip", text("IPv4 or IPv6."))], &["ip"]);
+    object(
+        "A workload outside the cluster.",
+        &[
+            (mesh, identity),
+            ("ports", list("Its ports.", one_port)),
+            ("workloadIPs", list_of("Its addresses.", address, None, Some(addresses))),
+        ],
+        &[mesh],
+    )
+}
+
+fn workload_status() -> Value {
+    let condition = object(
+        "One statement about the workload.",
+        &[
+            ("type", text("What is stated.")),
+            ("status", one_of("Whether it is so.", &["True", "False", "Unknown"])),
+            ("reason", text("Why, in one word for programs.")),
+            ("message", text("Why, in words for people.")),
+            ("lastProbeTime", time("When it was last looked at.")),
+            ("lastTransitionTime", time("Since when it is so.")),
+        ],
+        &["type", "status"],
+    );
+    let conditions = list("Statements about the workload.", condition);
+    object("What became of this object.", &[("conditions", conditions)], &[])
+}

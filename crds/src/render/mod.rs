@@ -1,0 +1,203 @@
+//! The CRDs that a cluster installs, written by a small schema builder of our own, so that the
+//! schemas are compared in review as what the cluster will see.
+//!
+//! Linkerd's kinds keep Linkerd's versions and schemas, so that manifests apply unchanged whichever
+//! of the two installed them. No kind of the group `portcullis.dev` exists yet. The Gateway API's
+//! CRDs belong to the cluster.
+
+mod authorization;
+mod external;
+mod rate_limit;
+mod route;
+mod schema;
+mod server;
+mod yaml;
+
+use schema::{list, object, text, time};
+use serde_json::{Value, json};
+
+/// Which schemas are rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Every kind reports its conditions in `status`.
+    Portcullis,
+    /// As Linkerd has them: most kinds have no status.
+    Linkerd,
+}
+
+impl Profile {
+    /// Both.
+    pub const ALL: [Profile; 2] = [Self::Portcullis, Self::Linkerd];
+
+    /// The folder its files are checked in to, below the workspace's root.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Portcullis => "crds/yaml",
+            Self::Linkerd => "crds/yaml/linkerd",
+        }
+    }
+}
+
+/// The files of a profile: their names in [`Profile::folder`] and their text.
+pub fn crds(profile: Profile) -> Vec<(String, String)> {
+    let definitions = [
+        server::servers(),
+        authorization::server_authorizations(),
+        authorization::authorization_policies(),
+        authorization::mesh_tls_authentications(),
+        authorization::network_authentications(),
+        rate_limit::rate_limits(profile),
+        route::http_routes(),
+        external::egress_networks(),
+        external::external_workloads(),
+    ];
+    definitions.iter().map(|definition| definition.file(profile)).collect()
+}
+
+/// A kind as the API server is told of it.
+struct Definition {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    versions: Vec<Version>,
+}
+
+/// A version of a kind.
+struct Version {
+    name: &'static str,
+    storage: bool,
+    /// The warning of a deprecated version.
+    deprecated: Option<&'static str>,
+    /// Heading, type and JSON path.
+    columns: &'static [(&'static str, &'static str, &'static str)],
+    spec: Value,
+    status: Status,
+}
+
+/// Whether a version has a status.
+enum Status {
+    /// In both profiles.
+    Always(Value),
+    /// Conditions, in our profile only.
+    Ours,
+    /// Linkerd shows this schema without a subresource; ours is a subresource.
+    Inline(Value),
+}
+
+impl Definition {
+    fn file(&self, profile: Profile) -> (String, String) {
+        let name = format!("{}_{}.yaml", self.group, self.plural);
+        let head =
+            "# Written by `cargo run -p xtask -- gen`; changes are made in crds/src/render.\n";
+        (name, format!("{head}{}", yaml::write(&self.manifest(profile))))
+    }
+
+    fn manifest(&self, profile: Profile) -> Value {
+        let mut names = json!({
+            "kind": self.kind,
+            "listKind": format!("{}List", self.kind),
+            "plural": self.plural,
+            "singular": self.kind.to_ascii_lowercase(),
+        });
+        for (field, words) in [("shortNames", self.short_names), ("categories", self.categories)] {
+            if let (Some(names), false) = (names.as_object_mut(), words.is_empty()) {
+                names.insert(field.to_owned(), json!(words));
+            }
+        }
+        let versions: Vec<Value> =
+            self.versions.iter().map(|v| v.manifest(self, profile)).collect();
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": format!("{}.{}", self.plural, self.group),
+                "labels": {"app.kubernetes.io/part-of": "portcullis"},
+            },
+            "spec": {
+                "group": self.group,
+                "names": names,
+                "scope": "Namespaced",
+                "versions": versions,
+            },
+        })
+    }
+}
+
+impl Version {
+    fn manifest(&self, definition: &Definition, profile: Profile) -> Value {
+        let (status, subresource) = match (&self.status, profile) {
+            (Status::Always(status), _) | (Status::Inline(status), Profile::Portcullis) => {
+                (Some(status.clone()), true)
+            }
+            (Status::Inline(status), Profile::Linkerd) => (Some(status.clone()), false),
+            (Status::Ours, Profile::Portcullis) => (Some(conditions_status()), true),
+            (Status::Ours, Profile::Linkerd) => (None, false),
+        };
+        let mut fields = vec![
+            ("apiVersion", text("Group and version.")),
+            ("kind", text("Kind.")),
+            ("metadata", json!({"type": "object"})),
+            ("spec", self.spec.clone()),
+        ];
+        fields.extend(status.map(|status| ("status", status)));
+        let schema = object(&format!("{}.", definition.kind), &fields, &["spec"]);
+        let mut manifest = json!({
+            "name": self.name,
+            "served": true,
+            "storage": self.storage,
+            "schema": {"openAPIV3Schema": schema},
+        });
+        let Some(map) = manifest.as_object_mut() else { return manifest };
+        if let Some(warning) = self.deprecated {
+            map.insert("deprecated".to_owned(), json!(true));
+            map.insert("deprecationWarning".to_owned(), json!(warning));
+        }
+        if subresource {
+            map.insert("subresources".to_owned(), json!({"status": {}}));
+        }
+        if !self.columns.is_empty() {
+            let column = |(name, kind, path): &(&str, &str, &str)| {
+                let mut column = json!({"name": name, "type": kind, "jsonPath": path});
+                if *kind == "int32"
+                    && let Some(map) = column.as_object_mut()
+                {
+                    map.insert("type".to_owned(), json!("integer"));
+                    map.insert("format".to_owned(), json!("int32"));
+                }
+                column
+            };
+            let columns: Vec<Value> = self.columns.iter().map(column).collect();
+            map.insert("additionalPrinterColumns".to_owned(), json!(columns));
+        }
+        manifest
+    }
+}
+
+/// A status of conditions alone.
+fn conditions_status() -> Value {
+    object("What became of this object.", &[("conditions", conditions(true))], &[])
+}
+
+/// Conditions, one of each type. `generation`: whether they say which generation they are about.
+fn conditions(generation: bool) -> Value {
+    let mut fields = vec![
+        ("type", text("What is stated.")),
+        ("status", schema::one_of("Whether it is so.", &["True", "False", "Unknown"])),
+        ("reason", text("Why, in one word for programs.")),
+        ("message", text("Why, in words for people.")),
+        ("lastTransitionTime", time("Since when it is so.")),
+    ];
+    if generation {
+        let about = "The generation of the object that this is about.";
+        fields.push(("observedGeneration", schema::integer(about, "int64", Some(0), None)));
+    }
+    let condition = object("One statement about the object.", &fields, &["type", "status"]);
+    let mut conditions = list("Statements about the object.", condition);
+    if let Some(map) = conditions.as_object_mut() {
+        map.insert("x-kubernetes-list-type".to_owned(), json!("map"));
+        map.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
+    }
+    conditions
+}
