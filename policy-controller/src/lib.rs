@@ -23,6 +23,7 @@ pub mod resolve;
 mod compile;
 mod engine;
 mod compiled;
+mod history;
 mod subscriptions;
 mod controller;
 pub mod publish;
@@ -38,6 +39,7 @@ pub mod serve;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{ConditionsHandle, Controller, start};
+pub use history::History;
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };

@@ -8,9 +8,6 @@ use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, ObjectMeta, Part, R
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-/// Pods that one object may stand for.
-pub(super) const MAX_REPLICAS: u32 = 1_000;
-
 /// What a file says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manifest {
@@ -102,18 +99,8 @@ impl Reader<'_> {
         self.place(object, &key, &location);
     }
 
-    fn place(&mut self, mut object: Object, declared: &ObjectKey, location: &Location) {
+    fn place(&mut self, object: Object, declared: &ObjectKey, location: &Location) {
         let stands_for_pods = is_workload(declared.kind);
-        if let Body::Valid(Resource::Workload(workload)) = &mut object.body
-            && workload.replicas > MAX_REPLICAS
-        {
-            let message = format!(
-                "`{}` pods are more than are read here; the first {MAX_REPLICAS} are",
-                workload.replicas
-            );
-            workload.replicas = MAX_REPLICAS;
-            self.complain(location, message, Some(declared), "spec.replicas");
-        }
         let unreadable = stands_for_pods || declared.kind == Kind::Pod;
         if unreadable && matches!(object.body, Body::Invalid(_)) {
             self.manifest.unreadable.push(declared.clone());
