@@ -14,6 +14,9 @@
 //! forwarded. A connection is registered before it is decided on, so that no policy change falls
 //! between the check and the watch. `discover` is the only module that names `policy_proto`.
 
+pub mod admin;
+pub mod args;
+pub mod config;
 pub mod discover;
 pub mod identity;
 pub mod limiter;
@@ -21,6 +24,7 @@ pub mod middleware;
 pub mod peer;
 pub mod record;
 pub mod respond;
+pub mod run;
 pub mod sidecar;
 pub mod store;
 pub mod telemetry;

@@ -1,0 +1,284 @@
+//! The admin port: `/live`, `/ready`, `/metrics`, and `/shutdown` where it is switched on.
+//!
+//! `/live` and `/ready` answer everybody, for the node asks without an identity. `/metrics` is decided
+//! by the policy of the admin port itself. What changes state is for loopback only and off by default.
+
+use crate::identity::{IdentityHandle, identity_of};
+use crate::peer::{Peer, PeerTls};
+use crate::store::{PolicyStore, Unready};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use policy_core::evaluator::Memo;
+use policy_core::target::canonical_target;
+use policy_core::{Decision, Denied, PathHandling, RequestView};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+/// What the admin port does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// Where it listens. Its port is also the one whose policy decides.
+    pub listen: SocketAddr,
+    /// Who may read metrics.
+    pub metrics: MetricsAccess,
+    /// Whether `POST /shutdown` from loopback drains the proxy.
+    pub shutdown: bool,
+}
+
+/// Who may read metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// Whom the policy of the admin port lets.
+    Policy,
+    /// Loopback clients.
+    Local,
+    /// Everybody who can reach the port.
+    All,
+}
+
+/// What the admin port tells about and acts on.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: AdminConfig,
+    store: PolicyStore,
+    identity: IdentityHandle,
+    /// Whether there is an identity to wait for.
+    needs_identity: bool,
+    /// Cancelled to begin draining; also says that it has begun.
+    drain: CancellationToken,
+}
+
+/// Connections served at a time; more wait in the kernel.
+const MOST_CONNECTIONS: usize = 64;
+/// For a handshake, for a request head, and for the whole of a connection.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+const HEAD: Duration = Duration::from_secs(5);
+const CONNECTION: Duration = Duration::from_secs(60);
+/// After a connection could not be accepted; the usual cause, no file descriptors, takes time.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+impl Admin {
+    /// The admin server of a proxy. `needs_identity`: it is not ready without one.
+    pub fn new(
+        config: AdminConfig,
+        store: PolicyStore,
+        identity: IdentityHandle,
+        needs_identity: bool,
+        drain: CancellationToken,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { config, store, identity, needs_identity, drain }) }
+    }
+
+    /// Serves until the task is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, client)) => {
+                    let admin = self.clone();
+                    tokio::spawn(async move {
+                        // Whatever goes wrong on an admin connection concerns its client alone.
+                        let _ = timeout(CONNECTION, admin.connection(stream, client)).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "admin server cannot accept");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(&self, stream: TcpStream, client: SocketAddr) -> io::Result<()> {
+        let mut first = [0; 1];
+        timeout(HANDSHAKE, stream.peek(&mut first)).await??;
+        if first != [TLS_HANDSHAKE] {
+            return self.requests(stream, Peer::new(client, PeerTls::Absent)).await;
+        }
+        let own = self.shared.identity.current().clone();
+        let own = own.ok_or_else(|| io::Error::other("no identity yet"))?;
+        let acceptor = TlsAcceptor::from(Arc::clone(own.server()));
+        let stream = timeout(HANDSHAKE, acceptor.accept(stream)).await??;
+        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = leaf.and_then(identity_of);
+        self.requests(stream, Peer::new(client, PeerTls::Terminated(identity))).await
+    }
+
+    async fn requests<S>(&self, stream: S, peer: Peer) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let peer = Arc::new(peer);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = self.answer(&peer, &request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .serve_connection(TokioIo::new(stream), service)
+            .await
+            .map_err(io::Error::other)
+    }
+
+    /// The answer to one request. Bodies are never read.
+    fn answer<B>(&self, peer: &Peer, request: &Request<B>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let read = matches!(*request.method(), Method::GET | Method::HEAD);
+        match path {
+            "/live" | "/ready" | "/metrics" if !read => refuse_method("GET, HEAD"),
+            "/live" => text(StatusCode::OK, "live\n"),
+            "/ready" => self.ready(),
+            "/metrics" => match self.may_read_metrics(peer, request) {
+                Ok(()) => self.metrics(),
+                Err(reason) => text(status_of(reason), format!("{}\n", reason.as_str())),
+            },
+            "/shutdown" => self.shutdown(peer, request.method()),
+            _ => text(StatusCode::NOT_FOUND, "not found\n"),
+        }
+    }
+
+    fn ready(&self) -> Response<Full<Bytes>> {
+        let shared = &self.shared;
+        let mut missing = Vec::new();
+        if shared.drain.is_cancelled() {
+            missing.push("draining".to_owned());
+        }
+        if shared.needs_identity && shared.identity.current().is_none() {
+            missing.push("identity".to_owned());
+        }
+        if let Some(Unready { workload, ports }) = shared.store.unready() {
+            if workload {
+                missing.push("workload: the declared ports are not known yet".to_owned());
+            }
+            missing.extend(ports.iter().map(|port| format!("port {port}: policy")));
+        }
+        if missing.is_empty() {
+            return text(StatusCode::OK, "ready\n");
+        }
+        let list: String = missing.iter().map(|what| format!("  {what}\n")).collect();
+        text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, missing:\n{list}"))
+    }
+
+    fn may_read_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        match self.shared.config.metrics {
+            MetricsAccess::All => Ok(()),
+            MetricsAccess::Local if peer.ip().is_loopback() => Ok(()),
+            MetricsAccess::Local => Err(Denied::Unauthorized),
+            MetricsAccess::Policy => self.decide(peer, request),
+        }
+    }
+
+    /// The same decision that a request to any other port gets.
+    fn decide<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        let port = NonZeroU16::new(self.shared.config.listen.port()).ok_or(Denied::PolicyPending)?;
+        let handle = self.shared.store.port(port);
+        let live = handle.live();
+        let policy = live.in_force()?;
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        let target = canonical_target(method, uri, request.version(), headers, PathHandling::Canonical)
+            .map_err(Denied::Target)?;
+        let view = RequestView {
+            method,
+            host: target.host.as_deref(),
+            path: &target.path,
+            query: target.query,
+            headers,
+        };
+        let caller = self.shared.store.telemetry().caller(&peer.as_tls());
+        let connection = peer.connection(&policy.facts);
+        match policy.evaluator.decide_request(&connection, &mut Memo::new(), &view) {
+            Decision::Permit(permit) => {
+                policy.counters.http_permitted(0, caller, &permit);
+                Ok(())
+            }
+            Decision::Deny(denial) => {
+                policy.counters.http_denied(0, caller, &denial);
+                Err(denial.reason)
+            }
+        }
+    }
+
+    fn metrics(&self) -> Response<Full<Bytes>> {
+        let store = &self.shared.store;
+        match store.telemetry().encode(&store.status()) {
+            Ok(body) => with_type(StatusCode::OK, OPENMETRICS, body),
+            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n"),
+        }
+    }
+
+    fn shutdown(&self, peer: &Peer, method: &Method) -> Response<Full<Bytes>> {
+        if !self.shared.config.shutdown {
+            return text(StatusCode::NOT_FOUND, "shutdown endpoint is not enabled\n");
+        }
+        if !peer.ip().is_loopback() {
+            return text(StatusCode::FORBIDDEN, "requests are only permitted from localhost\n");
+        }
+        if *method != Method::POST {
+            return refuse_method("POST");
+        }
+        self.shared.drain.cancel();
+        text(StatusCode::OK, "shutdown\n")
+    }
+}
+
+fn status_of(reason: Denied) -> StatusCode {
+    match reason {
+        Denied::NoRoute => StatusCode::NOT_FOUND,
+        Denied::Target(_) => StatusCode::BAD_REQUEST,
+        Denied::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Denied::PolicyPending | Denied::PolicyExpired => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::Unauthorized
+        | Denied::CannotTell
+        | Denied::TlsRequired
+        | Denied::ProtocolMismatch
+        | Denied::ServerInvalid
+        | Denied::RoutesInvalid
+        | Denied::ProxyUnsupported
+        | Denied::PortUndeclared
+        | Denied::Revoked => StatusCode::FORBIDDEN,
+    }
+}
+
+fn refuse_method(allow: &'static str) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allow}\n"));
+    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allow));
+    response
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    with_type(status, "text/plain; charset=utf-8", body)
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}
+
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The type of a record that begins a TLS connection (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 22;

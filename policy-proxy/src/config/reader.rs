@@ -1,0 +1,79 @@
+//! Reads settings from flags and environment and collects what is wrong with them.
+
+use std::ffi::OsString;
+
+/// Looks up a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Everything that is wrong with the settings; each line names the setting as it was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct ConfigError(pub Vec<String>);
+
+/// One setting that was given.
+pub(super) struct Given {
+    /// The flag or variable it came from.
+    name: String,
+    pub(super) value: String,
+}
+
+pub(super) struct Reader<'a> {
+    environment: Environment<'a>,
+    errors: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(environment: Environment<'a>) -> Self {
+        Self { environment, errors: Vec::new() }
+    }
+
+    /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order.
+    pub(super) fn given(&mut self, flag: &str, typed: Option<&String>, linkerd: &[&str]) -> Option<Given> {
+        if let Some(value) = typed {
+            return Some(Given { name: format!("--{flag}"), value: value.clone() });
+        }
+        let own = format!("PORTCULLIS_{}", flag.replace('-', "_").to_ascii_uppercase());
+        let theirs = linkerd.iter().map(|name| format!("LINKERD2_PROXY_{name}"));
+        for name in std::iter::once(own).chain(theirs) {
+            match (self.environment)(&name).map(OsString::into_string) {
+                None => {}
+                Some(Ok(value)) => return Some(Given { name, value }),
+                Some(Err(_)) => self.errors.push(format!("{name}: not valid UTF-8")),
+            }
+        }
+        None
+    }
+
+    /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.
+    pub(super) fn read<T, E: ToString>(
+        &mut self,
+        given: Option<Given>,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> T {
+        let Some(given) = given else { return default };
+        parse(&given.value).unwrap_or_else(|expected| {
+            self.errors.push(format!("{}: `{}`: {}", given.name, given.value, expected.to_string()));
+            default
+        })
+    }
+
+    /// A setting that must be given.
+    pub(super) fn required(&mut self, given: Option<Given>, flag: &str, linkerd: &str) -> String {
+        match given {
+            Some(given) if !given.value.is_empty() => given.value,
+            Some(_) | None => {
+                self.errors.push(format!("--{flag}: must be given (or LINKERD2_PROXY_{linkerd})"));
+                String::new()
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, message: String) {
+        self.errors.push(message);
+    }
+
+    pub(super) fn finish<T>(self, value: T) -> Result<T, ConfigError> {
+        if self.errors.is_empty() { Ok(value) } else { Err(ConfigError(self.errors)) }
+    }
+}

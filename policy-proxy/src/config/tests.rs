@@ -1,0 +1,124 @@
+//! Tests of how settings are found and what is said about wrong ones.
+
+use super::*;
+use std::collections::HashMap;
+use std::ffi::OsString;
+
+fn from(variables: &[(&str, &str)], args: RunArgs) -> Result<Config, ConfigError> {
+    let map: HashMap<String, OsString> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+    read(&args, &|name| map.get(name).cloned())
+}
+
+const LINKERD: [(&str, &str); 4] = [
+    ("LINKERD2_PROXY_POLICY_SVC_ADDR", "localhost.:8090"),
+    ("LINKERD2_PROXY_POLICY_WORKLOAD", r#"{"ns":"emojivoto","pod":"web-0"}"#),
+    ("LINKERD2_PROXY_INBOUND_PORTS", "80,8080"),
+    ("PORTCULLIS_IDENTITY", "none"),
+];
+
+fn with<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    LINKERD.iter().copied().chain(more.iter().copied()).collect()
+}
+
+fn error(variables: &[(&str, &str)]) -> String {
+    from(&with(variables), RunArgs::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn linkerds_variables_are_understood() {
+    let config = from(
+        &with(&[
+            ("LINKERD2_PROXY_INBOUND_LISTEN_ADDR", "[::]:4143"),
+            ("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "3s"),
+            ("LINKERD2_PROXY_INBOUND_IPS", "10.1.2.3"),
+            ("LINKERD2_PROXY_POLICY_CLUSTER_NETWORKS", "10.0.0.0/8,fd00::/8"),
+            ("LINKERD2_PROXY_SHUTDOWN_GRACE_PERIOD", "5s"),
+            ("LINKERD2_PROXY_CORES", "2"),
+        ]),
+        RunArgs::default(),
+    )
+    .unwrap();
+    assert!(config.discover.controller.is_loopback());
+    let ports: Vec<u16> = config.discover.declared.iter().map(|port| port.get()).collect();
+    assert_eq!(ports, [80, 4191, 8080], "the admin port is watched too");
+    assert_eq!(config.sidecar.listeners[0].address, "[::]:4143".parse().unwrap());
+    assert_eq!(config.sidecar.timeouts.detect, Duration::from_secs(3));
+    assert_eq!(config.sidecar.timeouts.grace, Duration::from_secs(5));
+    assert_eq!(config.sidecar.workers.get(), 2);
+    assert_eq!(config.store.facts.cluster.len(), 2);
+    assert_eq!(config.store.facts.pod_addresses, config.sidecar.pod_addresses);
+    assert_eq!(config.store.pending, None, "nothing is decided before policy arrives");
+    assert_eq!(config.identity, None);
+}
+
+#[test]
+fn flags_come_before_our_variables_and_those_before_linkerds() {
+    let variables = with(&[
+        ("LINKERD2_PROXY_INBOUND_CONNECT_TIMEOUT", "1s"),
+        ("PORTCULLIS_CONNECT_TIMEOUT", "2s"),
+        ("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "4s"),
+        ("PORTCULLIS_DETECT_TIMEOUT", "5s"),
+    ]);
+    let args = RunArgs { connect_timeout: Some("3s".to_owned()), ..RunArgs::default() };
+    let timeouts = from(&variables, args).unwrap().sidecar.timeouts;
+    assert_eq!(timeouts.connect, Duration::from_secs(3));
+    assert_eq!(timeouts.detect, Duration::from_secs(5));
+}
+
+#[test]
+fn errors_name_the_setting_its_value_and_what_is_allowed() {
+    let said = error(&[("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "10x")]);
+    assert_eq!(
+        said,
+        "LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT: `10x`: expected a whole number with ms, s, m, h or d"
+    );
+    let said = error(&[("LINKERD2_PROXY_INBOUND_IPS", "")]);
+    assert!(said.starts_with("LINKERD2_PROXY_INBOUND_IPS: ``"), "{said}");
+    let said = error(&[("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "allow")]);
+    assert!(said.contains("all-unauthenticated"), "{said}");
+}
+
+#[test]
+fn every_error_is_reported_at_once() {
+    let said = from(&[("PORTCULLIS_WORKERS", "0")], RunArgs::default()).unwrap_err();
+    let text = said.to_string();
+    for part in ["--policy-addr", "--workload", "PORTCULLIS_WORKERS", "--identity-cert"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_remote_controller_must_have_an_identity() {
+    let said = error(&[("PORTCULLIS_POLICY_ADDR", "policy.linkerd.svc.cluster.local:8090")]);
+    assert!(said.contains("the identity of its server must be given"), "{said}");
+    let remote = [
+        ("PORTCULLIS_POLICY_ADDR", "policy.linkerd.svc.cluster.local:8090"),
+        ("PORTCULLIS_POLICY_NAME", "policy.linkerd.serviceaccount.identity.linkerd.cluster.local"),
+        ("LINKERD2_PROXY_CONTROL_STREAM_IDLE_TIMEOUT", "5m"),
+        ("LINKERD2_PROXY_CONTROL_STREAM_LIFETIME", ""),
+    ];
+    let discover = from(&with(&remote), RunArgs::default()).unwrap().discover;
+    assert!(!discover.controller.is_loopback());
+    assert_eq!(discover.idle_timeout, Some(Duration::from_secs(300)));
+    assert_eq!(discover.lifetime, None, "empty is unset");
+}
+
+#[test]
+fn the_default_policy_decides_only_when_asked_to() {
+    let default = ("LINKERD2_PROXY_INBOUND_DEFAULT_POLICY", "cluster-authenticated");
+    let waiting = from(&with(&[default]), RunArgs::default()).unwrap();
+    assert_eq!(waiting.store.pending, None);
+    let asked = with(&[default, ("PORTCULLIS_PENDING_POLICY", "default")]);
+    let pending = from(&asked, RunArgs::default()).unwrap().store.pending.unwrap();
+    assert_eq!(pending.owner, Owner::Default(DefaultPolicy::ClusterAuthenticated));
+}
+
+#[test]
+fn the_log_settings_are_read_on_their_own() {
+    let settings = log(&RunArgs::default(), &|name| {
+        (name == "LINKERD2_PROXY_LOG_FORMAT").then(|| OsString::from("JSON"))
+    });
+    assert_eq!(settings, Ok(LogConfig { filter: "info".to_owned(), json: true }));
+    assert!(log(&RunArgs { log_format: Some("xml".to_owned()), ..RunArgs::default() }, &|_| None).is_err());
+}

@@ -1,0 +1,140 @@
+//! Wires the parts together: telemetry, identity, store, discover, sidecar, admin.
+//!
+//! The thread that calls [`run`] becomes the control thread: it receives policy, serves the admin
+//! port and handles signals. The sidecar's workers have threads of their own.
+
+mod credentials;
+
+pub use credentials::CredentialError;
+
+use crate::admin::Admin;
+use crate::config::{Config, LogConfig};
+use crate::discover;
+use crate::identity::IdentityHandle;
+use crate::record::{AccessLog, Recorder};
+use crate::sidecar::{Sidecar, StartError};
+use crate::store::PolicyStore;
+use crate::telemetry::Telemetry;
+use policy_core::evaluator::BuildError;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Why the proxy does not start, or how it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The identity on disk cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+    /// The policy of `--pending-policy=default` cannot be built.
+    #[error("default policy: {0}")]
+    Policy(#[from] BuildError),
+    /// The sidecar cannot listen.
+    #[error(transparent)]
+    Sidecar(#[from] StartError),
+    /// The admin port cannot be listened on.
+    #[error("cannot listen on admin address `{address}`: {error}")]
+    Admin {
+        /// As configured.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The control thread's runtime or signal handlers cannot be made.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// A second signal came while draining.
+    #[error("stopped by a second signal")]
+    Aborted,
+}
+
+/// Sends log lines to standard error. Does nothing if logging was set up before.
+///
+/// # Errors
+/// The filter cannot be read.
+pub fn init_log(config: &LogConfig) -> Result<(), String> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.filter)
+        .map_err(|error| format!("--log: `{}`: {error}", config.filter))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Another subscriber may have been set by whoever embeds this; theirs counts.
+    let _ = if config.json { builder.json().try_init() } else { builder.try_init() };
+    Ok(())
+}
+
+/// Runs the proxy until SIGTERM, SIGINT or `/shutdown`, drains it, and returns.
+///
+/// # Errors
+/// [`RunError`]: it did not start, or was stopped before it had drained.
+pub fn run(config: Config) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(control(config));
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn control(config: Config) -> Result<(), RunError> {
+    let mut stop = Stop::new()?;
+    let telemetry = Arc::new(Telemetry::new(config.sidecar.workers.get()));
+    let store = PolicyStore::new(config.store, telemetry)?;
+    let identity = IdentityHandle::empty();
+    if let Some(files) = &config.identity {
+        identity.replace(credentials::load(files).await?);
+    } else {
+        tracing::warn!("no identity configured: connections are served in plaintext only");
+    }
+    let drain = CancellationToken::new();
+    let address = config.admin.listen;
+    let listener = TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
+    let needs_identity = config.identity.is_some();
+    let admin =
+        Admin::new(config.admin, store.clone(), identity.clone(), needs_identity, drain.clone());
+    let recorder = config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
+    let mut sidecar = Sidecar::start(config.sidecar, store.clone(), identity.clone(), recorder)?;
+    tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
+    tokio::spawn(admin.serve(listener));
+    if let Some(files) = config.identity {
+        tokio::spawn(credentials::follow(files, identity.clone()));
+    }
+    // Policy is followed while draining too: a revocation must reach what is still open.
+    let discovery = CancellationToken::new();
+    tokio::spawn(discover::run(config.discover, store, identity, discovery.clone()));
+    tokio::select! {
+        () = stop.requested() => {}
+        () = drain.cancelled() => {}
+    }
+    drain.cancel();
+    tracing::info!("draining");
+    sidecar.drain();
+    let outcome = tokio::select! {
+        () = sidecar.ended() => Ok(()),
+        () = stop.requested() => Err(RunError::Aborted),
+    };
+    sidecar.stop();
+    discovery.cancel();
+    outcome
+}
+
+/// The signals that end the proxy.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn requested(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
