@@ -85,6 +85,114 @@ fn plain(wanted: &mut RequestMatch, number: usize, grpc: bool) {
     }
 }
 
+/// Small policies whose routes all compete for the same few requests.
+fn crowded_policy() -> impl Strategy<Value = ServerPolicy> {
+    let protocol = prop::sample::select(vec![
+        Protocol::Http1,
+        Protocol::Detect { timeout: Duration::from_secs(1) },
+        Protocol::Grpc,
+    ]);
+    let unmatched = || {
+        prop::sample::select(vec![
+            Unmatched::DefaultRoute,
+            Unmatched::NotFound,
+            Unmatched::Deny(Denied::RoutesInvalid),
+            Unmatched::FallThrough,
+        ])
+    };
+    let hosts = prop::collection::btree_map(crowded_host(), unmatched(), 0..2);
+    let exemption = prop_oneof![1 => Just(None), 2 => Just(Some(probe_from(node(), "/a/b")))];
+    (protocol, crowded_set(), vec(crowded_route(), 0..4), hosts, unmatched(), exemption).prop_map(
+        |(protocol, authorizations, routes, hosts, otherwise, exemption)| {
+            let mut policy = testing::policy();
+            policy.protocol = protocol;
+            policy.authorizations = authorizations;
+            policy.routes.routes = routes.into_iter().map(Arc::new).collect();
+            policy.routes.hosts = hosts;
+            policy.routes.otherwise = otherwise;
+            policy.exemptions = exemption.into_iter().collect();
+            if protocol == Protocol::Grpc {
+                for exemption in &mut policy.exemptions {
+                    exemption.request = Some(RequestMatch::grpc(Some("a"), Some("b")));
+                }
+            }
+            policy
+        },
+    )
+}
+
+fn crowded_host() -> impl Strategy<Value = HostPattern> {
+    let hosts = vec!["a.example.com", "*.example.com", "*.com"];
+    prop::sample::select(hosts).prop_map(HostPattern::parse)
+}
+
+/// For everybody, for the one client, for somebody else, for nobody.
+fn crowded_set() -> impl Strategy<Value = policy_core::AuthorizationSet> {
+    prop::sample::select(vec![
+        vec![testing::grant("all", Vec::new())],
+        vec![testing::grant("client", vec![testing::identity("a")])],
+        vec![testing::grant("other", vec![testing::identity("b")])],
+        Vec::new(),
+    ])
+    .prop_map(testing::set)
+}
+
+fn crowded_route() -> impl Strategy<Value = policy_core::Route> {
+    let segments = |segments: [Option<&str>; 2], rest| PathPattern::Segments {
+        segments: segments
+            .map(|text| text.map_or(Segment::Parameter("p".into()), |t| Segment::Literal(t.into())))
+            .into(),
+        rest,
+    };
+    let path = prop::sample::select(vec![
+        segments([Some("a"), Some("b")], false),
+        segments([Some("a"), None], false),
+        segments([None, Some("b")], false),
+        segments([None, None], false),
+        segments([Some("a"), None], true),
+        PathPattern::prefix("/"),
+        PathPattern::prefix("/a"),
+        PathPattern::Regex(policy_core::Pattern::parse("/a/.").unwrap()),
+        PathPattern::exact("/a/c"),
+    ]);
+    let method = prop::sample::select(vec![None, None, Some(Method::GET), Some(Method::POST)]);
+    let header = prop::sample::select(vec!["x-a", "x-b"]).prop_map(|name| {
+        policy_core::HeaderMatch {
+            name: http::HeaderName::from_static(name),
+            value: policy_core::ValueMatch::Exact(b"1"[..].into()),
+        }
+    });
+    let headers = prop_oneof![2 => Just(Vec::new()), 1 => vec(header, 1..3)];
+    let matched = (path, method, headers).prop_map(|(path, method, headers)| RequestMatch {
+        path,
+        method,
+        headers,
+        query: Vec::new(),
+    });
+    let hosts = prop_oneof![2 => Just(Vec::new()), 1 => vec(crowded_host(), 1)];
+    (0_u8..99, vec(matched, 0..3), crowded_set(), hosts, prop::bool::weighted(0.7)).prop_map(
+        |(name, matches, authorizations, hosts, inherits_server)| policy_core::Route {
+            authorizations,
+            hosts,
+            inherits_server,
+            ..testing::route(&name.to_string(), matches)
+        },
+    )
+}
+
+fn crowded_request() -> impl Strategy<Value = testing::OwnedRequest> {
+    let value = || prop::sample::select(vec![vec![], vec!["1"], vec!["2"], vec!["1", "2"]]);
+    let host = prop::sample::select(vec![None, Some("a.example.com"), Some("b.example.com")]);
+    let path = prop::sample::select(vec!["/a/b", "/a/c", "/a"]);
+    (any::<bool>(), host, path, value(), value()).prop_map(|(get, host, path, a, b)| {
+        let mut request = testing::OwnedRequest::get(path);
+        request.method = if get { Method::GET } else { Method::POST };
+        request.host = host.map(str::to_owned);
+        let lines = a.into_iter().map(|v| ("x-a", v)).chain(b.into_iter().map(|v| ("x-b", v)));
+        lines.fold(request, |request, (name, value)| request.header(name, value.as_bytes()))
+    })
+}
+
 fn check_not_wider(
     policy: &ServerPolicy,
     client: &testing::OwnedConnection,
@@ -110,7 +218,7 @@ fn check_not_wider(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn nothing_is_wider_for_a_compatible_client(
@@ -127,6 +235,17 @@ proptest! {
         client in any_client(),
         requests in vec(any_request(), 4),
     ) {
+        for request in &requests {
+            check_not_wider(&policy, &client, request)?;
+        }
+    }
+
+    #[test]
+    fn nothing_is_wider_where_routes_compete(
+        policy in crowded_policy(),
+        requests in vec(crowded_request(), 12),
+    ) {
+        let client = testing::OwnedConnection { facts: facts(), ..testing::OwnedConnection::meshed("a") };
         for request in &requests {
             check_not_wider(&policy, &client, request)?;
         }
