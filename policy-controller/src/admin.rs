@@ -155,9 +155,11 @@ impl Admin {
         let mut text = String::new();
         match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
             Ok(()) => (StatusCode::OK, OPEN_METRICS, text),
-            Err(error) => {
-                (StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("cannot encode metrics: {error}\n"))
-            }
+            Err(error) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                TEXT,
+                format!("cannot encode metrics: {error}\n"),
+            ),
         }
     }
 }

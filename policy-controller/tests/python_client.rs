@@ -13,9 +13,9 @@ fn root() -> PathBuf {
 
 /// A Python that can import grpcio and its tools, as `make python` installs it.
 fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"))
-    });
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
     let candidates = [
         std::env::var_os("PORTCULLIS_PYTHON").map(PathBuf::from),
         cache.map(|cache| cache.join("portcullis/python/bin/python")),

@@ -41,14 +41,13 @@ fn it_becomes_ready_serves_metrics_and_ends_on_sigterm() {
 fn a_second_signal_does_not_wait_for_connections() {
     let manifests = tempfile::tempdir().unwrap();
     std::fs::write(manifests.path().join("base.yaml"), MANIFESTS).unwrap();
-    let mut controller = Controller::start(manifests.path(), "127.0.0.1:0", &["--drain-timeout=60"]);
+    let mut controller =
+        Controller::start(manifests.path(), "127.0.0.1:0", &["--drain-timeout=60"]);
     controller.ready();
     // Half a greeting: the server waits for the rest.
     let mut mute = std::net::TcpStream::connect(controller.grpc).unwrap();
     mute.write_all(b"PRI * HTTP/2.0\r\n").unwrap();
-    until("connected", || {
-        controller.get("/metrics").1.contains("policy_watch_open_connections 1")
-    });
+    until("connected", || controller.get("/metrics").1.contains("policy_watch_open_connections 1"));
     let began = Instant::now();
     controller.program.signal("TERM");
     let readiness = || controller.get("/ready");

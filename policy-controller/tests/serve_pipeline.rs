@@ -49,10 +49,8 @@ async fn watch(channel: Channel, workload: &str) -> Streaming<WatchResponse> {
     let hello = Hello { workload: workload.into(), features, ..Hello::default() };
     let request = WatchRequest { kind: Some(Kind::Hello(hello)) };
     // The request stream stays open.
-    let requests = tokio_stream::StreamExt::chain(
-        tokio_stream::once(request),
-        tokio_stream::pending(),
-    );
+    let requests =
+        tokio_stream::StreamExt::chain(tokio_stream::once(request), tokio_stream::pending());
     PolicyDiscoveryClient::new(channel).watch(requests).await.unwrap().into_inner()
 }
 

@@ -78,7 +78,9 @@ impl Applied {
     /// What each client of a workload's port has in force.
     pub fn port(&self, workload: &WorkloadKey, port: NonZeroU16) -> Vec<AppliedPort> {
         let ports = self.shared.ports.lock();
-        ports.get(&(workload.clone(), port)).map_or_else(Vec::new, |c| c.values().cloned().collect())
+        ports
+            .get(&(workload.clone(), port))
+            .map_or_else(Vec::new, |c| c.values().cloned().collect())
     }
 
     /// Per object that contributes to a policy published to a client of this replica, on how many
@@ -88,8 +90,9 @@ impl Applied {
         for clients in self.shared.ports.lock().values() {
             for client in clients.values() {
                 let at = Arc::as_ptr(&client.current).addr();
-                let (_, counts) =
-                    by_policy.entry(at).or_insert_with(|| (client.current.clone(), Counts::default()));
+                let (_, counts) = by_policy
+                    .entry(at)
+                    .or_insert_with(|| (client.current.clone(), Counts::default()));
                 let count = if client.is_current() {
                     &mut counts.applied
                 } else if client.refused.is_some() {

@@ -71,9 +71,8 @@ impl<K: Eq + Hash, V> Entries<K, V> {
         if self.map.len() < self.purge_at {
             return;
         }
-        self.map.retain(|_, entry| {
-            entry.value.strong_count() > 0 && entry.policy.strong_count() > 0
-        });
+        self.map
+            .retain(|_, entry| entry.value.strong_count() > 0 && entry.policy.strong_count() > 0);
         self.purge_at = self.map.len().saturating_mul(2).max(MIN_PURGE);
     }
 }

@@ -2,12 +2,12 @@
 //! (controller-semantics 3).
 
 use crate::publish::{PortPolicy, WorkloadState};
-use crate::serve::{Core, refusal};
 use crate::serve::cache::Cache;
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::{Call, Method};
 use crate::serve::peer::{Connected, Held};
 use crate::serve::token;
+use crate::serve::{Core, refusal};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
@@ -53,6 +53,7 @@ impl Compat {
 
     fn encode(&self, policy: &ServerPolicy, facts: &Facts) -> Bytes {
         let encoded = encode(policy, facts, &self.options);
+        self.core.metrics.replaced("compatible", &policy.owner, &encoded.replaced);
         let bytes = encoded.server.encode_to_vec();
         let limit = self.core.config.max_policy_bytes;
         if bytes.len() <= limit {
@@ -61,7 +62,12 @@ impl Compat {
         // A client could not read it; what it cannot read it must not guess.
         self.core.metrics.too_large("compatible");
         let (owner, size) = (&policy.owner, bytes.len());
-        tracing::warn!(?owner, size, limit, "policy is too large for the client and sent as a denial");
+        tracing::warn!(
+            ?owner,
+            size,
+            limit,
+            "policy is too large for the client and sent as a denial"
+        );
         let denial = Core::denial(policy, Denied::ProxyUnsupported);
         encode(&denial, facts, &self.options).server.encode_to_vec().into()
     }
@@ -87,8 +93,7 @@ impl Compat {
         call.received();
         let opened = self.open(&request, &mut call).await;
         let (held, ending, (state, port)) = opened?;
-        let watch =
-            PortWatch { service: self, state, port, ending, call, sent: None, _held: held };
+        let watch = PortWatch { service: self, state, port, ending, call, sent: None, _held: held };
         Ok(Response::new(stream::unfold(watch, PortWatch::next)))
     }
 

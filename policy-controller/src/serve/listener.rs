@@ -66,15 +66,16 @@ pub(crate) async fn run(
 
 /// Errors of one connection concern nobody else; lack of descriptors or memory passes with time.
 async fn after_accept_error(error: &io::Error) {
-    match error.kind() {
+    let of_one_connection = matches!(
+        error.kind(),
         io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::Interrupted => {}
-        ref kind => {
-            tracing::warn!(%error, ?kind, "cannot accept a connection; waiting");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    );
+    if !of_one_connection {
+        tracing::warn!(%error, "cannot accept a connection; waiting");
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 

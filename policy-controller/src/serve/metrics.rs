@@ -1,6 +1,8 @@
 //! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
+use policy_core::Owner;
+use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -70,6 +72,7 @@ pub struct ServeMetrics {
     refused: Family<Refusal, Counter>,
     encodings: Family<Api, Counter>,
     shared: Family<Api, Counter>,
+    too_large: Family<Api, Counter>,
     replaced: Family<Api, Counter>,
     ack_seconds: Histogram,
     nacks: Family<Refusal, Counter>,
@@ -89,10 +92,9 @@ impl Default for ServeMetrics {
             refused: Family::default(),
             encodings: Family::default(),
             shared: Family::default(),
+            too_large: Family::default(),
             replaced: Family::default(),
-            ack_seconds: Histogram::new([
-                0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
-            ]),
+            ack_seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
             nacks: Family::default(),
             holding: Gauge::default(),
         }
@@ -117,7 +119,9 @@ impl ServeMetrics {
         let help = "Policies sent from an encoding that existed";
         ours.register("encodings_shared", help, self.shared.clone());
         let help = "Policies sent as a denial because they were too large for the client";
-        ours.register("too_large", help, self.replaced.clone());
+        ours.register("too_large", help, self.too_large.clone());
+        let help = "Encodings that say less than the policy, for what the client cannot enforce";
+        ours.register("encodings_replaced", help, self.replaced.clone());
         let help = "Time from publishing a policy to a client's acknowledgement";
         ours.register_with_unit("ack", help, Unit::Seconds, self.ack_seconds.clone());
         ours.register("nacks", "Updates that clients refused", self.nacks.clone());
@@ -154,7 +158,18 @@ impl ServeMetrics {
     }
 
     pub(crate) fn too_large(&self, api: &'static str) {
+        self.too_large.get_or_create(&Api { api }).inc();
+    }
+
+    /// Counts an encoding that says less than its policy, and logs what was left out.
+    pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Replacement]) {
+        if replaced.is_empty() {
+            return;
+        }
         self.replaced.get_or_create(&Api { api }).inc();
+        for replacement in replaced {
+            tracing::debug!(api, ?owner, %replacement, "encoded with less than the policy says");
+        }
     }
 
     pub(crate) fn acked(&self, after: Duration) {
@@ -169,9 +184,9 @@ impl ServeMetrics {
     #[doc(hidden)]
     pub fn encodings(&self) -> (u64, u64) {
         let sum = |family: &Family<Api, Counter>| {
-            ["compatible", "native"].into_iter().fold(0u64, |sum, api| {
-                sum.saturating_add(family.get_or_create(&Api { api }).get())
-            })
+            ["compatible", "native"]
+                .into_iter()
+                .fold(0u64, |sum, api| sum.saturating_add(family.get_or_create(&Api { api }).get()))
         };
         (sum(&self.encodings), sum(&self.shared))
     }
@@ -284,8 +299,16 @@ mod tests {
         drop(call);
         drop(metrics.call(Method::WATCH));
         let text = text(&metrics);
-        assert!(text.contains("grpc_method=\"GetPort\",grpc_type=\"unary\",grpc_code=\"NotFound\"} 1"), "{text}");
-        assert!(text.contains("grpc_method=\"Watch\",grpc_type=\"bidi_stream\",grpc_code=\"Canceled\"} 1"), "{text}");
+        assert!(
+            text.contains("grpc_method=\"GetPort\",grpc_type=\"unary\",grpc_code=\"NotFound\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "grpc_method=\"Watch\",grpc_type=\"bidi_stream\",grpc_code=\"Canceled\"} 1"
+            ),
+            "{text}"
+        );
         assert!(text.contains("grpc_server_handling_seconds_count"), "{text}");
         assert!(!text.contains("grpc_code=\"OK\""), "{text}");
     }

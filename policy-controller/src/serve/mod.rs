@@ -117,7 +117,9 @@ impl Core {
         self.streams.take(peer).ok_or_else(|| {
             self.metrics.refused_stream();
             let limit = self.streams.limit();
-            Status::resource_exhausted(format!("this address has {limit} open watches, the most allowed"))
+            Status::resource_exhausted(format!(
+                "this address has {limit} open watches, the most allowed"
+            ))
         })
     }
 

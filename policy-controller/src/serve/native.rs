@@ -67,13 +67,19 @@ impl Native {
 
     fn encode(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
         let encoding = Encoding::new(encode_port(policy, features));
+        self.core.metrics.replaced("native", &policy.owner, encoding.port.replaced());
         let (size, limit) = (encoding.full.len(), self.core.config.max_update_bytes);
         if size <= limit {
             return encoding;
         }
         self.core.metrics.too_large("native");
         let owner = &policy.owner;
-        tracing::warn!(?owner, size, limit, "policy is too large for the client and sent as a denial");
+        tracing::warn!(
+            ?owner,
+            size,
+            limit,
+            "policy is too large for the client and sent as a denial"
+        );
         Encoding::new(encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features))
     }
 

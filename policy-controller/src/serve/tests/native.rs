@@ -14,6 +14,7 @@ use policy_proto::messages::{
     WatchResponse, Workload,
 };
 use policy_proto::native::{PortState, encode_features, encode_revision};
+use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
@@ -215,17 +216,20 @@ async fn a_client_without_a_guarding_feature_gets_a_denial_and_one_with_it_the_p
     let harness = Harness::start().await;
     let pod = harness.index.pod("web-0", &[80]);
     harness.index.set(&pod, 80, &with_host_table("web"), 1);
-    let unknown = vec!["telepathy".to_owned()];
-    let lacking = Hello { features: unknown, ..hello("ns:web-0") };
-    let mut client = Client::open(&harness, lacking).await;
+    let lacking = |features: Vec<String>| Hello { features, ..hello("ns:web-0") };
+    let all_but: BTreeSet<_> =
+        Feature::ALL.into_iter().filter(|feature| *feature != Feature::HostTables).collect();
+    let mut client = Client::open(&harness, lacking(encode_features(&all_but))).await;
+    client.workload().await;
+    let denied = PortState::default().apply(&client.port().await).unwrap();
+    assert_eq!(denied.deny, Some(Denied::ProxyUnsupported), "{denied:?}");
+    // One that knows no reasons either is granted nothing, in words that it knows.
+    let mut client = Client::open(&harness, lacking(vec!["telepathy".to_owned()])).await;
     client.workload().await;
     let update = client.port().await;
-    let denied = PortState::default().apply(&update).unwrap();
-    let reason = denied.deny.or(denied.routes.routes.iter().find_map(|r| match r.origin {
-        policy_core::Origin::Deny(reason) => Some(reason),
-        _ => None,
-    }));
-    assert_eq!(reason, Some(Denied::ProxyUnsupported), "{denied:?}");
+    assert_eq!(update.required_features, [] as [&str; 0]);
+    let closed = PortState::default().apply(&update).unwrap();
+    assert!(closed.authorizations.is_empty() && closed.routes.routes.is_empty(), "{closed:?}");
     let mut able = Client::open(&harness, hello("ns:web-0")).await;
     able.workload().await;
     let update = able.port().await;
@@ -416,10 +420,7 @@ async fn malformed_requests_are_told_which_field_is_wrong() {
             vec![good(), Kind::Unsubscribe(Unsubscribe { ports: vec![65_536] })],
             "unsubscribe.ports[0]: `65536` is not from 1 to 65535",
         ),
-        (
-            vec![good(), Kind::Ack(Ack { port: 80, revision: None })],
-            "ack.revision: must be set",
-        ),
+        (vec![good(), Kind::Ack(Ack { port: 80, revision: None })], "ack.revision: must be set"),
         (vec![good(), Kind::Resync(Resync { port: 0 })], "resync.port: `0` is not"),
     ];
     for (first, message) in cases {

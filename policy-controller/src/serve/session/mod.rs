@@ -1,0 +1,291 @@
+//! One native watch: what the client asked for, what it was sent, what it has in force.
+
+mod fields;
+mod inbound;
+mod outbound;
+mod port;
+
+use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::serve::codec::Payload;
+use crate::serve::metrics::Call;
+use crate::serve::native::{Features, Native};
+use crate::serve::{refusal, token};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use policy_core::Revision;
+use policy_proto::messages::watch_request::Kind;
+use policy_proto::messages::{Hello, WatchRequest};
+use policy_proto::native::decode_features;
+use port::{Hold, Port};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+/// How long the first message may take.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where messages go. One place: it is free when the last message has been taken.
+type Sender = mpsc::Sender<Result<Payload, Status>>;
+
+/// Waits for the next policy of a port; gives back the receiver, or nothing if the workload went.
+type Change = BoxFuture<'static, (NonZeroU16, u64, Option<watch::Receiver<Arc<PortPolicy>>>)>;
+
+/// One watch.
+pub(crate) struct Session {
+    service: Native,
+    number: u64,
+    key: WorkloadKey,
+    features: Features,
+    state: watch::Receiver<Arc<WorkloadState>>,
+    /// Whether the workload as it is has to be sent.
+    workload_due: bool,
+    ports: BTreeMap<NonZeroU16, Port>,
+    changes: FuturesUnordered<Change>,
+    /// Ports to be answered with a denial because they cannot be watched.
+    refused: BTreeMap<NonZeroU16, LookupError>,
+    /// What the client said it has in force, for ports that were not opened yet.
+    applied: BTreeMap<NonZeroU16, Revision>,
+    opened: u64,
+}
+
+/// What ended a wait.
+enum Event {
+    Room,
+    Request(Option<WatchRequest>),
+    PortChanged(NonZeroU16, u64, Option<watch::Receiver<Arc<PortPolicy>>>),
+    WorkloadChanged(bool),
+    Seen(bool),
+    End,
+}
+
+impl Session {
+    /// Serves a client until it goes away, the workload does, or `ending` is cancelled.
+    ///
+    /// # Errors
+    /// The status that ends the stream.
+    pub(crate) async fn run(
+        service: Native,
+        mut inbound: Streaming<WatchRequest>,
+        out: &Sender,
+        call: &Call,
+        ending: CancellationToken,
+    ) -> Result<(), Status> {
+        let hello = tokio::select! {
+            hello = first(&mut inbound) => hello?,
+            () = ending.cancelled() => return Ok(()),
+        };
+        call.received();
+        let mut session = Self::open(service, hello).await?;
+        session.follow_declared().await?;
+        let mut open = true;
+        let mut seen = session.service.core.policies.seen();
+        loop {
+            let due = session.is_due();
+            let event = tokio::select! {
+                // The end goes before all else, so that nothing is sent after it was asked for.
+                biased;
+                () = ending.cancelled() => Event::End,
+                () = out.closed() => Event::End,
+                request = inbound.message(), if open => Event::Request(request?),
+                changed = session.state.changed() => Event::WorkloadChanged(changed.is_ok()),
+                Some((port, opened, policy)) = session.changes.next() => {
+                    Event::PortChanged(port, opened, policy)
+                }
+                changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
+                permit = out.reserve(), if due => {
+                    let Ok(permit) = permit else { return Ok(()) };
+                    if let Some(payload) = session.next_message() {
+                        call.sent();
+                        permit.send(Ok(payload));
+                    }
+                    Event::Room
+                }
+            };
+            match event {
+                Event::Room => {}
+                Event::End | Event::WorkloadChanged(false) | Event::PortChanged(_, _, None) => {
+                    return Ok(());
+                }
+                Event::Seen(false) => return Ok(()),
+                Event::Seen(true) => session.end_holds(),
+                Event::WorkloadChanged(true) => {
+                    session.workload_due = true;
+                    session.follow_declared().await?;
+                }
+                Event::PortChanged(port, opened, Some(policy)) => {
+                    session.port_changed(port, opened, policy);
+                }
+                Event::Request(None) => open = false,
+                Event::Request(Some(request)) => {
+                    call.received();
+                    session.request(request).await?;
+                }
+            }
+        }
+    }
+
+    async fn open(service: Native, hello: Hello) -> Result<Self, Status> {
+        let key = token::parse(&hello.workload)
+            .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
+        // Names of features this version does not know mean nothing to it.
+        let features = decode_features(&hello.features);
+        let mut applied = BTreeMap::new();
+        for (index, entry) in hello.applied.iter().enumerate() {
+            let field = format!("hello.applied[{index}]");
+            let port = fields::port_number(&format!("{field}.port"), entry.port)?;
+            applied.insert(
+                port,
+                fields::revision(&format!("{field}.revision"), entry.revision.as_ref())?,
+            );
+        }
+        let limit = service.core.config.max_ports_per_stream;
+        if applied.len() > limit {
+            return Err(Status::invalid_argument(format!(
+                "hello.applied: more than {limit} ports"
+            )));
+        }
+        let state = service.core.policies.workload(&key).await;
+        let state = state.map_err(|error| refusal(&key, NonZeroU16::MIN, error))?;
+        let client = fields::shortened(&hello.client);
+        tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
+        let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            service,
+            number,
+            key,
+            features: Arc::new(features),
+            state,
+            workload_due: true,
+            ports: BTreeMap::new(),
+            changes: FuturesUnordered::new(),
+            refused: BTreeMap::new(),
+            applied,
+            opened: 0,
+        })
+    }
+
+    /// Brings the watched ports in line with what the workload declares. Declared ports are never
+    /// refused for their number: no client chose it.
+    async fn follow_declared(&mut self) -> Result<(), Status> {
+        let declared = self.state.borrow_and_update().declared.clone();
+        let gone: Vec<_> = self
+            .ports
+            .iter()
+            .filter(|(number, port)| !port.subscribed && !declared.contains(number))
+            .map(|(number, _)| *number)
+            .collect();
+        for port in gone {
+            self.close_port(port);
+        }
+        for port in declared {
+            if !self.ports.contains_key(&port) {
+                let opened = self.open_port(port, false).await;
+                opened.map_err(|error| refusal(&self.key, port, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
+        let mut policy = self.service.core.policies.port(&self.key, port).await?;
+        let revision = policy.borrow_and_update().revision.clone();
+        let applied = self.applied.remove(&port);
+        let hold = applied.as_ref().and_then(|applied| self.hold(&revision, applied));
+        self.opened = self.opened.wrapping_add(1);
+        let opened = self.opened;
+        self.changes.push(next_change(port, opened, policy.clone()));
+        self.refused.remove(&port);
+        let claims = applied.map(|applied| applied.content);
+        self.ports.insert(port, Port::new(opened, policy, subscribed, hold, claims));
+        Ok(())
+    }
+
+    /// Whether this replica lags behind what the client applied. A revision of another epoch
+    /// cannot be compared and holds up nothing.
+    fn hold(&self, own: &Revision, applied: &Revision) -> Option<Hold> {
+        let seen = self.service.core.policies.seen();
+        let seen = seen.borrow();
+        if own.epoch != applied.epoch || seen.revision.has_caught_up_with(applied) {
+            return None;
+        }
+        let gauge = self.service.core.metrics.hold();
+        Some(Hold { until: applied.clone(), lists: seen.lists, _gauge: gauge })
+    }
+
+    fn holds(&self) -> bool {
+        self.ports.values().any(|port| port.hold.is_some())
+    }
+
+    /// Lets go what this replica has caught up with. A consistent list begun after the client asked
+    /// shows everything the client can have seen.
+    fn end_holds(&mut self) {
+        let seen = self.service.core.policies.seen();
+        let seen = seen.borrow();
+        for port in self.ports.values_mut() {
+            let caught_up = port.hold.as_ref().is_some_and(|hold| {
+                seen.lists > hold.lists || seen.revision.has_caught_up_with(&hold.until)
+            });
+            if caught_up {
+                port.hold = None;
+            }
+        }
+    }
+
+    fn close_port(&mut self, port: NonZeroU16) {
+        if self.ports.remove(&port).is_some_and(|port| port.answered) {
+            self.service.core.applied.forget(&self.key, port, self.number);
+        }
+    }
+
+    fn port_changed(
+        &mut self,
+        number: NonZeroU16,
+        opened: u64,
+        policy: watch::Receiver<Arc<PortPolicy>>,
+    ) {
+        let Some(port) = self.ports.get_mut(&number) else { return };
+        if port.opened != opened {
+            return;
+        }
+        port.due = true;
+        self.changes.push(next_change(number, opened, policy));
+        if port.answered {
+            self.record(number);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let ports: BTreeSet<_> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.close_port(port);
+        }
+    }
+}
+
+/// The Hello that every watch begins with.
+async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
+    let first = tokio::time::timeout(HELLO_TIMEOUT, inbound.message()).await;
+    match first.map_err(|_| Status::deadline_exceeded("no hello within 10 s"))?? {
+        Some(WatchRequest { kind: Some(Kind::Hello(hello)) }) => Ok(hello),
+        Some(_) => Err(Status::invalid_argument("the first message must be hello")),
+        None => Err(Status::invalid_argument("the stream ended without hello")),
+    }
+}
+
+fn next_change(
+    port: NonZeroU16,
+    opened: u64,
+    mut policy: watch::Receiver<Arc<PortPolicy>>,
+) -> Change {
+    Box::pin(async move {
+        let there = policy.changed().await.is_ok();
+        (port, opened, there.then_some(policy))
+    })
+}
