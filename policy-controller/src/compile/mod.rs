@@ -38,10 +38,12 @@ question!(PolicyOf, Arc<ServerPolicy>, policy_of);
 fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     let PolicyOf { shape, port } = question;
     let owners = cx.ask(&PortsOwned(shape.clone()));
-    let owned = owners.of(*port).and_then(|server| cx.ask(&ServerPieces(server.clone())));
-    let policy = match owned {
-        Some(pieces) => owned_port(cx, &pieces, shape, *port),
-        None => default_port(cx, shape, *port, owners.ports.contains_key(port)),
+    let policy = match owners.of(*port) {
+        Some(server) => {
+            let pieces = cx.ask(&ServerPieces(server.clone()));
+            owned_port(cx, &pieces, shape, *port)
+        }
+        None => default_port(cx, shape, *port),
     };
     cx.intern(policy)
 }
@@ -63,12 +65,7 @@ fn owned_port(
     policy
 }
 
-fn default_port(
-    cx: &mut Context<'_>,
-    shape: &Shape,
-    port: NonZeroU16,
-    claimed: bool,
-) -> ServerPolicy {
+fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.require_identity.contains(port) {
@@ -76,8 +73,7 @@ fn default_port(
     } else {
         default::policy(policy, opaque)
     };
-    let undeclared = !claimed
-        && !shape.declared.contains(&port)
+    let undeclared = !shape.declared.contains(&port)
         && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;
     if undeclared {
         compiled.deny = Some(Denied::PortUndeclared);

@@ -10,7 +10,7 @@ use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
 use std::sync::Arc;
 
-/// What a Server gives every port it owns; none if it does not exist.
+/// What a Server gives every port it owns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerPieces(pub(crate) ObjectKey);
 
@@ -23,15 +23,14 @@ pub(crate) struct Pieces {
     pub(crate) routed: bool,
 }
 
-question!(ServerPieces, Option<Arc<Pieces>>, server_pieces);
+question!(ServerPieces, Arc<Pieces>, server_pieces);
 
-fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Option<Arc<Pieces>> {
-    let object = cx.object(&question.0)?;
-    let pieces = match &object.body {
-        Body::Valid(Resource::Server(server)) => valid(cx, &object.meta, server),
-        Body::Valid(_) | Body::Invalid(_) => invalid(&question.0),
-    };
-    Some(Arc::new(pieces))
+fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<Pieces> {
+    let object = cx.object(&question.0).map(|object| (&object.meta, &object.body));
+    Arc::new(match object {
+        Some((meta, Body::Valid(Resource::Server(server)))) => valid(cx, meta, server),
+        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid(&question.0),
+    })
 }
 
 fn owner(key: &ObjectKey) -> Owner {

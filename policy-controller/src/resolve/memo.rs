@@ -103,7 +103,7 @@ questions! {
     CompiledRoute => Option<Arc<policy_core::Route>>,
     Attached => Arc<Attachments>,
     RateLimitOf => Limit,
-    ServerPieces => Option<Arc<Pieces>>,
+    ServerPieces => Arc<Pieces>,
     PolicyOf => Arc<ServerPolicy>,
     WorkloadOf => Option<Arc<Resolved>>,
     Conditions => Arc<[ObjectCondition]>,
