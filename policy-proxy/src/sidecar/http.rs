@@ -28,7 +28,7 @@ use policy_core::{Denial, Permit, Protocol};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -37,10 +37,7 @@ use tokio::time::Sleep;
 
 /// Serves one connection until it ends.
 pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: bool) {
-    let connection = Rc::new(HttpConnection::new(arrival, peer));
-    let weak = Rc::downgrade(&connection);
-    let member: Weak<dyn Member> = weak;
-    let _membership = connection.worker.join(member);
+    let connection = HttpConnection::register(arrival, peer);
     if connection.worker.is_draining() {
         connection.drain();
     }

@@ -47,10 +47,6 @@ impl<S> Prefixed<S> {
     pub(crate) fn new(prefix: Bytes, inner: S) -> Self {
         Self { prefix, inner }
     }
-
-    pub(crate) fn get_ref(&self) -> &S {
-        &self.inner
-    }
 }
 
 impl ClientIo {

@@ -5,7 +5,7 @@ use super::io::Activity;
 use super::signal::Signal;
 use super::slots::Slots;
 use super::upstream::Upstream;
-use super::worker::{Decided, Member, Seat, Worker};
+use super::worker::{Decided, Member, Membership, Seat, Worker};
 use crate::middleware::gate::Gate;
 use crate::middleware::headers::CLIENT_ID;
 use crate::middleware::open::Kept;
@@ -15,9 +15,9 @@ use crate::store::{InForce, PortHandle};
 use crate::telemetry::Caller;
 use http::{HeaderMap, HeaderValue};
 use policy_core::{Denial, Denied, Identity, Permit, Protocol};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Context;
 use std::time::SystemTime;
@@ -39,6 +39,8 @@ pub(super) struct HttpConnection {
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
     _seat: Seat,
+    /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
+    membership: OnceCell<Membership>,
 }
 
 /// How a connection is to end.
@@ -66,7 +68,17 @@ pub(super) struct OpenGuard {
 }
 
 impl HttpConnection {
-    pub(super) fn new(arrival: Arrival, peer: Peer) -> Self {
+    /// Makes the connection and registers it with its worker.
+    pub(super) fn register(arrival: Arrival, peer: Peer) -> Rc<Self> {
+        let connection = Rc::new(Self::new(arrival, peer));
+        let weak = Rc::downgrade(&connection);
+        let member: Weak<dyn Member> = weak;
+        let place = connection.worker.join(member);
+        connection.membership.get_or_init(|| place);
+        connection
+    }
+
+    fn new(arrival: Arrival, peer: Peer) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let id = peer.identity().map(Identity::as_str);
@@ -80,6 +92,7 @@ impl HttpConnection {
             open: RefCell::new(Slots::new()),
             idle_since: Cell::new(worker.now()),
             _seat: seat,
+            membership: OnceCell::new(),
             worker,
             handle,
             peer,

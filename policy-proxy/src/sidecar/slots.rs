@@ -38,16 +38,8 @@ impl<T> Slots<T> {
         self.places.get(place)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut T> {
-        self.places.get_mut(place)?.as_mut()
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().flatten()
     }
 
     pub(super) fn is_empty(&self) -> bool {

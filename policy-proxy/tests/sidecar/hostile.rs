@@ -1,0 +1,212 @@
+//! Clients that mean harm. Each bound is stated with its test.
+
+use crate::support::*;
+use policy_core::Protocol;
+use policy_proxy::IdentityHandle;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn setup() -> (App, Setup) {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    (app, setup)
+}
+
+/// The head is refused with 400 and nothing reaches the application.
+async fn refused(head: &[u8]) -> String {
+    let (app, setup) = setup().await;
+    let answer = raw(setup.address, head, false).await;
+    let shown = String::from_utf8_lossy(head).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{shown:?} got {answer:?}");
+    assert_eq!(app.requests(), 0, "{shown:?}");
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "one answer, then the connection is closed");
+    answer
+}
+
+#[tokio::test]
+async fn two_lengths_are_refused() {
+    refused(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde").await;
+    refused(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n").await;
+    refused(b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
+}
+
+/// RFC 9112 section 6.3: the chunked length counts, the other is dropped, the connection ends.
+#[tokio::test]
+async fn a_length_beside_chunks_is_never_forwarded_and_ends_the_connection() {
+    let (first, second) = ("Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n");
+    for lengths in [[first, second], [second, first]] {
+        let (app, setup) = setup().await;
+        let [one, two] = lengths;
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\n{one}{two}\r\n0\r\n\r\n\
+             GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+        );
+        let begun = Instant::now();
+        let answer = raw(setup.address, head.as_bytes(), false).await;
+        assert!(begun.elapsed() < Duration::from_secs(1), "the connection is closed");
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        assert!(!answer.contains("\ncontent-length: 4\n") && !answer.contains("smuggled"), "{answer}");
+        assert!(app.requests() <= 1);
+    }
+}
+
+#[tokio::test]
+async fn host_faults_are_refused_by_name() {
+    assert!(refused(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").await.ends_with("host_duplicate"));
+    assert!(refused(b"GET / HTTP/1.1\r\n\r\n").await.ends_with("host_missing"));
+    assert!(refused(b"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n").await.ends_with("host_mismatch"));
+    assert!(refused(b"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n").await.ends_with("host_invalid"));
+}
+
+#[tokio::test]
+async fn ambiguous_paths_are_refused_by_name() {
+    let rows = [
+        ("/a/../b", "target_dot_segment"),
+        ("/a/%2e%2E/b", "target_dot_segment"),
+        ("//a", "target_empty_segment"),
+        ("/a%2fb", "target_encoded_slash"),
+        ("/a%5cb", "target_backslash"),
+        ("/a%00", "target_control"),
+        ("/a;b/c", "target_path_parameter"),
+        ("/a%zz", "target_bad_encoding"),
+    ];
+    for (path, reason) in rows {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = refused(head.as_bytes()).await;
+        assert!(answer.ends_with(reason), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn stray_line_ends_never_split_a_head_in_two() {
+    let (app, setup) = setup().await;
+    for head in [
+        &b"GET / HTTP/1.1\r\nHost: a\r\nX: a\rGET /smuggled HTTP/1.1\r\n\r\n"[..],
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: a\n\rb\r\n\r\n",
+        b"GET /\r HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX\x00: a\r\n\r\n",
+    ] {
+        let answer = raw(setup.address, head, true).await;
+        assert!(!answer.contains(" 200 "), "{:?}: {answer}", String::from_utf8_lossy(head));
+    }
+    assert_eq!(app.requests(), 0);
+    assert!(setup.metrics().contains("inbound_http_errors_total{error=\"bad_request_head\"}"));
+}
+
+#[tokio::test]
+async fn a_connect_is_refused() {
+    let (app, setup) = setup().await;
+    let head = b"CONNECT evil.example:22 HTTP/1.1\r\nHost: evil.example:22\r\n\r\n";
+    let answer = raw(setup.address, head, false).await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert_eq!(app.connections(), 0);
+}
+
+#[tokio::test]
+async fn one_byte_at_a_time_is_served_like_any_other() {
+    let (_app, setup) = setup().await;
+    let mut stream = setup.connect().await;
+    stream.set_nodelay(true).unwrap();
+    for byte in b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" {
+        stream.write_all(&[*byte]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("GET /slow\n"), "{answer}");
+}
+
+/// CVE-style way around: half a request line, then nothing, must not be carried as bytes.
+#[tokio::test]
+async fn half_a_request_line_does_not_turn_into_opaque_bytes() {
+    let (app, setup) = setup().await;
+    let mut stream = setup.connect().await;
+    stream.write_all(b"GET ").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    stream.write_all(b"/a/../b HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = vec![0; 1024];
+    let n = stream.read(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer[..n]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert_eq!(app.requests(), 0);
+}
+
+/// Bound: two seconds after `request_head` (here one second).
+#[tokio::test]
+async fn slow_headers_end_the_connection() {
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.timeouts.request_head = Duration::from_secs(1);
+    })
+    .await;
+    let mut stream = setup.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
+    let begun = Instant::now();
+    let mut sent = 0;
+    while begun.elapsed() < Duration::from_secs(8) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        sent += 1;
+        if stream.write_all(b"X: y\r\n").await.is_err() {
+            break;
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{sent} headers in {:?}", begun.elapsed());
+    assert_eq!(app.requests(), 0);
+}
+
+/// Bound: 64 KiB.
+#[tokio::test]
+async fn an_oversized_head_is_refused() {
+    let (app, setup) = setup().await;
+    let mut head = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+    for n in 0..50 {
+        head.extend(format!("X-{n}: {}\r\n", "y".repeat(2000)).bytes());
+    }
+    head.extend(b"\r\n");
+    let answer = raw(setup.address, &head, false).await;
+    assert!(!answer.contains(" 200 "), "{answer}");
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n");
+    let answer = raw(setup.address, head.as_bytes(), false).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert_eq!(app.requests(), 0);
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_the_declared_protocol_are_refused() {
+    for protocol in [Protocol::Http1, Protocol::Http2, Protocol::Grpc] {
+        let app = App::start().await;
+        let setup = Setup::new(server(protocol, everybody()), app.address).await;
+        assert_eq!(raw(setup.address, b"EHLO a\r\n", false).await, "");
+        if protocol != Protocol::Http1 {
+            let head = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+            assert_eq!(raw(setup.address, head, false).await, "");
+        }
+        assert_eq!(app.connections(), 0);
+        setup.logged("deny protocol_mismatch - connection").await;
+    }
+}
+
+#[tokio::test]
+async fn too_many_connections_are_closed_at_once() {
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.limits.connections = 2;
+    })
+    .await;
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::new(setup.connect().await).await;
+        assert_eq!(client.get("/").await.status, 200);
+        kept.push(client);
+    }
+    assert_eq!(raw(setup.address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", false).await, "");
+    drop(kept);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut client = Client::new(setup.connect().await).await;
+    assert_eq!(client.get("/").await.status, 200, "places are given back");
+}

@@ -1,0 +1,251 @@
+//! HTTP/1: allowed, refused, forwarded as it was judged.
+
+use crate::support::*;
+use http::StatusCode;
+use policy_core::{Protocol, RateLimit, Source};
+use policy_proxy::IdentityHandle;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn an_allowed_request_reaches_the_application_unchanged() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let got = client.ask("/a/b?c=d", &[("x-y", "z")]).await;
+    assert_eq!(got.status, StatusCode::OK);
+    assert_eq!(got.body, "GET /a/b?c=d\nhost: web.example\nx-y: z\n");
+    assert_eq!(got.headers["x-app"], "yes");
+    assert!(!got.headers.contains_key("l5d-proxy-error"), "not for an application to say");
+    setup.logged("allow - - GET /a/b?c=d 200").await;
+    assert!(setup.metrics().contains("inbound_http_authz_allow_total"));
+}
+
+#[tokio::test]
+async fn a_refused_request_does_not_reach_the_application() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http1, nobody()), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let got = client.get("/").await;
+    assert_eq!((got.status, got.body.as_str()), (StatusCode::FORBIDDEN, ""));
+    assert!(!got.headers.contains_key("l5d-proxy-error"), "a stranger is told nothing");
+    assert_eq!(client.get("/again").await.status, StatusCode::FORBIDDEN, "the connection stays");
+    assert_eq!((app.requests(), app.connections()), (0, 0));
+    setup.logged("deny unauthorized - GET /again 403").await;
+}
+
+#[tokio::test]
+async fn routes_decide_and_what_no_route_matches_is_not_found() {
+    let app = App::start().await;
+    let routes = vec![route(prefix("/open"), everybody()), route(prefix("/shut"), nobody())];
+    let policy = with_routes(server(detect(), nobody()), routes);
+    let setup = Setup::new(policy, app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    assert_eq!(client.get("/open/x").await.status, StatusCode::OK);
+    assert_eq!(client.get("/shut").await.status, StatusCode::FORBIDDEN);
+    assert_eq!(client.get("/openx").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(app.requests(), 1);
+}
+
+#[tokio::test]
+async fn one_client_connection_uses_one_application_connection_and_shares_it_with_nobody() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut first = Client::new(setup.connect().await).await;
+    let mut second = Client::new(setup.connect().await).await;
+    for _ in 0..10 {
+        first.get("/").await;
+        second.get("/").await;
+    }
+    assert_eq!((app.requests(), app.connections()), (20, 2));
+}
+
+#[tokio::test]
+async fn the_canonical_form_is_judged_logged_and_forwarded() {
+    let app = App::start().await;
+    let policy = with_routes(server(detect(), nobody()), vec![route(prefix("/admin"), everybody())]);
+    let setup = Setup::new(policy, app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let got = client.ask("/%61dmin/%c3%a4?q=%61", &[("host", "WEB.Example.:80")]).await;
+    assert_eq!(got.body, "GET /admin/%C3%A4?q=%61\nhost: web.example\n");
+    setup.logged("GET /admin/%C3%A4?q=%61 200").await;
+}
+
+#[tokio::test]
+async fn absolute_form_is_forwarded_in_origin_form() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let head = "GET http://web.example/a?b HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n";
+    let answer = raw(setup.address, head.as_bytes(), false).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains("GET /a?b\nhost: web.example\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_itself_is_taken_out() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let headers = [
+        ("l5d-client-id", "root"),
+        ("l5d_client_id", "root"),
+        ("connection", "x-secret, l5d-client-id"),
+        ("x-secret", "1"),
+    ];
+    let got = client.ask("/", &headers).await;
+    assert_eq!(got.body, "GET /\nhost: web.example\n");
+}
+
+#[tokio::test]
+async fn a_websocket_is_carried_both_ways() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut stream = setup.connect().await;
+    let head = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut buffer = vec![0; 1024];
+    let n = stream.read(&mut buffer).await.unwrap();
+    let answer = String::from_utf8_lossy(&buffer[..n]).to_lowercase();
+    assert!(answer.starts_with("http/1.1 101"), "{answer}");
+    assert!(answer.contains("upgrade: websocket"), "{answer}");
+    stream.write_all(b"hello").await.unwrap();
+    let n = stream.read(&mut buffer).await.unwrap();
+    assert_eq!(&buffer[..n], b"hello");
+}
+
+#[tokio::test]
+async fn an_upgrade_to_h2c_is_ignored() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let head = "GET /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\
+                Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
+    let answer = raw(setup.address, head.as_bytes(), false).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.ends_with("GET /a\nhost: a\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_fragment_is_neither_judged_nor_forwarded() {
+    let app = App::start().await;
+    let policy = with_routes(server(detect(), nobody()), vec![route(prefix("/a"), everybody())]);
+    let setup = Setup::new(policy, app.address).await;
+    let head = "GET /a#/b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answer = raw(setup.address, head.as_bytes(), false).await;
+    assert!(!answer.contains('#') && !answer.contains("%23"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 400") || answer.contains("GET /a\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_large_upload_passes() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let mut upload = request("/upload", &[]);
+    *upload.method_mut() = http::Method::POST;
+    *upload.body_mut() = vec![7; 3_000_000].into();
+    assert_eq!(got(client.send(upload).await).await.body, "3000000 bytes\n");
+}
+
+#[tokio::test]
+async fn a_rate_limit_refuses_and_is_kept_across_updates() {
+    let app = App::start().await;
+    let mut policy = server(detect(), everybody());
+    policy.rate_limit = Some(RateLimit {
+        source: Source::Default("limit".into()),
+        total: NonZeroU32::new(3),
+        identity: None,
+        overrides: Vec::new(),
+    });
+    let setup = Setup::new(policy.clone(), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(client.get("/").await.status.as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    // Another policy with the same limit: what was spent stays spent.
+    policy.effects.clear();
+    policy.paths = policy_core::PathHandling::Raw;
+    setup.apply(policy).await;
+    assert_eq!(client.get("/").await.status.as_u16(), 429);
+    setup.logged("deny rate_limited - GET / 429").await;
+}
+
+#[tokio::test]
+async fn an_application_that_does_not_listen_is_a_bad_gateway() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let setup = Setup::new(server(detect(), everybody()), gone).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let got = client.get("/").await;
+    assert_eq!(got.status, StatusCode::BAD_GATEWAY);
+    assert_eq!(got.headers["connection"], "close");
+    assert!(setup.metrics().contains("inbound_http_errors_total{error=\"connect\"} 1"));
+}
+
+#[tokio::test]
+async fn an_application_that_restarted_is_connected_to_again() {
+    let app = App::start().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let setup = Setup::new(server(detect(), everybody()), listener.local_addr().unwrap()).await;
+    // Closes each connection after one request, without saying so.
+    tokio::spawn(async move {
+        loop {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let mut far = tokio::net::TcpStream::connect(app.address).await.unwrap();
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                let n = near.read(&mut buffer).await.unwrap();
+                far.write_all(&buffer[..n]).await.unwrap();
+                let n = far.read(&mut buffer).await.unwrap();
+                near.write_all(&buffer[..n]).await.unwrap();
+            });
+        }
+    });
+    let mut client = Client::new(setup.connect().await).await;
+    for _ in 0..5 {
+        assert_eq!(client.get("/").await.status, StatusCode::OK);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_policy_a_request_waits_and_is_then_refused_as_pending() {
+    let app = App::start().await;
+    let setup = Setup::with(None, app.address, IdentityHandle::empty(), |config| {
+        config.timeouts.pending_policy = Duration::from_millis(100);
+    })
+    .await;
+    let mut client = Client::new(setup.connect().await).await;
+    assert_eq!(client.get("/").await.status, StatusCode::SERVICE_UNAVAILABLE);
+    setup.logged("deny policy_pending - GET / 503").await;
+    // The same connection is served once there is one.
+    setup.apply(server(detect(), everybody())).await;
+    assert_eq!(client.get("/").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_policy_that_arrives_in_time_decides() {
+    let app = App::start().await;
+    let setup = Setup::with(None, app.address, IdentityHandle::empty(), |_| {}).await;
+    let stream = setup.connect().await;
+    let waiting = tokio::spawn(async move { Client::new(stream).await.get("/").await.status });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    setup.apply(server(detect(), everybody())).await;
+    assert_eq!(waiting.await.unwrap(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn draining_ends_idle_connections_and_lets_open_requests_finish() {
+    let app = App::start().await;
+    let mut setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut idle = setup.connect().await;
+    idle.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut buffer = vec![0; 4096];
+    assert!(idle.read(&mut buffer).await.unwrap() > 0);
+    setup.sidecar.drain();
+    let ended = tokio::time::timeout(Duration::from_secs(2), idle.read(&mut buffer)).await;
+    assert_eq!(ended.unwrap().unwrap(), 0);
+    tokio::time::timeout(Duration::from_secs(2), setup.sidecar.ended()).await.unwrap();
+    assert!(tokio::net::TcpStream::connect(setup.address).await.is_err());
+}

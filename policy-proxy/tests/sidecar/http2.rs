@@ -1,0 +1,144 @@
+//! HTTP/2 without gRPC.
+
+use crate::support::*;
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use policy_core::Protocol;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
+
+pub(crate) async fn client(setup: &Setup) -> Sender {
+    let io = TokioIo::new(setup.connect().await);
+    let (sender, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn get(target: &str) -> Request<Full<Bytes>> {
+    Request::get(format!("http://web.example{target}")).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn many_streams_share_one_application_connection() {
+    let app = App::start().await;
+    for protocol in [detect(), Protocol::Http2] {
+        let setup = Setup::new(server(protocol, everybody()), app.address).await;
+        let before = app.connections();
+        let sender = client(&setup).await;
+        let all = (0..50).map(|n| {
+            let mut sender = sender.clone();
+            async move { got(sender.send_request(get(&format!("/{n}?x"))).await.unwrap()).await }
+        });
+        for (n, got) in futures_util::future::join_all(all).await.into_iter().enumerate() {
+            assert_eq!(got.status, StatusCode::OK);
+            assert_eq!(got.body, format!("GET http://web.example/{n}?x\n"));
+        }
+        assert_eq!(app.connections(), before + 1);
+    }
+}
+
+#[tokio::test]
+async fn each_stream_is_decided_on_its_own() {
+    let app = App::start().await;
+    let policy = with_routes(server(detect(), nobody()), vec![route(prefix("/a"), everybody())]);
+    let setup = Setup::new(policy, app.address).await;
+    let mut sender = client(&setup).await;
+    for (path, status) in [("/a", 200), ("/b", 404), ("/a/x", 200), ("/a//x", 400)] {
+        let got = got(sender.send_request(get(path)).await.unwrap()).await;
+        assert_eq!(got.status.as_u16(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_authority_is_canonical_when_it_is_forwarded() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut sender = client(&setup).await;
+    let shouting =
+        Request::get("http://WEB.example.:80/%7eme").body(Full::<Bytes>::default()).unwrap();
+    let got = got(sender.send_request(shouting).await.unwrap()).await;
+    assert_eq!(got.body, "GET http://web.example/~me\n");
+}
+
+#[tokio::test]
+async fn a_stream_that_lost_its_permission_is_reset_and_its_neighbour_goes_on() {
+    let app = App::start().await;
+    let routes = |stream| {
+        let streams = if stream { everybody() } else { nobody() };
+        let routes = vec![route(prefix("/stream/a"), streams), route(prefix("/"), everybody())];
+        with_routes(server(detect(), nobody()), routes)
+    };
+    let setup = Setup::new(routes(true), app.address).await;
+    let mut sender = client(&setup).await;
+    let mut lost = sender.send_request(get("/stream/a")).await.unwrap().into_body();
+    let mut kept = sender.send_request(get("/stream/b")).await.unwrap().into_body();
+    lost.frame().await.unwrap().unwrap();
+    kept.frame().await.unwrap().unwrap();
+    setup.apply(routes(false)).await;
+    let begun = Instant::now();
+    let error = loop {
+        match lost.frame().await {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error.to_string(),
+            None => panic!("a response that was cut off must not look complete"),
+        }
+    };
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(error.contains("error"), "{error}");
+    for _ in 0..10 {
+        kept.frame().await.unwrap().unwrap();
+    }
+}
+
+/// Bound: the connection is closed within a second, after at most a few hundred streams; memory is
+/// bounded by `http2_pending_resets`.
+#[tokio::test]
+async fn rapid_reset_ends_the_connection() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http2, everybody()), app.address).await;
+    let mut stream = setup.connect().await;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
+    // :method GET, :scheme http, :path /, :authority a (literal).
+    let block = [0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
+    let begun = Instant::now();
+    let mut flood = Vec::new();
+    for n in 0..20_000_u32 {
+        let id = (2 * n + 1).to_be_bytes();
+        flood.extend([0, 0, 6, 1, 5, id[0], id[1], id[2], id[3]]);
+        flood.extend(block);
+        flood.extend([0, 0, 4, 3, 0, id[0], id[1], id[2], id[3], 0, 0, 0, 8]);
+    }
+    let (mut read, mut write) = stream.split();
+    let written = async { while write.write_all(&flood).await.is_ok() {} };
+    let ended = async {
+        let mut buffer = vec![0; 4096];
+        while matches!(read.read(&mut buffer).await, Ok(1..)) {}
+    };
+    tokio::select! { () = written => {} () = ended => {} }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(app.requests() < 2000, "{} requests got through", app.requests());
+    assert_eq!(got(client(&setup).await.send_request(get("/")).await.unwrap()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_large_header_list_is_refused() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http2, everybody()), app.address).await;
+    let mut sender = client(&setup).await;
+    let mut request = get("/");
+    for n in 0..60 {
+        let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
+        request.headers_mut().insert(name, "y".repeat(2000).try_into().unwrap());
+    }
+    let refused = match sender.send_request(request).await {
+        Ok(response) => response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Err(_) => true,
+    };
+    assert!(refused);
+    assert_eq!(app.requests(), 0);
+}

@@ -1,0 +1,271 @@
+//! Mesh TLS: who is let in as whom.
+
+use crate::support::*;
+use http::StatusCode;
+use policy_core::Identity;
+use policy_proxy::{Credentials, IdentityHandle, TlsIdentity, identity};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    SanType,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// A certificate authority of a mesh.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A leaf certificate and its key.
+pub(crate) struct Leaf {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn root(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
+    pub(crate) fn leaf(&self, names: &[SanType]) -> Leaf {
+        self.leaf_with(names, |_| {})
+    }
+
+    pub(crate) fn leaf_with(
+        &self,
+        names: &[SanType],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Leaf {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names.to_vec();
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        Leaf { chain: vec![certificate.der().clone()], key }
+    }
+
+    /// The identity of the workload under test.
+    pub(crate) fn workload(&self) -> TlsIdentity {
+        let leaf = self.leaf(&[san(&name("web"))]);
+        let server_name = name("web").into();
+        let roots = vec![self.root()];
+        TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key }).unwrap()
+    }
+
+    /// A client that presents `leaf`.
+    pub(crate) fn client(&self, leaf: Leaf) -> TlsConnector {
+        let server_name = "client.example".into();
+        let roots = vec![self.root()];
+        let own = Credentials { server_name, roots, chain: leaf.chain, key: leaf.key };
+        let config = TlsIdentity::new(own).unwrap().client(dns("web")).unwrap();
+        TlsConnector::from(Arc::new(config))
+    }
+
+    /// A client without a certificate.
+    pub(crate) fn anonymous(&self) -> TlsConnector {
+        let config = identity::anonymous_client(vec![self.root()], dns("web")).unwrap();
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+pub(crate) fn san(name: &str) -> SanType {
+    SanType::DnsName(name.try_into().unwrap())
+}
+
+pub(crate) fn uri(name: &str) -> SanType {
+    SanType::URI(name.try_into().unwrap())
+}
+
+pub(crate) fn web() -> ServerName<'static> {
+    ServerName::try_from(name("web")).unwrap()
+}
+
+/// A ClientHello for `name`.
+pub(crate) fn hello_for(name: &str) -> Vec<u8> {
+    let config = identity::anonymous_client(vec![Authority::new().root()], dns("web")).unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    hello
+}
+
+async fn setup(authority: &Authority, policy: policy_core::ServerPolicy) -> (App, Setup) {
+    let app = App::start().await;
+    let identity = IdentityHandle::new(authority.workload());
+    let setup = Setup::with(Some(policy), app.address, identity, |_| {}).await;
+    (app, setup)
+}
+
+pub(crate) async fn connect(
+    setup: &Setup,
+    connector: &TlsConnector,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    connector.connect(web(), setup.connect().await).await
+}
+
+/// The status of a request by a client with this certificate; `None` if the handshake fails.
+async fn status(setup: &Setup, connector: &TlsConnector) -> Option<StatusCode> {
+    let mut stream = connect(setup, connector).await.ok()?;
+    // With TLS 1.3 a client learns only afterwards that its certificate was refused.
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok()?;
+    StatusCode::from_bytes(answer.get(9..12)?).ok()
+}
+
+#[tokio::test]
+async fn the_identity_in_the_certificate_decides() {
+    let authority = Authority::new();
+    let policy = server(detect(), identities(&[&name("bot"), "spiffe://td/ns/x/sa/y"]));
+    let (_app, setup) = setup(&authority, policy).await;
+    let ok = Some(StatusCode::OK);
+    let forbidden = Some(StatusCode::FORBIDDEN);
+    let status_of = async |names: &[SanType]| {
+        status(&setup, &authority.client(authority.leaf(names))).await
+    };
+    assert_eq!(status_of(&[san(&name("bot"))]).await, ok);
+    assert_eq!(status_of(&[uri("spiffe://td/ns/x/sa/y")]).await, ok);
+    assert_eq!(status_of(&[uri("spiffe://td/ns/x/sa/y"), san("other.example")]).await, ok);
+    assert_eq!(status_of(&[san(&name("other"))]).await, forbidden);
+    assert_eq!(status_of(&[san(&name("bot")), san("second.example")]).await, forbidden, "two names");
+    assert_eq!(status_of(&[]).await, forbidden, "no name");
+    assert_eq!(status(&setup, &authority.anonymous()).await, forbidden, "no certificate");
+    setup.logged(&format!("allow - {} GET / 200", name("bot"))).await;
+    setup.logged("deny unauthorized - GET / 403").await;
+}
+
+#[tokio::test]
+async fn certificates_that_do_not_verify_fail_the_handshake_and_are_counted() {
+    let authority = Authority::new();
+    let (app, setup) = setup(&authority, server(detect(), everybody())).await;
+    let bot = [san(&name("bot"))];
+    let expired = authority.leaf_with(&bot, |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    });
+    let server_only = authority.leaf_with(&bot, |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    });
+    let foreign = Authority::new().leaf(&bot);
+    for leaf in [expired, server_only, foreign] {
+        assert_eq!(status(&setup, &authority.client(leaf)).await, None);
+    }
+    assert_eq!(app.requests(), 0);
+    let counted = "inbound_tcp_errors_total{error=\"tls_handshake\"} 3";
+    assert!(setup.metrics().contains(counted), "{}", setup.metrics());
+}
+
+#[tokio::test]
+async fn tls_1_2_is_refused() {
+    let authority = Authority::new();
+    let (_app, setup) = setup(&authority, server(detect(), everybody())).await;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(authority.root()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(identity::provider())
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = TlsConnector::from(Arc::new(config));
+    let error = connect(&setup, &connector).await.unwrap_err();
+    assert!(error.to_string().to_lowercase().contains("version"), "{error}");
+}
+
+#[tokio::test]
+async fn the_application_is_told_the_verified_identity_and_nothing_else() {
+    let authority = Authority::new();
+    let (_app, setup) = setup(&authority, server(detect(), everybody())).await;
+    let connector = authority.client(authority.leaf(&[san(&name("bot"))]));
+    let mut client = Client::new(connect(&setup, &connector).await.unwrap()).await;
+    let got = client.ask("/", &[("l5d-client-id", "root"), ("L5D_Client-ID", "root")]).await;
+    let line = format!("l5d-client-id: {}\n", name("bot"));
+    assert!(got.body.contains(&line) && !got.body.contains("root"), "{}", got.body);
+}
+
+#[tokio::test]
+async fn a_meshed_peer_is_told_why_and_a_stranger_is_not() {
+    let authority = Authority::new();
+    let (_app, setup) = setup(&authority, server(detect(), nobody())).await;
+    let connector = authority.client(authority.leaf(&[san(&name("bot"))]));
+    let mut client = Client::new(connect(&setup, &connector).await.unwrap()).await;
+    let got = client.get("/").await;
+    assert_eq!(got.headers["l5d-proxy-error"], "unauthorized request on route");
+    let mut client = Client::new(connect(&setup, &authority.anonymous()).await.unwrap()).await;
+    assert!(!client.get("/").await.headers.contains_key("l5d-proxy-error"));
+}
+
+#[tokio::test]
+async fn a_hello_one_byte_at_a_time_is_still_ours() {
+    let authority = Authority::new();
+    let (_app, setup) = setup(&authority, server(detect(), everybody())).await;
+    let (near, mut far) = tokio::io::duplex(64 * 1024);
+    let stream = setup.connect().await;
+    stream.set_nodelay(true).unwrap();
+    let (mut read, mut write) = stream.into_split();
+    tokio::spawn(async move {
+        let (mut from, mut to) = tokio::io::split(&mut far);
+        let up = async {
+            let mut byte = [0; 1];
+            while from.read_exact(&mut byte).await.is_ok() {
+                write.write_all(&byte).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let down = async { tokio::io::copy(&mut read, &mut to).await };
+        let _ = tokio::join!(up, down);
+    });
+    let tls = authority.anonymous().connect(web(), near).await.unwrap();
+    let mut client = Client::new(tls).await;
+    assert_eq!(client.get("/").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_identity_can_be_replaced_while_serving() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let app = App::start().await;
+    let identity = IdentityHandle::new(old.workload());
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, identity.clone(), |_| {}).await;
+    let mut open = Client::new(connect(&setup, &old.anonymous()).await.unwrap()).await;
+    assert_eq!(open.get("/").await.status, StatusCode::OK);
+    identity.replace(new.workload());
+    assert_eq!(status(&setup, &old.anonymous()).await, None);
+    assert_eq!(status(&setup, &new.anonymous()).await, Some(StatusCode::OK));
+    assert_eq!(open.get("/").await.status, StatusCode::OK, "open connections go on");
+}
+
+#[tokio::test]
+async fn a_client_accepts_only_the_server_it_expects() {
+    let authority = Authority::new();
+    let (_app, setup) = setup(&authority, server(detect(), everybody())).await;
+    let expected = Identity::Spiffe("spiffe://td/somebody/else".into());
+    let config = identity::anonymous_client(vec![authority.root()], expected).unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    assert!(connect(&setup, &connector).await.is_err());
+}
+
+#[tokio::test]
+async fn a_tls_server_wants_a_client_hello_inside_the_mesh_too() {
+    let authority = Authority::new();
+    let (app, setup) = setup(&authority, server(policy_core::Protocol::Tls, everybody())).await;
+    let mut stream = connect(&setup, &authority.anonymous()).await.unwrap();
+    stream.write_all(b"not a ClientHello").await.unwrap();
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    let _ = tokio::time::timeout(Duration::from_secs(2), read).await.unwrap();
+    assert_eq!((answer.len(), app.connections()), (0, 0));
+    setup.logged("deny tls_required - connection").await;
+}
