@@ -195,6 +195,10 @@ class Watch:
                     return None
         except grpc.RpcError:
             pass
+        except RuntimeError as error:
+            call.cancel()
+            say("ended", code="UNKNOWN", details=str(error))
+            return grpc.StatusCode.UNKNOWN
         finally:
             requests.put(None)
         say("ended", code=call.code().name, details=call.details())
@@ -212,7 +216,9 @@ class Watch:
             )
         elif kind == "port":
             self.update(response.port, requests)
-        # Anything else is from a newer server and not for us.
+        else:
+            # From a newer server; what we cannot read we could not enforce.
+            raise RuntimeError("a message of a kind that is not known here")
 
     def update(self, update, requests):
         m = self.messages
