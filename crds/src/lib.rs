@@ -15,6 +15,7 @@ pub mod object;
 mod parse;
 pub mod pods;
 mod reader;
+pub mod remark;
 pub mod render;
 pub mod resource;
 pub mod selector;

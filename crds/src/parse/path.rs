@@ -102,3 +102,34 @@ fn non_ascii(text: &str) -> String {
 fn hex(byte: Option<u8>) -> Option<u8> {
     char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::canonical;
+    use http::uri::PathAndQuery;
+    use policy_core::canonical_path;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_the_canonical_path_of_a_request(
+            text in "/([a-c./%;\\\\?# ~{}<|*é]|%[0-9a-fA-F]{2}){0,12}",
+        ) {
+            if let Ok(path) = canonical(&text) {
+                let request: PathAndQuery = path.parse().unwrap();
+                prop_assert_eq!(request.path(), path.as_str());
+                prop_assert_eq!(canonical_path(&path).unwrap(), path.as_str());
+            }
+        }
+
+        #[test]
+        fn every_canonical_path_of_a_request_is_accepted(
+            text in "/([a-c./%;\\\\~{}|*:@!]|%[0-9a-fA-F]{2}){0,12}",
+        ) {
+            let Ok(request) = text.parse::<PathAndQuery>() else { return Ok(()) };
+            if let Ok(path) = canonical_path(request.path()) {
+                prop_assert_eq!(canonical(&path), Ok(path.clone().into_owned()));
+            }
+        }
+    }
+}

@@ -17,7 +17,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
             keys.sort();
             for (i, key) in keys.into_iter().enumerate() {
                 // The first key follows the dash of a list or the colon of its parent's line.
-                if i > 0 || out.ends_with('\n') || out.is_empty() {
+                if i > 0 || out.ends_with('\n') {
                     out.push_str(&" ".repeat(indent));
                 }
                 out.push_str(&scalar(key));
@@ -26,8 +26,10 @@ fn block(value: &Value, indent: usize, out: &mut String) {
             }
         }
         Value::Array(items) if !items.is_empty() => {
-            for item in items {
-                out.push_str(&" ".repeat(indent));
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 || out.ends_with('\n') {
+                    out.push_str(&" ".repeat(indent));
+                }
                 out.push('-');
                 out.push(' ');
                 block(item, indent.saturating_add(2), out);

@@ -6,6 +6,7 @@ use policy_crds::{Claims, Resource};
 const V1: &str = "policy.linkerd.io/v1alpha1";
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_mesh_tls_authentication_is_checked() {
     let one = "spec: exactly one of `identities` and `identityRefs` is required";
     let domain = "the trust domain may have lower-case letters, digits, `-`, `.` and `_` only";
@@ -30,10 +31,7 @@ fn every_rule_of_a_mesh_tls_authentication_is_checked() {
         ("spiffe://a//b", bad("spiffe://a//b", empty_segment)),
         ("spiffe://a/./b", bad("spiffe://a/./b", "path segments `.` and `..` are not allowed")),
         ("spiffe://a/..", bad("spiffe://a/..", "path segments `.` and `..` are not allowed")),
-        (
-            "spiffe://a/b?c",
-            bad("spiffe://a/b?c", "path segments may have letters, digits, `-`, `.` and `_` only"),
-        ),
+        ("spiffe://a/b?c", bad("spiffe://a/b?c", "path segments may have letters, digits, `-`, `.` and `_` only")),
         ("**", not("**")),
         ("*.*.a", not("*.*.a")),
         ("a..b", not("a..b")),
@@ -57,38 +55,20 @@ fn every_rule_of_a_mesh_tls_authentication_is_checked() {
             ("identityRefs: [{kind: ServiceAccount, name: a, namespace: b}]", &[]),
             ("{}", &[one]),
             ("identities: [a]\nidentityRefs: [{kind: Namespace, name: b}]", &[one]),
-            (
-                "identities: []",
-                &["spec.identities: an empty list grants nobody, name at least one client"],
-            ),
-            (
-                "identityRefs: []",
-                &["spec.identityRefs: an empty list grants nobody, name at least one client"],
-            ),
+            ("identities: []", &["spec.identities: an empty list grants nobody, name at least one client"]),
+            ("identityRefs: []", &["spec.identityRefs: an empty list grants nobody, name at least one client"]),
             ("identities: a", &["spec.identities: expected a list, found the text `a`"]),
             ("identities: [1]", &["spec.identities[0]: expected text, found the number `1`"]),
-            (
-                "identityRefs: [{kind: Namespace, name: b, namespace: c}]",
-                &[
-                    "spec.identityRefs[0].namespace: must be absent: a Namespace is in no namespace, `name` says which one",
-                ],
-            ),
-            (
-                "identityRefs: [{kind: Namespace, name: b.c}]",
-                &["spec.identityRefs[0].name: `b.c` is not a namespace"],
-            ),
+            ("identityRefs: [{kind: Namespace, name: b, namespace: c}]", &["spec.identityRefs[0].namespace: must be absent: a Namespace is in no namespace, `name` says which one"]),
+            ("identityRefs: [{kind: Namespace, name: b.c}]", &["spec.identityRefs[0].name: `b.c` is not a namespace"]),
             ("identityRefs: [{kind: ServiceAccount}]", &["spec.identityRefs[0].name: is required"]),
-            (
-                "identityRefs: [{kind: Pod, name: a}]",
-                &[
-                    "spec.identityRefs[0].kind: `Pod` is not allowed here, expected one of `ServiceAccount`, `Namespace`",
-                ],
-            ),
+            ("identityRefs: [{kind: Pod, name: a}]", &["spec.identityRefs[0].kind: `Pod` is not allowed here, expected one of `ServiceAccount`, `Namespace`"]),
         ],
     );
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_networks_is_checked() {
     const FORM: &str = "is not an address or network such as `10.0.0.0/8` or `fd00::/8`";
     let cidr = |text: &str| format!("networks: [{{cidr: '{text}'}}]");
@@ -96,26 +76,11 @@ fn every_rule_of_networks_is_checked() {
         ("10.0.0.1/8", "has bits set beyond the first 8, write `10.0.0.0/8`".into()),
         ("fd00::1/8", "has bits set beyond the first 8, write `fd00::/8`".into()),
         ("010.0.0.0/8", "has leading zeros, which some programs read as octal".into()),
-        (
-            "10.0.0.0/08",
-            "has no valid length after `/`, expected 0 to 32 without leading zeros".into(),
-        ),
-        (
-            "10.0.0.0/33",
-            "has no valid length after `/`, expected 0 to 32 without leading zeros".into(),
-        ),
-        (
-            "10.0.0.0/",
-            "has no valid length after `/`, expected 0 to 32 without leading zeros".into(),
-        ),
-        (
-            "10.0.0.0/+8",
-            "has no valid length after `/`, expected 0 to 32 without leading zeros".into(),
-        ),
-        (
-            "fd00::/129",
-            "has no valid length after `/`, expected 0 to 128 without leading zeros".into(),
-        ),
+        ("10.0.0.0/08", "has no valid length after `/`, expected 0 to 32 without leading zeros".into()),
+        ("10.0.0.0/33", "has no valid length after `/`, expected 0 to 32 without leading zeros".into()),
+        ("10.0.0.0/", "has no valid length after `/`, expected 0 to 32 without leading zeros".into()),
+        ("10.0.0.0/+8", "has no valid length after `/`, expected 0 to 32 without leading zeros".into()),
+        ("fd00::/129", "has no valid length after `/`, expected 0 to 128 without leading zeros".into()),
         ("10.0.0.0 /8", "contains spaces".into()),
         (" 10.0.0.0/8", "contains spaces".into()),
         ("fe80::1%eth0", "names a zone, which means nothing to another host".into()),
@@ -123,10 +88,7 @@ fn every_rule_of_networks_is_checked() {
         ("10.0.0.256", FORM.into()),
         ("web", FORM.into()),
         ("", FORM.into()),
-        (
-            "::ffff:10.0.0.0/104",
-            "is IPv4 in IPv6 notation, which matches nobody, write `10.0.0.0/8`".into(),
-        ),
+        ("::ffff:10.0.0.0/104", "is IPv4 in IPv6 notation, which matches nobody, write `10.0.0.0/8`".into()),
     ];
     for (text, reason) in table {
         let expected = format!("spec.networks[0].cidr: `{text}` {reason}");
@@ -142,57 +104,21 @@ fn every_rule_of_networks_is_checked() {
             ("networks: [{cidr: 10.0.0.0/8, except: [10.1.0.0/16, 10.2.0.1]}]", &[]),
             ("networks: [{cidr: 10.0.0.0/8, except: []}]", &[]),
             ("{}", &["spec.networks: is required"]),
-            (
-                "networks: []",
-                &["spec.networks: an empty list grants nobody, name at least one network"],
-            ),
-            (
-                "networks: [10.0.0.0/8]",
-                &["spec.networks[0]: expected a mapping, found the text `10.0.0.0/8`"],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, except: [10.0.0.0/8]}]",
-                &[
-                    "spec.networks[0].except[0]: the exception `10.0.0.0/8` negates `10.0.0.0/8` completely",
-                ],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, except: [0.0.0.0/0]}]",
-                &[
-                    "spec.networks[0].except[0]: the exception `0.0.0.0/0` negates `10.0.0.0/8` completely",
-                ],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, except: [192.168.0.0/16]}]",
-                &[
-                    "spec.networks[0].except[0]: the exception `192.168.0.0/16` is not inside `10.0.0.0/8`",
-                ],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, except: ['fd00::/8']}]",
-                &[
-                    "spec.networks[0].except[0]: the exception `fd00::/8` is not inside `10.0.0.0/8`",
-                ],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, except: [10.0.0.0/9, 10.128.0.0/9]}]",
-                &[
-                    "spec.networks[0].cidr: `10.0.0.0/8` is negated completely by its exceptions together",
-                ],
-            ),
-            (
-                "networks: [{cidr: 10.0.0.0/8, expect: []}]",
-                &["spec.networks[0].expect: unknown field, did you mean `except`?"],
-            ),
-            (
-                "networks: [{cidr: 10}]",
-                &["spec.networks[0].cidr: expected text, found the number `10`"],
-            ),
+            ("networks: []", &["spec.networks: an empty list grants nobody, name at least one network"]),
+            ("networks: [10.0.0.0/8]", &["spec.networks[0]: expected a mapping, found the text `10.0.0.0/8`"]),
+            ("networks: [{cidr: 10.0.0.0/8, except: [10.0.0.0/8]}]", &["spec.networks[0].except[0]: the exception `10.0.0.0/8` negates `10.0.0.0/8` completely"]),
+            ("networks: [{cidr: 10.0.0.0/8, except: [0.0.0.0/0]}]", &["spec.networks[0].except[0]: the exception `0.0.0.0/0` negates `10.0.0.0/8` completely"]),
+            ("networks: [{cidr: 10.0.0.0/8, except: [192.168.0.0/16]}]", &["spec.networks[0].except[0]: the exception `192.168.0.0/16` is not inside `10.0.0.0/8`"]),
+            ("networks: [{cidr: 10.0.0.0/8, except: ['fd00::/8']}]", &["spec.networks[0].except[0]: the exception `fd00::/8` is not inside `10.0.0.0/8`"]),
+            ("networks: [{cidr: 10.0.0.0/8, except: [10.0.0.0/9, 10.128.0.0/9]}]", &["spec.networks[0].cidr: `10.0.0.0/8` is negated completely by its exceptions together"]),
+            ("networks: [{cidr: 10.0.0.0/8, expect: []}]", &["spec.networks[0].expect: unknown field, did you mean `except`?"]),
+            ("networks: [{cidr: 10}]", &["spec.networks[0].cidr: expected text, found the number `10`"]),
         ],
     );
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_rate_limit_is_checked() {
     let limit = |text: &str| {
         format!("targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}\n{text}")
@@ -225,12 +151,7 @@ fn every_rule_of_a_rate_limit_is_checked() {
         "HTTPLocalRateLimitPolicy",
         &[
             ("total: {requestsPerSecond: 1}", &["spec.targetRef: is required"]),
-            (
-                "targetRef: {group: policy.linkerd.io, kind: HTTPRoute, name: a}",
-                &[
-                    "spec.targetRef.kind: `HTTPRoute` is not allowed here, expected `Server (policy.linkerd.io)`",
-                ],
-            ),
+            ("targetRef: {group: policy.linkerd.io, kind: HTTPRoute, name: a}", &["spec.targetRef.kind: `HTTPRoute` is not allowed here, expected `Server (policy.linkerd.io)`"]),
         ],
     );
 }
@@ -267,6 +188,7 @@ fn every_rule_of_an_egress_network_is_checked() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_reference_grant_is_checked() {
     let grant = "from: [{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: a}]\n";
     let to = format!("{grant}to: [{{group: policy.linkerd.io, kind: MeshTLSAuthentication}}]");
@@ -276,27 +198,12 @@ fn every_rule_of_a_reference_grant_is_checked() {
         &[
             (&to, &[]),
             (grant, &["spec.to: is required"]),
-            (
-                &format!("{grant}to: []"),
-                &["spec.to: an empty list grants nothing, at least one entry is required"],
-            ),
+            (&format!("{grant}to: []"), &["spec.to: an empty list grants nothing, at least one entry is required"]),
             (&format!("{grant}to: [{{kind: Server}}]"), &["spec.to[0].group: is required"]),
-            (
-                &format!("{grant}to: [{{group: '', kind: ''}}]"),
-                &["spec.to[0].kind: must not be empty"],
-            ),
-            (
-                &format!("{grant}to: [{{group: '', kind: S, only: 1}}]"),
-                &["spec.to[0].only: unknown field, expected one of `group`, `kind`, `name`"],
-            ),
-            (
-                "from: [{group: '', kind: K, namespace: '*'}]\nto: [{group: '', kind: S}]",
-                &["spec.from[0].namespace: `*` is not a namespace, each namespace needs an entry"],
-            ),
-            (
-                "from: [{group: '', kind: K, namespace: ''}]\nto: [{group: '', kind: S}]",
-                &["spec.from[0].namespace: must not be empty"],
-            ),
+            (&format!("{grant}to: [{{group: '', kind: ''}}]"), &["spec.to[0].kind: must not be empty"]),
+            (&format!("{grant}to: [{{group: '', kind: S, only: 1}}]"), &["spec.to[0].only: unknown field, expected one of `group`, `kind`, `name`"]),
+            ("from: [{group: '', kind: K, namespace: '*'}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: `*` is not a namespace, each namespace needs an entry"]),
+            ("from: [{group: '', kind: K, namespace: ''}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: must not be empty"]),
         ],
     );
     let core =

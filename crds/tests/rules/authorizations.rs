@@ -12,6 +12,7 @@ const SAZ: &str = "policy.linkerd.io/v1beta1";
 const AP: &str = "policy.linkerd.io/v1alpha1";
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_server_authorization_is_checked() {
     let saz = |client: &str| format!("server: {{name: web}}\nclient: {client}");
     let table: [(&str, &[&str]); 20] = [
@@ -19,97 +20,22 @@ fn every_rule_of_a_server_authorization_is_checked() {
         ("{meshTLS: {unauthenticatedTLS: true}}", &[]),
         ("{meshTLS: {identities: ['*', '*.a.b', x.y]}, networks: []}", &[]),
         ("{meshTLS: {serviceAccounts: [{name: web}, {name: vote, namespace: b}]}}", &[]),
-        (
-            "{networks: [{cidr: 10.0.0.0/8}]}",
-            &[
-                "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required",
-            ],
-        ),
-        (
-            "{unauthenticated: false}",
-            &[
-                "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required",
-            ],
-        ),
-        (
-            "{unauthenticated: yes please}",
-            &[
-                "spec.client.unauthenticated: expected `true` or `false`, found the text `yes please`",
-            ],
-        ),
-        (
-            "{unauthenticated: true, meshTLS: {identities: [a]}}",
-            &["spec.client.meshTLS: must be absent where `unauthenticated` is `true`"],
-        ),
-        (
-            "{meshTLS: {unauthenticatedTLS: true, identities: [a]}}",
-            &[
-                "spec.client.meshTLS.identities: must be absent where `unauthenticatedTLS` is `true`",
-            ],
-        ),
-        (
-            "{meshTLS: {unauthenticatedTLS: true, serviceAccounts: [{name: a}]}}",
-            &[
-                "spec.client.meshTLS.serviceAccounts: must be absent where `unauthenticatedTLS` is `true`",
-            ],
-        ),
-        (
-            "{meshTLS: {}}",
-            &[
-                "spec.client.meshTLS: grants nobody: one of `identities`, `serviceAccounts` and `unauthenticatedTLS: true` is required",
-            ],
-        ),
-        (
-            "{meshTLS: {identities: []}}",
-            &[
-                "spec.client.meshTLS.identities: an empty list grants nobody, name somebody or remove the field",
-            ],
-        ),
-        (
-            "{meshTLS: {serviceAccounts: []}}",
-            &[
-                "spec.client.meshTLS.serviceAccounts: an empty list grants nobody, name somebody or remove the field",
-            ],
-        ),
-        (
-            "{meshTLS: {identities: ['spiffe://a/b']}}",
-            &[
-                "spec.client.meshTLS.identities[0]: `spiffe://a/b` is a SPIFFE id, which only a MeshTLSAuthentication may list",
-            ],
-        ),
-        (
-            "{meshTLS: {identities: ['a.*']}}",
-            &[
-                "spec.client.meshTLS.identities[0]: `a.*` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
-            ],
-        ),
-        (
-            "{meshTLS: {identities: [Web.ns]}}",
-            &[
-                "spec.client.meshTLS.identities[0]: `Web.ns` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name",
-            ],
-        ),
-        (
-            "{meshTLS: {serviceAccounts: [{namespace: b}]}}",
-            &["spec.client.meshTLS.serviceAccounts[0].name: is required"],
-        ),
-        (
-            "{meshTLS: {serviceAccounts: [{name: a, namespace: B}]}}",
-            &[
-                "spec.client.meshTLS.serviceAccounts[0].namespace: `B` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed",
-            ],
-        ),
-        (
-            "{meshTls: {identities: [a]}}",
-            &[
-                "spec.client.meshTls: unknown field, did you mean `meshTLS`?",
-                "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required",
-            ],
-        ),
-        (
-            "{unauthenticated: true, networks: [{except: [10.0.0.0/9]}]}",
-            &["spec.client.networks[0].cidr: is required"],
-        ),
+        ("{networks: [{cidr: 10.0.0.0/8}]}", &["spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required"]),
+        ("{unauthenticated: false}", &["spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required"]),
+        ("{unauthenticated: yes please}", &["spec.client.unauthenticated: expected `true` or `false`, found the text `yes please`"]),
+        ("{unauthenticated: true, meshTLS: {identities: [a]}}", &["spec.client.meshTLS: must be absent where `unauthenticated` is `true`"]),
+        ("{meshTLS: {unauthenticatedTLS: true, identities: [a]}}", &["spec.client.meshTLS.identities: must be absent where `unauthenticatedTLS` is `true`"]),
+        ("{meshTLS: {unauthenticatedTLS: true, serviceAccounts: [{name: a}]}}", &["spec.client.meshTLS.serviceAccounts: must be absent where `unauthenticatedTLS` is `true`"]),
+        ("{meshTLS: {}}", &["spec.client.meshTLS: grants nobody: one of `identities`, `serviceAccounts` and `unauthenticatedTLS: true` is required"]),
+        ("{meshTLS: {identities: []}}", &["spec.client.meshTLS.identities: an empty list grants nobody, name somebody or remove the field"]),
+        ("{meshTLS: {serviceAccounts: []}}", &["spec.client.meshTLS.serviceAccounts: an empty list grants nobody, name somebody or remove the field"]),
+        ("{meshTLS: {identities: ['spiffe://a/b']}}", &["spec.client.meshTLS.identities[0]: `spiffe://a/b` is a SPIFFE id, which only a MeshTLSAuthentication may list"]),
+        ("{meshTLS: {identities: ['a.*']}}", &["spec.client.meshTLS.identities[0]: `a.*` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name"]),
+        ("{meshTLS: {identities: [Web.ns]}}", &["spec.client.meshTLS.identities[0]: `Web.ns` is not an identity: expected `*`, `*.<suffix>` or a lower-case DNS name"]),
+        ("{meshTLS: {serviceAccounts: [{namespace: b}]}}", &["spec.client.meshTLS.serviceAccounts[0].name: is required"]),
+        ("{meshTLS: {serviceAccounts: [{name: a, namespace: B}]}}", &["spec.client.meshTLS.serviceAccounts[0].namespace: `B` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed"]),
+        ("{meshTls: {identities: [a]}}", &["spec.client.meshTls: unknown field, did you mean `meshTLS`?", "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required"]),
+        ("{unauthenticated: true, networks: [{except: [10.0.0.0/9]}]}", &["spec.client.networks[0].cidr: is required"]),
     ];
     for (client, expected) in table {
         check(SAZ, "ServerAuthorization", &[(&saz(client), expected)]);
@@ -123,12 +49,7 @@ fn every_rule_of_a_server_authorization_is_checked() {
             (&server("{selector: {}}"), &[]),
             (&server("{}"), neither),
             (&server("{name: a, selector: {}}"), neither),
-            (
-                &server("{name: A}"),
-                &[
-                    "spec.server.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed",
-                ],
-            ),
+            (&server("{name: A}"), &["spec.server.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed"]),
             (&server("{name: ''}"), &["spec.server.name: must not be empty"]),
             ("client: {unauthenticated: true}", &["spec.server: is required"]),
             ("server: {name: a}", &["spec.client: is required"]),
@@ -152,6 +73,7 @@ fn absent_and_empty_networks_of_a_server_authorization_are_the_clusters() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_target_of_an_authorization_policy_is_checked() {
     let policy = |target: &str| format!("targetRef: {target}\nrequiredAuthenticationRefs: []");
     let all = "one of `Server (policy.linkerd.io)`, `Namespace`, `HTTPRoute (policy.linkerd.io)`, \
@@ -178,6 +100,7 @@ fn every_target_of_an_authorization_policy_is_checked() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_authentication_of_an_authorization_policy_is_checked() {
     const G: &str = "group: policy.linkerd.io";
     let policy = |refs: &str| {
@@ -190,57 +113,19 @@ fn every_authentication_of_an_authorization_policy_is_checked() {
     let first = |text: &str| vec![format!("spec.requiredAuthenticationRefs[0].{text}")];
     let table: Vec<(&str, Vec<String>)> = vec![
         ("[]", vec![]),
-        (
-            "[{$G, kind: MeshTLSAuthentication, name: a}, {$G, kind: NetworkAuthentication, name: b, namespace: c}]",
-            vec![],
-        ),
-        (
-            "[{kind: ServiceAccount, name: a}, {group: portcullis.dev, kind: NetworkSet, name: node-local}]",
-            vec![],
-        ),
+        ("[{$G, kind: MeshTLSAuthentication, name: a}, {$G, kind: NetworkAuthentication, name: b, namespace: c}]", vec![]),
+        ("[{kind: ServiceAccount, name: a}, {group: portcullis.dev, kind: NetworkSet, name: node-local}]", vec![]),
         ("", vec!["spec.requiredAuthenticationRefs: is required".into()]),
-        (
-            "[{$G, kind: MeshTLSAuthentication, name: a}, {kind: ServiceAccount, name: b}]",
-            second(one_identity),
-        ),
-        (
-            "[{$G, kind: MeshTLSAuthentication, name: a}, {$G, kind: MeshTLSAuthentication, name: b}]",
-            second(one_identity),
-        ),
-        (
-            "[{kind: ServiceAccount, name: a}, {kind: ServiceAccount, name: b}]",
-            second(one_identity),
-        ),
-        (
-            "[{$G, kind: NetworkAuthentication, name: a}, {$G, kind: NetworkAuthentication, name: b}]",
-            second(one_network),
-        ),
-        (
-            "[{$G, kind: NetworkAuthentication, name: a}, {group: portcullis.dev, kind: NetworkSet, name: cluster}]",
-            second(one_network),
-        ),
-        (
-            "[{kind: MeshTLSAuthentication, name: a}]",
-            first("group: is required for MeshTLSAuthentication, write `group: policy.linkerd.io`"),
-        ),
-        (
-            "[{kind: NetworkSet, name: cluster}]",
-            first("group: is required for NetworkSet, write `group: portcullis.dev`"),
-        ),
-        (
-            "[{group: portcullis.dev, kind: NetworkSet, name: world}]",
-            first("name: unknown value `world`, expected one of `node-local`, `cluster`"),
-        ),
-        (
-            "[{group: portcullis.dev, kind: NetworkSet, name: cluster, namespace: a}]",
-            first("namespace: must be absent: a NetworkSet is built in and has no namespace"),
-        ),
-        (
-            "[{$G, kind: Server, name: a}]",
-            first(
-                "kind: `Server` is not allowed here, expected one of `MeshTLSAuthentication (policy.linkerd.io)`, `NetworkAuthentication (policy.linkerd.io)`, `ServiceAccount`, `NetworkSet (portcullis.dev)`",
-            ),
-        ),
+        ("[{$G, kind: MeshTLSAuthentication, name: a}, {kind: ServiceAccount, name: b}]", second(one_identity)),
+        ("[{$G, kind: MeshTLSAuthentication, name: a}, {$G, kind: MeshTLSAuthentication, name: b}]", second(one_identity)),
+        ("[{kind: ServiceAccount, name: a}, {kind: ServiceAccount, name: b}]", second(one_identity)),
+        ("[{$G, kind: NetworkAuthentication, name: a}, {$G, kind: NetworkAuthentication, name: b}]", second(one_network)),
+        ("[{$G, kind: NetworkAuthentication, name: a}, {group: portcullis.dev, kind: NetworkSet, name: cluster}]", second(one_network)),
+        ("[{kind: MeshTLSAuthentication, name: a}]", first("group: is required for MeshTLSAuthentication, write `group: policy.linkerd.io`")),
+        ("[{kind: NetworkSet, name: cluster}]", first("group: is required for NetworkSet, write `group: portcullis.dev`")),
+        ("[{group: portcullis.dev, kind: NetworkSet, name: world}]", first("name: unknown value `world`, expected one of `node-local`, `cluster`")),
+        ("[{group: portcullis.dev, kind: NetworkSet, name: cluster, namespace: a}]", first("namespace: must be absent: a NetworkSet is built in and has no namespace")),
+        ("[{$G, kind: Server, name: a}]", first("kind: `Server` is not allowed here, expected one of `MeshTLSAuthentication (policy.linkerd.io)`, `NetworkAuthentication (policy.linkerd.io)`, `ServiceAccount`, `NetworkSet (portcullis.dev)`")),
         ("[{$G, kind: MeshTLSAuthentication}]", first("name: is required")),
     ];
     for (refs, expected) in table {

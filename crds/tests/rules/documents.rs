@@ -201,7 +201,7 @@ fn aliases_of_aliases_are_bounded() {
 #[test]
 fn depth_is_bounded() {
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
-    assert_eq!(one(&nested(MAX_DEPTH)).value.is_ok(), true);
+    assert!(one(&nested(MAX_DEPTH)).value.is_ok());
     assert!(one(&nested(MAX_DEPTH + 1)).value.is_err());
     assert_ne!(within(Duration::from_secs(20), &"[".repeat(1_000_000)), "");
     assert_ne!(within(Duration::from_secs(20), &"- ".repeat(1_000_000)), "");

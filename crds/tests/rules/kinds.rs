@@ -30,6 +30,7 @@ fn every_kind_and_version_is_recognised() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn what_is_not_an_object_says_why() {
     for (text, expected) in [
         ("a", ": expected an object with `apiVersion`, `kind` and `metadata`"),
@@ -41,51 +42,18 @@ fn what_is_not_an_object_says_why() {
         ("{apiVersion: v1, kind: Pod}", "metadata: is required"),
         ("{apiVersion: v1, kind: Pod, metadata: a}", "metadata: expected a mapping"),
         ("{apiVersion: v1, kind: Pod, metadata: {}}", "metadata.name: is required"),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {generateName: a-}}",
-            "metadata.name: is required, `generateName` only means something to a cluster",
-        ),
+        ("{apiVersion: v1, kind: Pod, metadata: {generateName: a-}}", "metadata.name: is required, `generateName` only means something to a cluster"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: 7}}", "metadata.name: expected text"),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {name: A}}",
-            "metadata.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed",
-        ),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b.c}}",
-            "metadata.namespace: `b.c` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed",
-        ),
-        (
-            "{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}",
-            "kind: unknown kind `Sever`, did you mean `Server`?",
-        ),
-        (
-            "{apiVersion: policy.linkerd.io/v1beta3, kind: server}",
-            "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?",
-        ),
-        (
-            "{apiVersion: policy.linkerd.io/v1, kind: Widget}",
-            "kind: unknown kind `Widget`, expected one of `Server`, `ServerAuthorization`, `AuthorizationPolicy`, `MeshTLSAuthentication`, `NetworkAuthentication`, `HTTPLocalRateLimitPolicy`, `HTTPRoute`, `EgressNetwork`",
-        ),
-        (
-            "{apiVersion: portcullis.dev/v1, kind: Widget}",
-            "kind: unknown kind `Widget`, portcullis.dev has none yet",
-        ),
-        (
-            "{apiVersion: v1, kind: Server}",
-            "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`",
-        ),
-        (
-            "{apiVersion: v1, kind: HTTPRoute}",
-            "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`",
-        ),
-        (
-            "{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}",
-            "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`",
-        ),
-        (
-            "{apiVersion: polcy.linkerd.io/v1beta3, kind: Server}",
-            "apiVersion: Server is not in `polcy.linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`",
-        ),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: A}}", "metadata.name: `A` is not a name: lower-case letters, digits, `-` and `.` are allowed"),
+        ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b.c}}", "metadata.namespace: `b.c` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed"),
+        ("{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}", "kind: unknown kind `Sever`, did you mean `Server`?"),
+        ("{apiVersion: policy.linkerd.io/v1beta3, kind: server}", "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
+        ("{apiVersion: policy.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `Server`, `ServerAuthorization`, `AuthorizationPolicy`, `MeshTLSAuthentication`, `NetworkAuthentication`, `HTTPLocalRateLimitPolicy`, `HTTPRoute`, `EgressNetwork`"),
+        ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, portcullis.dev has none yet"),
+        ("{apiVersion: v1, kind: Server}", "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
+        ("{apiVersion: v1, kind: HTTPRoute}", "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
+        ("{apiVersion: policy.linkerd.io/v1, kind: GRPCRoute}", "apiVersion: GRPCRoute is not in `policy.linkerd.io/v1`, expected `gateway.networking.k8s.io/v1`"),
+        ("{apiVersion: polcy.linkerd.io/v1beta3, kind: Server}", "apiVersion: Server is not in `polcy.linkerd.io/v1beta3`, expected `policy.linkerd.io/v1beta3`"),
     ] {
         assert_eq!(refused(text), expected, "{text}");
     }

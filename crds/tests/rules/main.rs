@@ -5,6 +5,7 @@
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::arithmetic_side_effects,
+    clippy::wildcard_enum_match_arm,
     reason = "a test"
 )]
 
@@ -15,8 +16,10 @@ mod documents;
 mod kinds;
 mod messages;
 mod properties;
+mod remarks;
 mod routes;
 mod schemas;
+mod seeds;
 mod servers;
 mod support;
 mod workloads;

@@ -32,6 +32,7 @@ fn a_numeric_text_is_the_name_of_a_port() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_server_is_checked() {
     check(
         V3,
@@ -40,75 +41,20 @@ fn every_rule_of_a_server_is_checked() {
             ("podSelector: {}\nport: 1", &[]),
             ("podSelector: {}\nport: 65535\nproxyProtocol: HTTP/2\naccessPolicy: audit", &[]),
             ("externalWorkloadSelector: {matchLabels: {a: b}}\nport: 80", &[]),
-            (
-                "podSelector: {matchExpressions: [{key: a, operator: Exists, values: []}]}\nport: 80",
-                &[],
-            ),
+            ("podSelector: {matchExpressions: [{key: a, operator: Exists, values: []}]}\nport: 80", &[]),
             ("podSelector: {}", &["spec.port: is required"]),
             ("podSelector: {}\nport:", &["spec.port: is required"]),
-            (
-                "podSelector: {}\nport: 0",
-                &["spec.port: expected a number from 1 to 65535 or the name of a port, found `0`"],
-            ),
-            (
-                "podSelector: {}\nport: 65536",
-                &[
-                    "spec.port: expected a number from 1 to 65535 or the name of a port, found `65536`",
-                ],
-            ),
-            (
-                "podSelector: {}\nport: 80.5",
-                &[
-                    "spec.port: expected a number from 1 to 65535 or the name of a port, found `80.5`",
-                ],
-            ),
-            (
-                "podSelector: {}\nport: []",
-                &["spec.port: expected a number from 1 to 65535 or the name of a port, found `[]`"],
-            ),
-            (
-                "podSelector: {}\nport: ''",
-                &[
-                    "spec.port: expected a number from 1 to 65535 or the name of a port, found `\"\"`",
-                ],
-            ),
-            (
-                "podSelector: {}\nport: 80\nproxyProtocol: http/1",
-                &[
-                    "spec.proxyProtocol: unknown value `http/1`, expected one of `unknown`, `HTTP/1`, `HTTP/2`, `gRPC`, `opaque`, `TLS`",
-                ],
-            ),
-            (
-                "podSelector: {}\nport: 80\naccessPolicy: all",
-                &[
-                    "spec.accessPolicy: unknown value `all`, expected one of `all-unauthenticated`, `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny`, `audit`",
-                ],
-            ),
-            (
-                "port: 80",
-                &[
-                    "spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` selects all pods",
-                ],
-            ),
-            (
-                "podSelector: {}\nexternalWorkloadSelector: {}\nport: 80",
-                &[
-                    "spec.externalWorkloadSelector: must be absent where `podSelector` is present: a Server is for one of them",
-                ],
-            ),
-            (
-                "podSelecter: {}\nport: 80",
-                &[
-                    "spec.podSelecter: unknown field, did you mean `podSelector`?",
-                    "spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` selects all pods",
-                ],
-            ),
-            (
-                "podSelector: {}\nport: 80\nreplicas: 3",
-                &[
-                    "spec.replicas: unknown field, expected one of `podSelector`, `externalWorkloadSelector`, `port`, `proxyProtocol`, `accessPolicy`",
-                ],
-            ),
+            ("podSelector: {}\nport: 0", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `0`"]),
+            ("podSelector: {}\nport: 65536", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `65536`"]),
+            ("podSelector: {}\nport: 80.5", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `80.5`"]),
+            ("podSelector: {}\nport: []", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `[]`"]),
+            ("podSelector: {}\nport: ''", &["spec.port: expected a number from 1 to 65535 or the name of a port, found `\"\"`"]),
+            ("podSelector: {}\nport: 80\nproxyProtocol: http/1", &["spec.proxyProtocol: unknown value `http/1`, expected one of `unknown`, `HTTP/1`, `HTTP/2`, `gRPC`, `opaque`, `TLS`"]),
+            ("podSelector: {}\nport: 80\naccessPolicy: all", &["spec.accessPolicy: unknown value `all`, expected one of `all-unauthenticated`, `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny`, `audit`"]),
+            ("port: 80", &["spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` selects all pods"]),
+            ("podSelector: {}\nexternalWorkloadSelector: {}\nport: 80", &["spec.externalWorkloadSelector: must be absent where `podSelector` is present: a Server is for one of them"]),
+            ("podSelecter: {}\nport: 80", &["spec.podSelecter: unknown field, did you mean `podSelector`?", "spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` selects all pods"]),
+            ("podSelector: {}\nport: 80\nreplicas: 3", &["spec.replicas: unknown field, expected one of `podSelector`, `externalWorkloadSelector`, `port`, `proxyProtocol`, `accessPolicy`"]),
             ("- a", &["spec: expected a mapping, found a list"]),
             ("", &["spec: is required"]),
         ],
@@ -116,76 +62,30 @@ fn every_rule_of_a_server_is_checked() {
 }
 
 #[test]
+#[rustfmt::skip]
 fn every_rule_of_a_selector_is_checked() {
     check(
         V3,
         "Server",
         &[
-            (
-                "port: 80\npodSelector: web",
-                &["spec.podSelector: expected a mapping, found the text `web`"],
-            ),
-            (
-                "port: 80\npodSelector: {app: web}",
-                &[
-                    "spec.podSelector.app: unknown field, expected one of `matchLabels`, `matchExpressions`",
-                ],
-            ),
-            (
-                "port: 80\npodSelector: {matchLabels: {version: 1}}",
-                &["spec.podSelector.matchLabels.version: expected text, found the number `1`"],
-            ),
-            (
-                "port: 80\npodSelector: {matchLabels: {a b: c}}",
-                &["spec.podSelector.matchLabels[\"a b\"]: `a b` cannot be the name of a label"],
-            ),
-            (
-                "port: 80\npodSelector: {matchLabels: {x.io/a: 'c d'}}",
-                &["spec.podSelector.matchLabels[\"x.io/a\"]: `c d` cannot be the value of a label"],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{operator: Exists}]}",
-                &["spec.podSelector.matchExpressions[0].key: is required"],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a}]}",
-                &["spec.podSelector.matchExpressions[0].operator: is required"],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a, operator: in, values: [b]}]}",
-                &[
-                    "spec.podSelector.matchExpressions[0].operator: unknown value `in`, expected one of `In`, `NotIn`, `Exists`, `DoesNotExist`",
-                ],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a, operator: In}]}",
-                &[
-                    "spec.podSelector.matchExpressions[0].values: at least one is required with one of `In`, `NotIn`",
-                ],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}",
-                &[
-                    "spec.podSelector.matchExpressions[0].values: at least one is required with one of `In`, `NotIn`",
-                ],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}",
-                &[
-                    "spec.podSelector.matchExpressions[0].values: must be absent with one of `Exists`, `DoesNotExist`",
-                ],
-            ),
-            (
-                "port: 80\npodSelector: {matchExpressions: [{key: a, operator: In, values: [1]}]}",
-                &[
-                    "spec.podSelector.matchExpressions[0].values[0]: expected text, found the number `1`",
-                ],
-            ),
+            ("port: 80\npodSelector: web", &["spec.podSelector: expected a mapping, found the text `web`"]),
+            ("port: 80\npodSelector: {app: web}", &["spec.podSelector.app: unknown field, expected one of `matchLabels`, `matchExpressions`"]),
+            ("port: 80\npodSelector: {matchLabels: {version: 1}}", &["spec.podSelector.matchLabels.version: expected text, found the number `1`"]),
+            ("port: 80\npodSelector: {matchLabels: {a b: c}}", &["spec.podSelector.matchLabels[\"a b\"]: `a b` cannot be the name of a label"]),
+            ("port: 80\npodSelector: {matchLabels: {x.io/a: 'c d'}}", &["spec.podSelector.matchLabels[\"x.io/a\"]: `c d` cannot be the value of a label"]),
+            ("port: 80\npodSelector: {matchExpressions: [{operator: Exists}]}", &["spec.podSelector.matchExpressions[0].key: is required"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a}]}", &["spec.podSelector.matchExpressions[0].operator: is required"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a, operator: in, values: [b]}]}", &["spec.podSelector.matchExpressions[0].operator: unknown value `in`, expected one of `In`, `NotIn`, `Exists`, `DoesNotExist`"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a, operator: In}]}", &["spec.podSelector.matchExpressions[0].values: at least one is required with one of `In`, `NotIn`"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}", &["spec.podSelector.matchExpressions[0].values: at least one is required with one of `In`, `NotIn`"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}", &["spec.podSelector.matchExpressions[0].values: must be absent with one of `Exists`, `DoesNotExist`"]),
+            ("port: 80\npodSelector: {matchExpressions: [{key: a, operator: In, values: [1]}]}", &["spec.podSelector.matchExpressions[0].values[0]: expected text, found the number `1`"]),
         ],
     );
 }
 
 #[test]
+#[rustfmt::skip]
 fn older_versions_have_the_fields_they_had() {
     let access = &[
         "spec.accessPolicy: unknown field, expected one of `podSelector`, `externalWorkloadSelector`, `port`, `proxyProtocol`",
@@ -204,13 +104,7 @@ fn older_versions_have_the_fields_they_had() {
         &[
             ("podSelector: {}\nport: 80", &[]),
             ("port: 80", &["spec.podSelector: is required"]),
-            (
-                "externalWorkloadSelector: {}\nport: 80",
-                &[
-                    "spec.externalWorkloadSelector: unknown field, expected one of `podSelector`, `port`, `proxyProtocol`",
-                    "spec.podSelector: is required",
-                ],
-            ),
+            ("externalWorkloadSelector: {}\nport: 80", &["spec.externalWorkloadSelector: unknown field, expected one of `podSelector`, `port`, `proxyProtocol`", "spec.podSelector: is required"]),
         ],
     );
     check(
@@ -218,12 +112,7 @@ fn older_versions_have_the_fields_they_had() {
         "Server",
         &[
             ("podSelector: {matchLabels: {a: b}}\nport: 80", &[]),
-            (
-                "podSelector: {}\nport: 80",
-                &[
-                    "spec.podSelector: exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1",
-                ],
-            ),
+            ("podSelector: {}\nport: 80", &["spec.podSelector: exactly one of `matchLabels` and `matchExpressions` is allowed in v1alpha1"]),
         ],
     );
     check(

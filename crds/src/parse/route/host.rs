@@ -3,6 +3,7 @@
 use crate::parse::name::is_dns_name;
 use crate::reader::{Fields, Node, quote};
 use policy_core::HostPattern;
+use policy_core::host::canonical_host;
 use std::net::IpAddr;
 
 /// Absent and empty mean every host.
@@ -52,5 +53,29 @@ pub(super) fn check(text: &str) -> Result<(), &'static str> {
             "is not a host name: labels of letters, digits and inner `-` with dots between",
         );
     }
+    if canonical_host(name).map(|host| host.name).as_deref() != Ok(name) {
+        return Err("looks like an address, no request has it as a host name");
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use policy_core::HostPattern;
+    use policy_core::host::canonical_host;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_a_canonical_host(text in "(\\*\\.)?[a-cA-C0-3._*:é\\[\\]-]{0,12}") {
+            if check(&text).is_ok() {
+                let name = text.strip_prefix("*.").unwrap_or(&text);
+                prop_assert_eq!(canonical_host(name).unwrap().name, name);
+                let pattern = HostPattern::parse(&text);
+                let host = if name == text { name.to_owned() } else { format!("x.{name}") };
+                prop_assert!(pattern.admits(&host));
+            }
+        }
+    }
 }

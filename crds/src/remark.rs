@@ -1,0 +1,115 @@
+//! What a valid manifest means where that may surprise its author. Nothing here changes policy.
+
+use crate::object::{Body, FieldError, Object};
+use crate::reader::quote;
+use crate::resource::{
+    AuthorizationPolicy, PortRef, RateLimitPolicy, Resource, RouteResource, Server,
+    ServerAuthorization, WorkloadSelector,
+};
+use crate::selector::LabelSelector;
+use policy_core::PathPattern;
+use policy_core::matching::Segment;
+
+/// Remarks about a valid object; none for an invalid one, whose errors say more.
+pub fn remarks(object: &Object) -> Vec<FieldError> {
+    let Body::Valid(resource) = &object.body else { return Vec::new() };
+    match resource {
+        Resource::Server(server) => of_server(server),
+        Resource::ServerAuthorization(authorization) => of_server_authorization(authorization),
+        Resource::AuthorizationPolicy(policy) => of_authorization_policy(policy),
+        Resource::RateLimit(limit) => of_rate_limit(limit),
+        Resource::Route(route) => of_route(route),
+        Resource::MeshTlsAuthentication(_)
+        | Resource::NetworkAuthentication(_)
+        | Resource::EgressNetwork
+        | Resource::ReferenceGrant(_)
+        | Resource::ExternalWorkload(_)
+        | Resource::Pod(_)
+        | Resource::Workload(_)
+        | Resource::Namespace
+        | Resource::Node(_)
+        | Resource::ServiceAccount => Vec::new(),
+    }
+}
+
+fn remark(field: &str, message: impl Into<String>) -> FieldError {
+    FieldError { field: field.to_owned(), message: message.into() }
+}
+
+fn of_server(server: &Server) -> Vec<FieldError> {
+    let everything = |selector: &LabelSelector| *selector == LabelSelector::default();
+    let mut remarks = Vec::new();
+    match &server.workloads {
+        WorkloadSelector::Pods(selector) if everything(selector) => {
+            remarks
+                .push(remark("spec.podSelector", "is empty: selects every pod of the namespace"));
+        }
+        WorkloadSelector::ExternalWorkloads(selector) if everything(selector) => {
+            let message = "is empty: selects every ExternalWorkload of the namespace";
+            remarks.push(remark("spec.externalWorkloadSelector", message));
+        }
+        WorkloadSelector::Pods(_) | WorkloadSelector::ExternalWorkloads(_) => {}
+    }
+    if let PortRef::Name(name) = &server.port
+        && name.bytes().all(|b| b.is_ascii_digit())
+    {
+        let message = format!(
+            "{} in quotes is the name of a port, which no container can have: nothing is selected; \
+             leave the quotes out for the number",
+            quote(name)
+        );
+        remarks.push(remark("spec.port", message));
+    }
+    remarks
+}
+
+fn of_server_authorization(authorization: &ServerAuthorization) -> Vec<FieldError> {
+    if authorization.networks.is_some() {
+        return Vec::new();
+    }
+    let message = "absent or empty: only clients in the cluster's networks are admitted; \
+                   `0.0.0.0/0` and `::/0` stand for every network";
+    vec![remark("spec.client.networks", message)]
+}
+
+fn of_authorization_policy(policy: &AuthorizationPolicy) -> Vec<FieldError> {
+    if policy.identity.is_some() || policy.network.is_some() {
+        return Vec::new();
+    }
+    let message = "is empty: asks for nothing, every client is admitted";
+    vec![remark("spec.requiredAuthenticationRefs", message)]
+}
+
+fn of_rate_limit(limit: &RateLimitPolicy) -> Vec<FieldError> {
+    if limit.total.is_some() || limit.identity.is_some() || !limit.overrides.is_empty() {
+        return Vec::new();
+    }
+    vec![remark("spec", "none of `total`, `identity` and `overrides` is set: limits nothing")]
+}
+
+fn of_route(route: &RouteResource) -> Vec<FieldError> {
+    let mut remarks = Vec::new();
+    if route.parents.is_empty() {
+        remarks.push(remark("spec.parentRefs", "names no parent: the route has no effect"));
+    }
+    for (i, rule) in route.rules.iter().enumerate() {
+        for (j, request) in rule.matches.iter().enumerate() {
+            if has_star(&request.path) {
+                let field = format!("spec.rules[{i}].matches[{j}].path.value");
+                let message = "`*` is an ordinary character here, not a wildcard";
+                remarks.push(remark(&field, message));
+            }
+        }
+    }
+    remarks
+}
+
+fn has_star(path: &PathPattern) -> bool {
+    match path {
+        PathPattern::Segments { segments, .. } => segments.iter().any(|segment| match segment {
+            Segment::Literal(text) => text.contains('*'),
+            Segment::Parameter(_) => false,
+        }),
+        PathPattern::Regex(_) => false,
+    }
+}

@@ -1,0 +1,70 @@
+//! What is legal but may surprise.
+
+use crate::support::{object, value};
+use policy_crds::remark::remarks;
+use policy_crds::{document, parse};
+
+fn of(api_version: &str, kind: &str, spec: &str) -> Vec<String> {
+    remarks(&object(api_version, kind, spec)).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_may_surprise_is_said_in_words() {
+    let server = |spec: &str| of("policy.linkerd.io/v1beta3", "Server", spec);
+    assert_eq!(
+        server("podSelector: {}\nport: \"80\""),
+        [
+            "spec.podSelector: is empty: selects every pod of the namespace",
+            "spec.port: `80` in quotes is the name of a port, which no container can have: nothing \
+             is selected; leave the quotes out for the number",
+        ]
+    );
+    assert_eq!(
+        server("externalWorkloadSelector: {}\nport: 80"),
+        [
+            "spec.externalWorkloadSelector: is empty: selects every ExternalWorkload of the namespace"
+        ]
+    );
+    assert_eq!(
+        of(
+            "policy.linkerd.io/v1beta1",
+            "ServerAuthorization",
+            "server: {name: a}\nclient: {unauthenticated: true}"
+        ),
+        ["spec.client.networks: absent or empty: only clients in the cluster's networks are \
+          admitted; `0.0.0.0/0` and `::/0` stand for every network"]
+    );
+    let target = "targetRef: {group: policy.linkerd.io, kind: Server, name: a}\n";
+    assert_eq!(
+        of(
+            "policy.linkerd.io/v1alpha1",
+            "AuthorizationPolicy",
+            &format!("{target}requiredAuthenticationRefs: []")
+        ),
+        ["spec.requiredAuthenticationRefs: is empty: asks for nothing, every client is admitted"]
+    );
+    assert_eq!(
+        of("policy.linkerd.io/v1alpha1", "HTTPLocalRateLimitPolicy", target),
+        ["spec: none of `total`, `identity` and `overrides` is set: limits nothing"]
+    );
+    assert_eq!(
+        of(
+            "policy.linkerd.io/v1beta3",
+            "HTTPRoute",
+            "rules: [{matches: [{method: GET}, {path: {value: /a/*}}]}]"
+        ),
+        [
+            "spec.parentRefs: names no parent: the route has no effect",
+            "spec.rules[0].matches[1].path.value: `*` is an ordinary character here, not a wildcard",
+        ]
+    );
+}
+
+#[test]
+fn good_and_invalid_manifests_get_no_remarks() {
+    for document in document::read(include_str!("good.yaml")) {
+        assert_eq!(remarks(&parse(&document.value.unwrap()).unwrap()), []);
+    }
+    let invalid = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: a}, spec: {podSelector: {}}}";
+    assert_eq!(remarks(&parse(&value(invalid)).unwrap()), []);
+}
