@@ -4,6 +4,7 @@
 //! and near misses are common.
 
 pub mod benchmark;
+pub mod replay;
 mod strategies;
 
 pub use strategies::{any_client, any_policy, any_request};

@@ -31,6 +31,7 @@ pub mod telemetry;
 
 pub use identity::{Credentials, IdentityHandle, TlsIdentity};
 pub use limiter::Limiter;
+pub use middleware::PolicyLayer;
 pub use peer::{Peer, PeerTls};
 pub use record::{Record, Recorder};
 pub use sidecar::{Sidecar, SidecarConfig};

@@ -10,3 +10,5 @@ pub(crate) mod effects;
 pub(crate) mod gate;
 pub(crate) mod headers;
 pub(crate) mod open;
+
+pub use authorize::{PolicyLayer, PolicyService};

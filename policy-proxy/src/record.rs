@@ -8,9 +8,11 @@ use std::time::{Duration, SystemTime};
 
 mod access_log;
 mod sample;
+mod told;
 
 pub use access_log::{AccessLog, Format};
 pub use sample::{ErrorKind, Sampler};
+pub(crate) use told::{Decided, Told};
 
 /// Takes one record per decision. Called on the worker's thread: it must not block for long.
 pub trait Recorder: Send + Sync {

@@ -23,17 +23,24 @@ pub(crate) const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-pro
 pub(crate) struct Asked {
     /// It wants to upgrade to something that is not HTTP. Its `upgrade` header is kept.
     pub(crate) upgrade: bool,
+    /// A meshed peer carries this version in HTTP/2, and wants it told back.
+    pub(crate) carried: Option<Version>,
 }
 
 /// Cleans a request's head before anything looks at it. An upgrade to `h2c` is ignored, which
 /// RFC 9110 section 7.8 allows: through it a tunnel would carry requests that nobody decides on.
-pub(crate) fn clean_request(head: &mut Parts) -> Asked {
+/// Only a meshed peer is believed that it carries HTTP/1.
+pub(crate) fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
     let found = look(&head.headers);
+    let mut carried = None;
     if found.reserved {
+        if meshed && head.version == Version::HTTP_2 {
+            carried = head.headers.get(ORIG_PROTO).and_then(carried_version);
+        }
         remove_reserved(&mut head.headers);
     }
     if !found.hop {
-        return Asked::default();
+        return Asked { upgrade: false, carried };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
     let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
@@ -46,7 +53,38 @@ pub(crate) fn clean_request(head: &mut Parts) -> Asked {
         head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(UPGRADE, protocol);
     }
-    Asked { upgrade }
+    Asked { upgrade, carried }
+}
+
+/// `HTTP/1.1` or `HTTP/1.0`, with `; absolute-form` behind it or not (proxy-semantics 1.8).
+fn carried_version(line: &HeaderValue) -> Option<Version> {
+    let text = line.as_bytes();
+    let version = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    match version {
+        b"HTTP/1.1" => Some(Version::HTTP_11),
+        b"HTTP/1.0" => Some(Version::HTTP_10),
+        _ => None,
+    }
+}
+
+/// Makes a request that was judged as HTTP/2 the HTTP/1 request that it carries: the host moves from
+/// `:authority` to `Host`.
+pub(crate) fn unwrap_carried(head: &mut Parts, version: Version) {
+    head.version = version;
+    let host = head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+    if let Some(Ok(host)) = host {
+        head.headers.insert(HOST, host);
+    }
+    if let Some(target) = head.uri.path_and_query().cloned() {
+        head.uri = target.into();
+    }
+}
+
+/// Tells a meshed peer which version its request was answered in.
+pub(crate) fn wrap_carried(headers: &mut HeaderMap, version: Version) {
+    headers.remove(TRANSFER_ENCODING);
+    let text = if version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
 }
 
 /// Cleans a response's head. `switching`: it is a 101 that was asked for.
@@ -57,6 +95,13 @@ pub(crate) fn clean_response(headers: &mut HeaderMap, switching: bool) {
     }
     if found.hop && !switching {
         remove_hop_by_hop(headers);
+    }
+}
+
+/// Takes out what is ours to set, for a server that is the application itself.
+pub(crate) fn clean_reserved(headers: &mut HeaderMap) {
+    if look(headers).reserved {
+        remove_reserved(headers);
     }
 }
 
@@ -164,7 +209,7 @@ mod tests {
 
     fn left(lines: &[(&str, &str)]) -> (Vec<String>, bool) {
         let mut head = head(lines);
-        let asked = clean_request(&mut head);
+        let asked = clean_request(&mut head, false);
         let show = |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
         let mut lines: Vec<_> = head.headers.iter().map(show).collect();
         lines.sort();
@@ -228,6 +273,23 @@ mod tests {
     fn te_keeps_only_trailers() {
         assert_eq!(left(&[("te", "gzip, trailers;q=0.5")]).0, ["te: trailers"]);
         assert_eq!(left(&[("te", "gzip")]).0, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_carried_version_is_believed_of_meshed_peers_only() {
+        let carried = |meshed, version, line| {
+            let mut head = head(&[("l5d-orig-proto", line)]);
+            head.version = version;
+            let asked = clean_request(&mut head, meshed);
+            assert!(head.headers.is_empty(), "consumed in any case");
+            asked.carried
+        };
+        let (one, two) = (Version::HTTP_11, Version::HTTP_2);
+        assert_eq!(carried(true, two, "HTTP/1.1; absolute-form"), Some(one));
+        assert_eq!(carried(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
+        assert_eq!(carried(true, two, "HTTP/2.0"), None);
+        assert_eq!(carried(true, one, "HTTP/1.1"), None);
+        assert_eq!(carried(false, two, "HTTP/1.1"), None);
     }
 
     #[test]

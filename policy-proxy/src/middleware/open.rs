@@ -18,7 +18,6 @@ use std::sync::Arc;
 pub(crate) struct Kept {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
-    pub(crate) version: Version,
     /// HTTP/1: the canonical `Host`.
     pub(crate) host: Option<HeaderValue>,
     headers: HeaderMap,
@@ -40,7 +39,6 @@ impl Kept {
         Self {
             method: head.method.clone(),
             uri: head.uri.clone(),
-            version: head.version,
             host: if old { head.headers.get(HOST).cloned() } else { None },
             headers,
             looked: (!names.is_empty()).then(|| Arc::clone(evaluator)),

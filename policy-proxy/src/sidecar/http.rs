@@ -6,19 +6,16 @@ use super::io::{ClientIo, Watched};
 use super::open::{Ending, HttpConnection, OpenGuard};
 use super::tunnel;
 use super::upstream::LocalExecutor;
-use super::worker::{Decided, Member};
+use super::worker::Member;
 use crate::middleware::gate::{Forward, Refusal, Verdict};
 use crate::middleware::headers::{self, Asked};
 use crate::middleware::effects::{self, Plan};
-use crate::middleware::open::Kept;
 use crate::peer::Peer;
-use crate::record::{ErrorKind, RequestRecord};
+use crate::record::{Decided, ErrorKind, Told};
 use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::InForce;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -31,7 +28,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::task::spawn_local;
 use tokio::time::Sleep;
 
@@ -122,18 +119,6 @@ struct Asking {
     told: Option<Box<Told>>,
 }
 
-/// What records tell of a request beside its decision.
-struct Told {
-    at: SystemTime,
-    method: Method,
-    version: Version,
-    target: String,
-    host: Option<String>,
-    request_bytes: Option<u64>,
-    user_agent: Option<HeaderValue>,
-    trace_id: Option<HeaderValue>,
-}
-
 async fn answer(
     connection: Rc<HttpConnection>,
     request: Request<Incoming>,
@@ -142,8 +127,9 @@ async fn answer(
     let (mut head, body) = request.into_parts();
     let started = Instant::now();
     let told = connection.worker.is_recording().then(|| Box::new(Told::of(&head)));
-    let asker = Asker::of(&head, connection.peer.is_meshed());
-    let asked = headers::clean_request(&mut head);
+    let meshed = connection.peer.is_meshed();
+    let asker = Asker::of(&head, meshed);
+    let asked = headers::clean_request(&mut head, meshed);
     let mut asking = Asking { asker, asked, started, told };
     let verdict = {
         let live = connection.handle.live();
@@ -160,6 +146,9 @@ async fn answer(
             let Forward { permit, plan, kept, policy } = forward;
             let guard = connection.open(kept, permit, Arc::clone(&policy));
             connection.set_client_id(&mut head.headers);
+            if let Some(version) = asked.carried {
+                headers::unwrap_carried(&mut head, version);
+            }
             let request = Request::from_parts(head, body);
             proxy(&connection, request, asking, Permitted { permit, plan, policy, guard }).await
         }
@@ -184,7 +173,10 @@ async fn proxy(
     let deadline = permitted.plan.timeout.and_then(|bound| asking.started.checked_add(bound));
     let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
     let sent = Instant::now();
-    let forwarded = forward(connection, request, &permitted.guard, &mut deadline).await;
+    let forwarded = {
+        let carried = asking.asked.carried.is_some();
+        forward(connection, request, &permitted.guard, &mut deadline, carried).await
+    };
     let waited = sent.elapsed();
     let mut response = match forwarded {
         Ok(response) => response,
@@ -206,6 +198,9 @@ async fn proxy(
         let (policy, permit) = (&permitted.policy, &permitted.permit);
         effects::change_response(policy, permit, response.headers_mut());
     }
+    if let Some(version) = asking.asked.carried {
+        headers::wrap_carried(response.headers_mut(), version);
+    }
     connection.count(&permitted, &response);
     asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
     if switching {
@@ -222,11 +217,14 @@ async fn forward(
     request: Request<Incoming>,
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
+    carried: bool,
 ) -> Result<Response<Incoming>, Answer> {
     let upstream = &connection.upstream;
     if request.version() >= Version::HTTP_2 {
         // Boxed: larger than what HTTP/1 needs.
         until(Box::pin(upstream.http2(request)), guard, deadline).await
+    } else if carried {
+        until(Box::pin(upstream.one_of_many(request)), guard, deadline).await
     } else {
         until(pin!(upstream.http1(request)), guard, deadline).await
     }
@@ -328,20 +326,7 @@ impl Asking {
         waited: Duration,
     ) {
         let Some(told) = &self.told else { return };
-        let total = self.started.elapsed();
-        let request = RequestRecord {
-            method: &told.method,
-            host: told.host.as_deref(),
-            target: &told.target,
-            version: told.version,
-            status: response.status(),
-            request_bytes: told.request_bytes,
-            response_bytes: length(response.headers()),
-            user_agent: text(told.user_agent.as_ref()),
-            trace_id: text(told.trace_id.as_ref()),
-            total,
-            processing: total.saturating_sub(waited),
-        };
+        let request = told.request(response, self.started.elapsed(), waited);
         let decided = Decided {
             at: told.at,
             port: connection.handle.port(),
@@ -353,43 +338,6 @@ impl Asking {
     }
 }
 
-impl Told {
-    fn of(head: &Parts) -> Self {
-        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = head.uri.authority().map(http::uri::Authority::as_str).or(host);
-        let trace = TRACES.iter().find_map(|name| head.headers.get(name));
-        Self {
-            at: SystemTime::now(),
-            method: head.method.clone(),
-            version: head.version,
-            target: head.uri.path_and_query().map_or(String::new(), ToString::to_string),
-            host: host.map(ToOwned::to_owned),
-            request_bytes: length(&head.headers),
-            user_agent: head.headers.get(USER_AGENT).cloned(),
-            trace_id: trace.cloned(),
-        }
-    }
-
-    /// What was judged is what is recorded.
-    fn judged(&mut self, kept: &Kept) {
-        kept.target().clone_into(&mut self.target);
-        self.host = kept.authority().map(ToOwned::to_owned);
-    }
-}
-
-fn length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn text(value: Option<&HeaderValue>) -> Option<&str> {
-    value?.to_str().ok()
-}
-
-const TRACES: [HeaderName; 3] = [
-    HeaderName::from_static("x-b3-traceid"),
-    HeaderName::from_static("x-request-id"),
-    HeaderName::from_static("x-amzn-trace-id"),
-];
 /// hyper refuses to work with less.
 const LEAST_BUFFER: usize = 8 * 1024;
 /// Streams that a client made us reset by breaking the protocol, before its connection is closed.

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::spawn_local;
 
 /// One client's way to the application.
@@ -24,6 +24,9 @@ pub(super) struct Upstream {
     /// The HTTP/1 connection while no request uses it.
     idle: RefCell<Option<http1::SendRequest<Incoming>>>,
     http2: RefCell<Option<http2::SendRequest<Incoming>>>,
+    /// HTTP/1 connections for requests that the client carries in HTTP/2.
+    many: RefCell<Vec<http1::SendRequest<Incoming>>>,
+    room: Semaphore,
     /// Held while an HTTP/2 connection is being made, so that streams do not make one each.
     connecting: Mutex<()>,
 }
@@ -63,6 +66,8 @@ impl Upstream {
             windows: (limits.http2_stream_window, limits.http2_connection_window),
             idle: RefCell::new(None),
             http2: RefCell::new(None),
+            many: RefCell::default(),
+            room: Semaphore::new(MOST_CONNECTIONS),
             connecting: Mutex::new(()),
         }
     }
@@ -103,6 +108,49 @@ impl Upstream {
         // Its end is seen by whoever sends next.
         spawn_local(connection.with_upgrades());
         Ok(sender)
+    }
+
+    /// Sends one of several HTTP/1 requests that are open at once, over at most [`MOST_CONNECTIONS`]
+    /// connections. Waits while all of them have a response's head to come.
+    pub(super) async fn one_of_many(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Incoming>, Fault> {
+        // Never closed.
+        let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
+        let mut request = request;
+        if let Some(mut sender) = self.free() {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(self.keep_one(sender, response)),
+                Err(mut error) => request = error.take_message().ok_or(Fault::Broken)?,
+            }
+        }
+        let mut sender = self.connect_http1().await?;
+        match sender.send_request(request).await {
+            Ok(response) => Ok(self.keep_one(sender, response)),
+            Err(_) => Err(Fault::Broken),
+        }
+    }
+
+    /// A connection whose last response is complete. Those that have ended are let go.
+    fn free(&self) -> Option<http1::SendRequest<Incoming>> {
+        let mut many = self.many.borrow_mut();
+        many.retain(|sender| !sender.is_closed());
+        let ready = many.iter().position(http1::SendRequest::is_ready)?;
+        Some(many.swap_remove(ready))
+    }
+
+    fn keep_one(
+        &self,
+        sender: http1::SendRequest<Incoming>,
+        response: Response<Incoming>,
+    ) -> Response<Incoming> {
+        let mut many = self.many.borrow_mut();
+        // Beyond the bound it is closed once its response is complete.
+        if many.len() < MOST_CONNECTIONS {
+            many.push(sender);
+        }
+        response
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
@@ -147,3 +195,6 @@ impl Upstream {
         Ok(sender)
     }
 }
+
+/// HTTP/1 connections that one client's HTTP/2 connection may keep.
+const MOST_CONNECTIONS: usize = 16;

@@ -4,9 +4,8 @@ use super::accept::{self, Bound};
 use super::slots::Slots;
 use super::SidecarConfig;
 use crate::identity::IdentityHandle;
-use crate::peer::Peer;
-use crate::record::{ErrorKind, Record, Recorder, RequestRecord, Sampler, Verdict};
-use crate::store::{InForce, PolicyStore};
+use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
+use crate::store::PolicyStore;
 use policy_core::{Decision, Denial, Permit};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +14,7 @@ use std::num::NonZeroU16;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -71,15 +70,6 @@ pub(super) struct Seat {
 pub(super) struct Membership {
     worker: Rc<Worker>,
     place: usize,
-}
-
-/// What a record says of a decision, apart from the request.
-pub(super) struct Decided<'a> {
-    pub(super) at: SystemTime,
-    pub(super) port: NonZeroU16,
-    pub(super) peer: &'a Peer,
-    pub(super) policy: Option<&'a InForce>,
-    pub(super) decision: Result<Permit, Denial>,
 }
 
 /// Runs a worker until it is told to stop. Dropping the tasks closes whatever is still open.
@@ -203,7 +193,7 @@ impl Worker {
         if self.shared.recorder.is_none() && !audited {
             return;
         }
-        let record = self.make_record(decided, request);
+        let record = decided.record(&self.shared.config.workload, request);
         if audited {
             tracing::info!(
                 workload = record.workload,
@@ -216,32 +206,6 @@ impl Worker {
         }
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&record);
-        }
-    }
-
-    fn make_record<'a>(
-        &'a self,
-        decided: &Decided<'a>,
-        request: Option<RequestRecord<'a>>,
-    ) -> Record<'a> {
-        let evaluator = decided.policy.map(|policy| &*policy.evaluator);
-        let (verdict, route, authorization) = match &decided.decision {
-            Ok(permit) => (Verdict::Allowed, permit.route(), Some(permit.authorization())),
-            Err(denial) => (Verdict::Denied(denial.reason), denial.route, None),
-        };
-        let route = route.and_then(|id| evaluator?.rule(id));
-        Record {
-            at: decided.at,
-            workload: &self.shared.config.workload,
-            port: decided.port,
-            peer: decided.peer,
-            verdict,
-            route: route.map(|(route, _)| &route.origin),
-            authorization: authorization
-                .and_then(|id| evaluator?.authorization(id))
-                .map(|authorization| &authorization.source),
-            audited: decided.decision.as_ref().is_ok_and(Permit::is_audited),
-            request,
         }
     }
 

@@ -6,6 +6,7 @@ mod grpc;
 mod hostile;
 mod http1;
 mod http2;
+mod layer;
 mod opaque;
 mod revocation;
 mod support;

@@ -269,3 +269,28 @@ async fn a_tls_server_wants_a_client_hello_inside_the_mesh_too() {
     assert_eq!((answer.len(), app.connections()), (0, 0));
     setup.logged("deny tls_required - connection").await;
 }
+
+#[tokio::test]
+async fn a_meshed_peer_may_carry_http_1_in_http_2() {
+    let authority = Authority::new();
+    let (app, setup) = setup(&authority, server(policy_core::Protocol::Http1, everybody())).await;
+    let connector = authority.client(authority.leaf(&[san(&name("bot"))]));
+    let io = hyper_util::rt::TokioIo::new(connect(&setup, &connector).await.unwrap());
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+    tokio::spawn(connection);
+    let all = (0..40).map(|n| {
+        let mut sender = sender.clone();
+        let mut carried = request(&format!("http://web.example/{n}?x"), &[]);
+        carried.headers_mut().remove("host");
+        let version = http::HeaderValue::from_static("HTTP/1.1");
+        carried.headers_mut().insert("l5d-orig-proto", version);
+        async move { got(sender.send_request(carried).await.unwrap()).await }
+    });
+    let id = name("bot");
+    for (n, got) in futures_util::future::join_all(all).await.into_iter().enumerate() {
+        assert_eq!(got.body, format!("GET /{n}?x\nhost: web.example\nl5d-client-id: {id}\n"));
+        assert_eq!(got.headers["l5d-orig-proto"], "HTTP/1.1");
+    }
+    assert!(app.connections() <= 32, "{} connections", app.connections());
+}

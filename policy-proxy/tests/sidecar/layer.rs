@@ -1,0 +1,99 @@
+//! The layer inside somebody else's server, driven poll by poll.
+
+use crate::support::*;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use policy_core::{Identity, Revision};
+use policy_proxy::store::{StoreConfig, UndeclaredPorts};
+use policy_proxy::{Peer, PeerTls, PolicyLayer, PolicyStore, Telemetry};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
+use tower_test::mock::{self, Mock, Spawn};
+
+type Body = Full<Bytes>;
+type Service = policy_proxy::middleware::PolicyService<Mock<Request<Body>, Response<Body>>>;
+type Inner = mock::Handle<Request<Body>, Response<Body>>;
+
+fn store(policy: policy_core::ServerPolicy) -> PolicyStore {
+    let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1))).unwrap();
+    store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Ask);
+    store.apply(PORT, Arc::new(policy), Revision::default()).unwrap();
+    store
+}
+
+fn layered(store: &PolicyStore) -> (Spawn<Service>, Inner) {
+    mock::spawn_layer(PolicyLayer::new(store, PORT, "ns/web"))
+}
+
+fn ask(path: &str, peer: Option<PeerTls>) -> Request<Body> {
+    let mut request = Request::get(path)
+        .header("host", "web.example")
+        .header("l5d-client-id", "spoofed")
+        .body(Full::default())
+        .unwrap();
+    if let Some(tls) = peer {
+        let peer = Peer::new("10.0.0.1:1".parse().unwrap(), tls);
+        request.extensions_mut().insert(Arc::new(peer));
+    }
+    request
+}
+
+#[tokio::test]
+async fn a_refused_request_is_never_handed_to_the_server() {
+    let (mut service, mut inner) = layered(&store(server(detect(), nobody())));
+    inner.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_eq!(assert_ready_ok!(call.poll()).status(), StatusCode::FORBIDDEN);
+    let mut asked = task::spawn(inner.next_request());
+    assert_pending!(asked.poll());
+}
+
+#[tokio::test]
+async fn a_request_from_nobody_in_particular_is_refused() {
+    let (mut service, mut inner) = layered(&store(server(detect(), everybody())));
+    inner.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let mut call = task::spawn(service.call(ask("/", None)));
+    assert_eq!(assert_ready_ok!(call.poll()).status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn the_server_sees_the_canonical_target_and_the_verified_identity() {
+    let (mut service, mut inner) = layered(&store(server(detect(), identities(&["a.example"]))));
+    inner.allow(1);
+    assert_ready_ok!(service.poll_ready());
+    let tls = PeerTls::Terminated(Some(Identity::Dns("a.example".into())));
+    let mut call = task::spawn(service.call(ask("/%61?b", Some(tls))));
+    assert_pending!(call.poll());
+    let (request, answer) = inner.next_request().await.unwrap();
+    assert_eq!(request.uri(), "/a?b");
+    assert_eq!(request.headers()["l5d-client-id"], "a.example");
+    answer.send_response(Response::new(Full::from("hi")));
+    let response = assert_ready_ok!(call.poll());
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");
+}
+
+#[tokio::test]
+async fn an_open_request_ends_when_its_permission_is_lost() {
+    let store = store(server(detect(), everybody()));
+    let (mut service, mut inner) = layered(&store);
+    inner.allow(2);
+    assert_ready_ok!(service.poll_ready());
+    let mut waiting = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_ready_ok!(service.poll_ready());
+    let mut answered = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_pending!(waiting.poll());
+    assert_pending!(answered.poll());
+    let (_first, _) = inner.next_request().await.unwrap();
+    let (_second, answer) = inner.next_request().await.unwrap();
+    answer.send_response(Response::new(Full::from("secret")));
+    let response = assert_ready_ok!(answered.poll());
+    store.apply(PORT, Arc::new(server(detect(), nobody())), Revision::default()).unwrap();
+    assert!(waiting.is_woken());
+    assert_eq!(assert_ready_ok!(waiting.poll()).status(), StatusCode::FORBIDDEN);
+    let mut body = task::spawn(response.into_body().collect());
+    assert!(assert_ready!(body.poll()).is_err(), "broken off, not complete");
+}
