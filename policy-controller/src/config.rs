@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn names_and_exceptions_are_checked() {
-        let bad = ControllerConfig { identity_domain: "Cluster.Local".into(), ..Default::default() };
+        let bad =
+            ControllerConfig { identity_domain: "Cluster.Local".into(), ..Default::default() };
         assert!(matches!(bad.validated(), Err(ConfigError::NotAName { .. })));
         let probe = NetworkMatch {
             except: vec!["192.168.0.0/24".parse().unwrap()],

@@ -17,24 +17,32 @@
 //! configuration alone, never on the order of events. Pods of one shape share one policy.
 
 pub mod kinds;
+
 pub mod source;
+
 mod index;
-pub mod resolve;
+
+mod resolve;
+
 mod compile;
+
 mod engine;
+
 mod compiled;
+mod controller;
 mod history;
 mod subscriptions;
-mod controller;
+
 pub mod publish;
-pub mod config;
-#[cfg(test)]
-mod testing;
+
+pub mod serve;
 
 pub mod admin;
 pub mod args;
+pub mod config;
 pub mod run;
-pub mod serve;
+#[cfg(test)]
+mod testing;
 
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
@@ -43,3 +51,4 @@ pub use history::History;
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };
+pub use resolve::condition as conditions;

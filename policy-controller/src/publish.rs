@@ -37,7 +37,11 @@ impl WorkloadKey {
 
     /// An ExternalWorkload.
     pub fn external(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), kind: WorkloadKind::ExternalWorkload, name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            kind: WorkloadKind::ExternalWorkload,
+            name: name.into(),
+        }
     }
 }
 

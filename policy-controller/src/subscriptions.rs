@@ -5,9 +5,9 @@ use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine, version_key};
 use crate::index::KindSet;
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::resolve::Query;
 use crate::resolve::memo::content_hash;
 use crate::resolve::workload::{Resolved, Shape, WorkloadOf};
-use crate::resolve::Query;
 use policy_core::{Revision, ServerPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -63,9 +63,10 @@ impl Subscriptions {
         }
         let shape = held.shape.clone();
         let declared = held.state.borrow().declared.clone();
-        let extra = held.ports.iter().filter(|(port, sender)| {
-            !declared.contains(*port) && sender.receiver_count() > 0
-        });
+        let extra = held
+            .ports
+            .iter()
+            .filter(|(port, sender)| !declared.contains(*port) && sender.receiver_count() > 0);
         if !declared.contains(&port) && extra.count() >= cap {
             return Err(LookupError::TooManyPorts);
         }
@@ -97,7 +98,7 @@ impl Subscriptions {
                 false => engine.policy(&question.shape, question.port),
             };
             for key in watching {
-                self.tell(engine, &key, question.port, &policy, *causes);
+                self.tell(engine, (&key, question.port), &policy, *causes);
             }
         }
     }
@@ -115,8 +116,7 @@ impl Subscriptions {
                 live
             });
         }
-        self.workloads
-            .retain(|_, held| !held.ports.is_empty() || held.state.receiver_count() > 0);
+        self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.receiver_count() > 0);
         let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
         workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
     }
@@ -158,7 +158,7 @@ impl Subscriptions {
             let question = PolicyOf { shape: resolved.shape.clone(), port };
             self.watchers.entry(question).or_default().insert(key.clone());
             let (policy, _) = engine.policy(&resolved.shape, port);
-            self.tell(engine, key, port, &policy, causes);
+            self.tell(engine, (key, port), &policy, causes);
         }
     }
 
@@ -166,8 +166,7 @@ impl Subscriptions {
     fn tell(
         &self,
         engine: &Engine,
-        key: &WorkloadKey,
-        port: NonZeroU16,
+        (key, port): (&WorkloadKey, NonZeroU16),
         policy: &Arc<ServerPolicy>,
         causes: KindSet,
     ) {

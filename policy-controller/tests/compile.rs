@@ -1,5 +1,13 @@
 //! The rows of the default-mode, authorization, route and probe tables: manifests in, decisions
 //! out.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
 
 mod common;
 
@@ -16,7 +24,10 @@ fn with_default(policy: DefaultPolicy) -> ControllerConfig {
 }
 
 fn annotated(annotations: &str) -> String {
-    POD.replace("labels: {app: web}}", &format!("labels: {{app: web}}, annotations: {{{annotations}}}}}"))
+    POD.replace(
+        "labels: {app: web}}",
+        &format!("labels: {{app: web}}, annotations: {{{annotations}}}}}"),
+    )
 }
 
 #[test]
@@ -45,11 +56,16 @@ fn each_default_policy_admits_whom_it_names() {
     ];
     for (policy, expected) in table {
         let compiled = compiled_with(&[POD], &with_default(policy));
-        let asked = [OUTSIDER, NEIGHBOUR, Who::Meshed("a.shop")].map(|w| ask(&compiled, 8080, w, GET));
+        let asked =
+            [OUTSIDER, NEIGHBOUR, Who::Meshed("a.shop")].map(|w| ask(&compiled, 8080, w, GET));
         assert_eq!(asked, expected, "{policy:?}");
         assert_eq!(web(&compiled, 8080).owner, Owner::Default(policy));
-        let access = compiled_with(&[POD, &server("HTTP/1", policy.as_str())], &with_default(DefaultPolicy::Deny));
-        let asked = [OUTSIDER, NEIGHBOUR, Who::Meshed("a.shop")].map(|w| ask(&access, 8080, w, GET));
+        let access = compiled_with(
+            &[POD, &server("HTTP/1", policy.as_str())],
+            &with_default(DefaultPolicy::Deny),
+        );
+        let asked =
+            [OUTSIDER, NEIGHBOUR, Who::Meshed("a.shop")].map(|w| ask(&access, 8080, w, GET));
         assert_eq!(asked, expected, "accessPolicy {policy:?}");
     }
 }
@@ -143,8 +159,7 @@ fn the_kubelets_exemption_widens_and_moves_as_configured() {
 fn loopback_is_granted_only_if_asked_for() {
     let loopback = Who::Plain("127.0.0.1");
     let documents = [POD, &server("HTTP/1", "audit")];
-    let config =
-        ControllerConfig { localhost_authorization: true, ..ControllerConfig::default() };
+    let config = ControllerConfig { localhost_authorization: true, ..ControllerConfig::default() };
     assert_eq!(ask(&compiled_with(&documents, &config), 8080, loopback, GET), "allow");
     assert_eq!(ask(&compiled_with(&documents, &config), 8080, Who::Plain("::1"), GET), "allow");
     assert_eq!(ask(&compiled(&documents), 8080, loopback, GET), "audit");
@@ -153,7 +168,8 @@ fn loopback_is_granted_only_if_asked_for() {
 #[test]
 fn authorizations_on_a_server_hold_as_they_are_written() {
     let account = "kind: ServiceAccount, name: client";
-    let identities = mesh_tls("shop", "friends", "'*.friends.serviceaccount.identity.linkerd.cluster.local'");
+    let identities =
+        mesh_tls("shop", "friends", "'*.friends.serviceaccount.identity.linkerd.cluster.local'");
     let networks = "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
                     metadata: {name: near, namespace: shop}\n\
                     spec: {networks: [{cidr: 10.0.0.0/8, except: [10.1.0.0/16]}]}";
@@ -164,17 +180,35 @@ fn authorizations_on_a_server_hold_as_they_are_written() {
     // refs, neighbour, another neighbour, outsider, client of shop, client of friends
     let table = [
         ("".to_owned(), ["allow"; 5]),
-        (format!("{{{account}}}"), ["unauthorized", "unauthorized", "unauthorized", "allow", "unauthorized"]),
-        (format!("{{{mesh}}}"), ["unauthorized", "unauthorized", "unauthorized", "unauthorized", "allow"]),
+        (
+            format!("{{{account}}}"),
+            ["unauthorized", "unauthorized", "unauthorized", "allow", "unauthorized"],
+        ),
+        (
+            format!("{{{mesh}}}"),
+            ["unauthorized", "unauthorized", "unauthorized", "unauthorized", "allow"],
+        ),
         (format!("{{{near}}}"), ["unauthorized", "allow", "unauthorized", "allow", "allow"]),
         (format!("{{{set}}}"), ["allow", "allow", "unauthorized", "allow", "allow"]),
-        (format!("{{{mesh}}}, {{{near}}}"), ["unauthorized", "unauthorized", "unauthorized", "unauthorized", "allow"]),
-        ("{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: missing}".to_owned(), ["unauthorized"; 5]),
+        (
+            format!("{{{mesh}}}, {{{near}}}"),
+            ["unauthorized", "unauthorized", "unauthorized", "unauthorized", "allow"],
+        ),
+        (
+            "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: missing}".to_owned(),
+            ["unauthorized"; 5],
+        ),
     ];
     for (refs, expected) in table {
         let policy = policy("p", ON_SERVER, &refs);
         let compiled = compiled(&[POD, &server("HTTP/1", "deny"), &identities, networks, &policy]);
-        let who = [NEIGHBOUR, Who::Plain(in_cluster.0), OUTSIDER, Who::Meshed("client.shop"), Who::Meshed("x.friends")];
+        let who = [
+            NEIGHBOUR,
+            Who::Plain(in_cluster.0),
+            OUTSIDER,
+            Who::Meshed("client.shop"),
+            Who::Meshed("x.friends"),
+        ];
         assert_eq!(who.map(|w| ask(&compiled, 8080, w, GET)), expected, "{refs}");
     }
 }
@@ -189,13 +223,33 @@ fn server_authorizations_hold_as_they_are_written() {
     };
     let table = [
         ("name: web", "unauthenticated: true", ["unauthorized", "allow", "allow", "allow"]),
-        ("selector: {matchLabels: {tier: front}}", "unauthenticated: true", ["unauthorized", "allow", "allow", "allow"]),
+        (
+            "selector: {matchLabels: {tier: front}}",
+            "unauthenticated: true",
+            ["unauthorized", "allow", "allow", "allow"],
+        ),
         ("selector: {matchLabels: {tier: back}}", "unauthenticated: true", ["unauthorized"; 4]),
         ("name: web", "unauthenticated: true, networks: [{cidr: 0.0.0.0/0}]", ["allow"; 4]),
-        ("name: web", "meshTLS: {unauthenticatedTLS: true}", ["unauthorized", "unauthorized", "allow", "allow"]),
-        ("name: web", "meshTLS: {identities: ['*']}", ["unauthorized", "unauthorized", "unauthorized", "allow"]),
-        ("name: web", "meshTLS: {serviceAccounts: [{name: client}]}", ["unauthorized", "unauthorized", "unauthorized", "allow"]),
-        ("name: web", "meshTLS: {serviceAccounts: [{name: client, namespace: b}]}", ["unauthorized"; 4]),
+        (
+            "name: web",
+            "meshTLS: {unauthenticatedTLS: true}",
+            ["unauthorized", "unauthorized", "allow", "allow"],
+        ),
+        (
+            "name: web",
+            "meshTLS: {identities: ['*']}",
+            ["unauthorized", "unauthorized", "unauthorized", "allow"],
+        ),
+        (
+            "name: web",
+            "meshTLS: {serviceAccounts: [{name: client}]}",
+            ["unauthorized", "unauthorized", "unauthorized", "allow"],
+        ),
+        (
+            "name: web",
+            "meshTLS: {serviceAccounts: [{name: client, namespace: b}]}",
+            ["unauthorized"; 4],
+        ),
     ];
     let labelled = server("HTTP/1", "deny")
         .replace("name: web, namespace: shop", "name: web, namespace: shop, labels: {tier: front}");
@@ -218,12 +272,23 @@ fn a_policy_on_the_namespace_reaches_its_servers_and_nothing_else() {
 #[test]
 fn grants_are_credited_specific_first_and_audit_last() {
     let on_namespace = policy("a", "kind: Namespace, name: shop", "");
-    let documents = [POD, &server("HTTP/1", "audit"), &on_namespace, &policy("z", ON_SERVER, ""), &policy("b", ON_SERVER, "")];
+    let documents = [
+        POD,
+        &server("HTTP/1", "audit"),
+        &on_namespace,
+        &policy("z", ON_SERVER, ""),
+        &policy("b", ON_SERVER, ""),
+    ];
     let policy = web(&compiled(&documents), 8080);
     let names: Vec<String> = policy.authorizations.iter().map(|a| a.source.to_string()).collect();
     assert_eq!(
         names,
-        ["AuthorizationPolicy shop/b", "AuthorizationPolicy shop/z", "AuthorizationPolicy shop/a", "default audit"]
+        [
+            "AuthorizationPolicy shop/b",
+            "AuthorizationPolicy shop/z",
+            "AuthorizationPolicy shop/a",
+            "default audit"
+        ]
     );
 }
 
@@ -234,12 +299,16 @@ fn withheld_grants_say_why() {
     let policy = web(&compiled, 8080);
     assert_eq!(policy.withheld.len(), 1);
     assert_eq!(&*policy.withheld[0].reason, "MeshTLSAuthentication shop/missing does not exist");
-    assert_eq!(conditions(&compiled, "p"), ["Accepted=true Accepted", "ResolvedRefs=false RefNotFound"]);
+    assert_eq!(
+        conditions(&compiled, "p"),
+        ["Accepted=true Accepted", "ResolvedRefs=false RefNotFound"]
+    );
 }
 
 #[test]
 fn another_namespaces_authentication_needs_a_grant() {
-    let refs = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: all, namespace: other}";
+    let refs =
+        "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: all, namespace: other}";
     let grant = "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
                  metadata: {name: g, namespace: other}\nspec:\n\
                  \x20 from: [{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: shop}]\n\
@@ -335,8 +404,11 @@ fn routes_take_effect_where_their_protocol_is_spoken() {
             assert_eq!(ask(&compiled, 8080, NEIGHBOUR, request), expected, "{protocol} {request}");
             let elsewhere = if accepted { "no_route" } else { "routes_invalid" };
             assert_eq!(ask(&compiled, 8080, NEIGHBOUR, "GET /x"), elsewhere, "{protocol}");
-            let reason =
-                if accepted { "Accepted=true Accepted" } else { "Accepted=false NotAllowedByListeners" };
+            let reason = if accepted {
+                "Accepted=true Accepted"
+            } else {
+                "Accepted=false NotAllowedByListeners"
+            };
             assert_eq!(conditions(&compiled, "r")[0], reason, "{protocol} {request}");
         }
     }
@@ -381,10 +453,12 @@ fn a_route_grants_what_its_policies_grant_and_inherits_the_servers() {
     let compiled_route = compiled(&documents);
     assert_eq!(ask(&compiled_route, 8080, OUTSIDER, "GET /cart"), "allow");
     assert_eq!(ask(&compiled_route, 8080, OUTSIDER, GET), "no_route");
-    let inherited = compiled(&[POD, &server("HTTP/1", "all-authenticated"), &route("shop", "cart")]);
+    let inherited =
+        compiled(&[POD, &server("HTTP/1", "all-authenticated"), &route("shop", "cart")]);
     assert_eq!(ask(&inherited, 8080, Who::Meshed("a.b"), "GET /cart"), "allow");
     assert_eq!(ask(&inherited, 8080, OUTSIDER, "GET /cart"), "unauthorized");
-    let other_group = policy("p", "group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart", "");
+    let other_group =
+        policy("p", "group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart", "");
     let missed = compiled(&[POD, &server("HTTP/1", "deny"), &route("shop", "cart"), &other_group]);
     assert_eq!(ask(&missed, 8080, OUTSIDER, "GET /cart"), "unauthorized");
     assert_eq!(conditions(&missed, "p")[0], "Accepted=false NoMatchingTarget");
@@ -405,7 +479,10 @@ fn the_oldest_rate_limit_counts_and_the_others_are_told() {
     let both = compiled(&[POD, &server("HTTP/1", "deny"), &young, &old]);
     let held = web(&both, 8080).rate_limit.clone().unwrap();
     assert_eq!(held.total.unwrap().get(), 7);
-    assert_eq!(&*held.overrides[0].clients[0], "c.shop.serviceaccount.identity.linkerd.cluster.local");
+    assert_eq!(
+        &*held.overrides[0].clients[0],
+        "c.shop.serviceaccount.identity.linkerd.cluster.local"
+    );
     assert_eq!(conditions(&both, "a"), ["Accepted=false RateLimitReasonAlreadyExists"]);
     assert_eq!(conditions(&both, "z"), ["Accepted=true Accepted"]);
     let opaque = compiled(&[POD, &server("opaque", "deny"), &old]);
@@ -421,7 +498,8 @@ fn external_workloads_have_servers_of_their_own() {
                     spec: {meshTLS: {identity: vm.example, serverName: vm.example}, \
                     ports: [{name: http, port: 8080}], workloadIPs: [{ip: 192.0.2.4}]}";
     let pods = server("HTTP/1", "deny");
-    let machines = pods.replace("podSelector", "externalWorkloadSelector").replace("name: web,", "name: vm,");
+    let machines =
+        pods.replace("podSelector", "externalWorkloadSelector").replace("name: web,", "name: vm,");
     let compiled = compiled(&[POD, workload, &pods, &machines]);
     let owner = |key: &WorkloadKey| match &compiled.port(key, port(8080)).unwrap().owner {
         Owner::Server(name) => name.name.to_string(),

@@ -1,4 +1,12 @@
 //! The work an event causes is proportional to what it changes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
 
 mod common;
 
@@ -9,7 +17,8 @@ use policy_controller::{ControllerConfig, History, WorkloadKey};
 fn history(pods: usize) -> History {
     let mut history = History::new(&ControllerConfig::default());
     let refs = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}";
-    let documents = [server("HTTP/1", "deny"), policy("p", ON_SERVER, refs), mesh_tls("shop", "m", "'*'")];
+    let documents =
+        [server("HTTP/1", "deny"), policy("p", ON_SERVER, refs), mesh_tls("shop", "m", "'*'")];
     let mut all: Vec<_> = documents.iter().flat_map(|text| objects(&[text])).map(Ok).collect();
     all.extend((0..pods).flat_map(|i| pod(i, "x")).map(Ok));
     history.apply(all);

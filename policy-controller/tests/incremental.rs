@@ -1,11 +1,17 @@
 //! Random histories: what is in force depends on the objects alone, never on how they came to be.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
 
 mod common;
 
 use common::objects;
-use policy_controller::{
-    ControllerConfig, History, WorkloadKey, compile_objects,
-};
+use policy_controller::{ControllerConfig, History, WorkloadKey, compile_objects};
 use policy_core::{Connection, Decision, Facts, Identity, RequestView, ServerPolicy, Tls, naive};
 use policy_crds::{Kind, Object, ObjectKey};
 use proptest::prelude::*;
@@ -217,8 +223,13 @@ fn permits(policy: &ServerPolicy, facts: &Facts, question: (&str, Option<&str>, 
     let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
     let connection = Connection { client: address.parse().unwrap(), tls, facts };
     let headers = http::HeaderMap::new();
-    let view =
-        RequestView { method: &http::Method::GET, host: None, path, query: None, headers: &headers };
+    let view = RequestView {
+        method: &http::Method::GET,
+        host: None,
+        path,
+        query: None,
+        headers: &headers,
+    };
     let decision = match policy.protocol.is_http() {
         true => naive::decide_request(policy, &connection, &view),
         false => naive::decide_connection(policy, &connection),

@@ -1,4 +1,12 @@
 //! The running controller: a scripted source on one side, subscribers on the other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test"
+)]
 
 mod common;
 
@@ -105,9 +113,14 @@ async fn nothing_is_answered_before_everything_is_listed() {
 
 #[tokio::test]
 async fn equal_pods_share_one_policy() {
-    let (second, third) = (POD.replace("name: web, namespace", "name: two, namespace"), POD
-        .replace("name: web, namespace: shop, labels: {app: web}", "name: three, namespace: shop, labels: {app: web, pod: x}")
-        .replace("10.42.1.7", "10.42.1.8"));
+    let (second, third) = (
+        POD.replace("name: web, namespace", "name: two, namespace"),
+        POD.replace(
+            "name: web, namespace: shop, labels: {app: web}",
+            "name: three, namespace: shop, labels: {app: web, pod: x}",
+        )
+        .replace("10.42.1.7", "10.42.1.8"),
+    );
     let server = server("HTTP/1", "deny");
     let stage = Stage::synced(&[POD, &second, &third, &server]).await;
     let policies = &stage.controller.policies;
@@ -131,7 +144,11 @@ async fn only_changes_that_matter_are_published_and_name_their_cause() {
     assert_eq!(&*before.revision.epoch, "script");
     assert_eq!(before.revision.versions["policy.linkerd.io/Server"], 10);
 
-    stage.send(apply(&[&server.replace("name: web,", "name: elsewhere,").replace("app: web", "app: x")])).await;
+    stage
+        .send(apply(&[&server
+            .replace("name: web,", "name: elsewhere,")
+            .replace("app: web", "app: x")]))
+        .await;
     stage.send(apply(&[&mesh_tls("shop", "unused", "'*'")])).await;
     assert!(!watched.has_changed().unwrap());
 
@@ -162,7 +179,9 @@ async fn deleting_or_breaking_an_authentication_revokes_what_it_granted() {
     let granted = watched.borrow_and_update().policy.clone();
     assert_eq!(granted.authorizations.len(), 1);
     let broken = mesh_tls("shop", "friends", "'**'");
-    for change in [delete(Kind::MeshTlsAuthentication, "shop", "friends"), apply(&[&broken]).next().unwrap()] {
+    for change in
+        [delete(Kind::MeshTlsAuthentication, "shop", "friends"), apply(&[&broken]).next().unwrap()]
+    {
         stage.send([change]).await;
         let revoked = watched.borrow_and_update().policy.clone();
         assert!(revoked.authorizations.is_empty());
@@ -240,8 +259,14 @@ async fn conditions_follow_and_the_end_is_told() {
     let conditions = stage.controller.conditions.clone();
     let mut changed = conditions.changed();
     changed.mark_unchanged();
-    let accepted = |table: policy_controller::resolve::condition::ConditionTable| {
-        table.iter().filter(|(k, _)| &*k.name == "p").flat_map(|(_, c)| c.iter()).next().unwrap().status
+    let accepted = |table: policy_controller::conditions::ConditionTable| {
+        table
+            .iter()
+            .filter(|(k, _)| &*k.name == "p")
+            .flat_map(|(_, c)| c.iter())
+            .next()
+            .unwrap()
+            .status
     };
     assert!(!accepted(conditions.table().await.unwrap()));
     stage.send(apply(&[&server("HTTP/1", "deny")])).await;
@@ -257,7 +282,8 @@ async fn conditions_follow_and_the_end_is_told() {
 async fn a_directory_is_followed_to_its_subscribers() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("pod.yaml"), POD).unwrap();
-    std::fs::write(root.path().join("server.yaml"), server("HTTP/1", "all-unauthenticated")).unwrap();
+    std::fs::write(root.path().join("server.yaml"), server("HTTP/1", "all-unauthenticated"))
+        .unwrap();
     let config = ControllerConfig::default();
     let source = DirectorySource::new(root.path(), config.limits);
     let controller = start(config, source);
@@ -271,5 +297,7 @@ async fn a_directory_is_followed_to_its_subscribers() {
     assert_eq!(denied, Some(policy_core::decision::Denied::ServerInvalid));
     assert!(!controller.diagnostics.borrow().is_empty());
     std::fs::remove_file(root.path().join("pod.yaml")).unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(4), watched.changed()).await.unwrap().is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(4), watched.changed()).await.unwrap().is_err()
+    );
 }

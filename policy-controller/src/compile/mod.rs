@@ -48,12 +48,7 @@ fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     cx.intern(policy)
 }
 
-fn owned_port(
-    cx: &Context<'_>,
-    pieces: &Pieces,
-    shape: &Shape,
-    port: NonZeroU16,
-) -> ServerPolicy {
+fn owned_port(cx: &Context<'_>, pieces: &Pieces, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
     let mut policy = pieces.policy.clone();
     let wanted = match cx.config.probe_routes {
         ProbeRoutes::Always => true,
@@ -73,8 +68,8 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
     } else {
         default::policy(policy, opaque)
     };
-    let undeclared = !shape.declared.contains(&port)
-        && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;
+    let undeclared =
+        !shape.declared.contains(&port) && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;
     if undeclared {
         compiled.deny = Some(Denied::PortUndeclared);
         return compiled;

@@ -87,7 +87,7 @@ impl Index {
             return;
         }
         let mut touch = |topic| {
-            touched.entry(topic).or_insert_with(KindSet::default).insert(key.kind);
+            touched.entry(topic).or_default().insert(key.kind);
         };
         touch(Topic::Object(key.clone()));
         touch(Topic::List(key.kind, key.namespace.clone()));

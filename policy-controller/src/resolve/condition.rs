@@ -335,17 +335,13 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
     let mut conditions = Vec::new();
     for parent in parents(object) {
         let Some(server) = server_of(parent, &key.namespace) else { continue };
-        let about = About {
-            object: key,
-            parent: Some(server.clone()),
-            section: parent.section.clone(),
-        };
+        let about =
+            About { object: key, parent: Some(server.clone()), section: parent.section.clone() };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
             (_, Attachment::Accepted) => about.accepted(""),
-            (
-                Body::Invalid(invalid),
-                Attachment::Refused { reason: Reason::Invalid, .. },
-            ) => about.invalid(invalid),
+            (Body::Invalid(invalid), Attachment::Refused { reason: Reason::Invalid, .. }) => {
+                about.invalid(invalid)
+            }
             (_, Attachment::Refused { reason, message, .. }) => about.refused(reason, &message),
         });
         let refused = conditions.last().filter(|c| c.reason == Reason::RefNotPermitted);

@@ -135,11 +135,8 @@ fn authorization(
         let reasons: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
         return Err(reasons.join("; ").into());
     };
-    let requirement = if conditions.is_empty() {
-        Requirement::Nothing
-    } else {
-        Requirement::All(conditions)
-    };
+    let requirement =
+        if conditions.is_empty() { Requirement::Nothing } else { Requirement::All(conditions) };
     Ok(Authorization { source, requirement, audit: false })
 }
 
@@ -253,11 +250,7 @@ fn server_authorization_grant(
     }
 }
 
-fn client_test(
-    cx: &Context<'_>,
-    client: &ClientRequirement,
-    namespace: &Arc<str>,
-) -> Option<Test> {
+fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str>) -> Option<Test> {
     match client {
         ClientRequirement::Unauthenticated => None,
         ClientRequirement::TlsUnauthenticated => Some(Test::MeshTls),

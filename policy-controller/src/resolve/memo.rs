@@ -82,7 +82,9 @@ macro_rules! questions {
 
 use super::authentication::Members;
 use super::condition::{Conditions, ObjectCondition};
-use super::grant::{Granted, PolicyGrant, RouteGrants, ServerAuthorizationGrant, ServerGrants, Set};
+use super::grant::{
+    Granted, PolicyGrant, RouteGrants, ServerAuthorizationGrant, ServerGrants, Set,
+};
 use super::namespace::{NamespaceDefaults, NamespaceSettings};
 use super::owner::{Owners, PortsOwned, SelectorKeys, ServersOf};
 use super::rate_limit::{Limit, RateLimitOf};
@@ -293,13 +295,8 @@ impl Memo {
         config: &ControllerConfig,
     ) -> Q::Answer {
         self.answered = self.answered.saturating_add(1);
-        let mut cx = Context {
-            index,
-            config,
-            memo: self,
-            reads: HashSet::new(),
-            kinds: KindSet::default(),
-        };
+        let mut cx =
+            Context { index, config, memo: self, reads: HashSet::new(), kinds: KindSet::default() };
         let answer = question.answer(&mut cx);
         let Context { reads, kinds, .. } = cx;
         self.record(question.query(), reads, kinds);

@@ -86,7 +86,9 @@ fn selector_keys(question: &SelectorKeys, cx: &mut Context<'_>) -> Arc<BTreeSet<
 
 fn labels(workloads: &WorkloadSelector) -> &LabelSelector {
     match workloads {
-        WorkloadSelector::Pods(selector) | WorkloadSelector::ExternalWorkloads(selector) => selector,
+        WorkloadSelector::Pods(selector) | WorkloadSelector::ExternalWorkloads(selector) => {
+            selector
+        }
     }
 }
 
@@ -117,9 +119,10 @@ impl Claim {
         match (&self.workloads, shape.kind) {
             (None, _) => true,
             (Some(WorkloadSelector::Pods(selector)), WorkloadKind::Pod)
-            | (Some(WorkloadSelector::ExternalWorkloads(selector)), WorkloadKind::ExternalWorkload) => {
-                selector.matches(&shape.labels)
-            }
+            | (
+                Some(WorkloadSelector::ExternalWorkloads(selector)),
+                WorkloadKind::ExternalWorkload,
+            ) => selector.matches(&shape.labels),
             (Some(WorkloadSelector::Pods(_)), WorkloadKind::ExternalWorkload)
             | (Some(WorkloadSelector::ExternalWorkloads(_)), WorkloadKind::Pod) => false,
         }

@@ -249,8 +249,7 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
         Body::Valid(Resource::Pod(pod)) => {
             let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
             if let Some(name) = &pod.node {
-                let key =
-                    ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
+                let key = ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
                 if let Some(Body::Valid(Resource::Node(node))) = cx.object(&key).map(|o| &o.body) {
                     let Node { addresses, pod_gateways } = node;
                     local.extend(hosts(addresses).chain(hosts(pod_gateways)));

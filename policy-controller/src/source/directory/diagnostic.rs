@@ -179,10 +179,7 @@ mod tests {
     #[test]
     fn a_diagnostic_names_file_line_column_and_field() {
         let diagnostic = diagnostic("spec:\n  port: x\n", 8..15);
-        assert_eq!(
-            diagnostic.to_string(),
-            "a.yaml:2:3: error: spec.port: expected a number"
-        );
+        assert_eq!(diagnostic.to_string(), "a.yaml:2:3: error: spec.port: expected a number");
         let rendered = diagnostic.render(false);
         assert!(rendered.contains("port: x"), "{rendered}");
         assert!(rendered.contains("a.yaml:2"), "{rendered}");

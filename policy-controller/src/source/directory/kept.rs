@@ -1,10 +1,10 @@
 //! What remains of an object whose declaration can no longer be read: its claims, without its
 //! grants (product, *Invalid objects*).
 
+use policy_core::DefaultPolicy;
 use policy_crds::annotation::{self, Annotations, DEFAULT_INBOUND_POLICY};
 use policy_crds::resource::{ContainerPort, Node, Pod};
 use policy_crds::{Body, Claims, FieldError, Invalid, Object, Resource};
-use policy_core::DefaultPolicy;
 
 /// The object without what it granted.
 pub(super) fn deprived(object: &Object) -> Object {

@@ -105,8 +105,7 @@ impl Reader<'_> {
         if unreadable && matches!(object.body, Body::Invalid(_)) {
             self.manifest.unreadable.push(declared.clone());
         }
-        let objects =
-            if stands_for_pods { policy_crds::pods_of(&object) } else { vec![object] };
+        let objects = if stands_for_pods { policy_crds::pods_of(&object) } else { vec![object] };
         self.manifest.objects.extend(objects.into_iter().map(|object| Placed {
             object: Arc::new(object),
             declared: declared.clone(),
@@ -153,8 +152,11 @@ fn annotation_errors(object: &Object) -> Vec<FieldError> {
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => workload_annotations(annotations, &ports(pod), ""),
         Body::Valid(Resource::Workload(workload)) => {
-            let path =
-                if key.kind == Kind::CronJob { "spec.jobTemplate.spec.template." } else { "spec.template." };
+            let path = if key.kind == Kind::CronJob {
+                "spec.jobTemplate.spec.template."
+            } else {
+                "spec.template."
+            };
             workload_annotations(&workload.annotations, &ports(&workload.pod), path)
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {

@@ -82,8 +82,7 @@ fn look(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) 
             _ => "no object of a kind that is read was found here",
         };
         let file: Arc<str> = path.display().to_string().into();
-        diagnostics
-            .push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));
+        diagnostics.push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));
     }
     (batch, diagnostics)
 }
@@ -197,10 +196,8 @@ fn watcher(path: &Path, notify: mpsc::Sender<()>) -> notify::Result<RecommendedW
 
 /// Waits until nothing has happened for a moment.
 async fn settle(notified: &mut mpsc::Receiver<()>) {
-    let until = tokio::time::Instant::now() + PATIENCE;
-    while let Ok(Some(())) = tokio::time::timeout(QUIET, notified.recv()).await {
-        if tokio::time::Instant::now() >= until {
-            return;
-        }
-    }
+    let quiet =
+        async { while let Ok(Some(())) = tokio::time::timeout(QUIET, notified.recv()).await {} };
+    // Either way the directory is read next.
+    let _ = tokio::time::timeout(PATIENCE, quiet).await;
 }

@@ -36,8 +36,7 @@ const NOT_MANIFESTS: &str = "expectations.yaml";
 /// # Errors
 /// If `root` itself cannot be read.
 pub(super) fn scan(root: &Path, file_bytes: u64) -> Result<Scan, SourceError> {
-    let unreadable =
-        |error| SourceError::Unreadable { path: root.display().to_string(), error };
+    let unreadable = |error| SourceError::Unreadable { path: root.display().to_string(), error };
     let metadata = fs::metadata(root).map_err(unreadable)?;
     let mut scanner = Scanner { file_bytes, ..Scanner::default() };
     if metadata.is_file() {

@@ -154,7 +154,8 @@ fn an_unreadable_object_in_a_readable_file_keeps_what_it_said() {
     let mut fixture = Fixture::new();
     fixture.write("a.yaml", &format!("{SERVER}---{POLICY}"));
     fixture.look();
-    fixture.write("a.yaml", &format!("{}---{POLICY}", SERVER.replace("kind: Server", "kind: Sever")));
+    fixture
+        .write("a.yaml", &format!("{}---{POLICY}", SERVER.replace("kind: Server", "kind: Sever")));
     let (changes, diagnostics) = fixture.look();
     assert_eq!(changes, ["!Server shop/web"]);
     assert!(diagnostics[0].contains("kind"), "{diagnostics:?}");
