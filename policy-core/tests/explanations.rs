@@ -1,0 +1,152 @@
+//! Explanations name the nearest miss first, and features name what is asked beyond Linkerd.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+use policy_core::explain::{MAX_CONSIDERED, Unmet, explain};
+use policy_core::feature::{self, Feature};
+use policy_core::matching::Segment;
+use policy_core::testing::{
+    OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
+};
+use policy_core::{
+    Decision, DefaultPolicy, Denied, Effect, EffectKind, Exemption, HostPattern, NetworkMatch,
+    NetworkSymbol, PathHandling, PathPattern, RequestMatch, RouteKind, ServerPolicy, Source, Test,
+    Unmatched, Withheld,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn open(grants: Vec<(&str, Vec<Test>)>) -> ServerPolicy {
+    let mut made = policy();
+    made.authorizations = set(grants.into_iter().map(|(name, tests)| grant(name, tests)).collect());
+    made.routes.otherwise = Unmatched::DefaultRoute;
+    made
+}
+
+#[test]
+fn the_nearest_miss_comes_first_and_names_who_set_the_condition() {
+    let mut made = open(vec![
+        ("far", vec![network("192.0.2.0/24"), identity("x.mesh")]),
+        ("near", vec![network("10.0.0.0/8"), identity("x.mesh")]),
+    ]);
+    let missing = Withheld {
+        source: object("AuthorizationPolicy", "broken"),
+        reason: "MeshTLSAuthentication test/none does not exist".into(),
+    };
+    made.withheld = vec![missing.clone()];
+    let client = OwnedConnection::meshed("y.mesh");
+    let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert!(matches!(told.decision, Decision::Deny(d) if d.reason == Denied::Unauthorized));
+    let names: Vec<String> = told.considered.iter().map(|c| c.source.to_string()).collect();
+    assert_eq!(names, ["AuthorizationPolicy test/near", "AuthorizationPolicy test/far"]);
+    let near = told.considered[0].failed.as_ref().unwrap();
+    assert_eq!(near.unmet, Unmet::IdentityNotNamed);
+    assert_eq!(near.condition.as_ref().unwrap().source, told.considered[0].source);
+    assert_eq!(told.considered[1].failed.as_ref().unwrap().unmet, Unmet::OutsideNetworks);
+    assert_eq!(told.considered[1].failures, 2);
+    assert_eq!(told.withheld, [missing]);
+}
+
+#[test]
+fn each_thing_a_client_can_lack_is_told_apart() {
+    let mut excepted = NetworkMatch::net("10.0.0.0/8".parse().unwrap());
+    excepted.except = vec!["10.0.0.0/24".parse().unwrap()];
+    let meshed = OwnedConnection::meshed("y.mesh");
+    let anonymous = OwnedConnection { tls: OwnedTls::Terminated(None), ..meshed.clone() };
+    let plain = OwnedConnection::plaintext([10, 0, 0, 1]);
+    for (test, client, unmet) in [
+        (Test::Network(Vec::new()), &plain, Unmet::NamesNobody),
+        (Test::Identity(Vec::new()), &meshed, Unmet::NamesNobody),
+        (network("192.0.2.0/24"), &plain, Unmet::OutsideNetworks),
+        (Test::Network(vec![excepted]), &plain, Unmet::InException),
+        (Test::MeshTls, &plain, Unmet::NoMeshTls),
+        (identity("x.mesh"), &plain, Unmet::NoMeshTls),
+        (identity("x.mesh"), &anonymous, Unmet::NoIdentity),
+        (identity("x.mesh"), &meshed, Unmet::IdentityNotNamed),
+        (Test::TlsPassthrough, &meshed, Unmet::NoPassthrough),
+    ] {
+        let made = open(vec![("g", vec![test.clone()])]);
+        let told = explain(&made, &client.view(), Some(&OwnedRequest::get("/").view()));
+        assert_eq!(told.considered[0].failed.as_ref().unwrap().unmet, unmet, "{test:?}");
+        // An HTTP/1 port refuses other connections before it looks at any grant.
+        assert!(explain(&made, &client.view(), None).considered.is_empty());
+    }
+}
+
+#[test]
+fn explanations_are_bounded_and_say_how_much_is_left_out() {
+    let many: Vec<_> = (0..100).map(|_| ("g", vec![identity("x.mesh")])).collect();
+    let client = OwnedConnection::meshed("y.mesh");
+    let told = explain(&open(many), &client.view(), Some(&OwnedRequest::get("/").view()));
+    assert_eq!((told.considered.len(), told.omitted), (MAX_CONSIDERED, 100 - MAX_CONSIDERED));
+}
+
+#[test]
+fn every_feature_has_a_name_of_its_own_that_can_be_read() {
+    let names: BTreeSet<&str> = Feature::ALL.iter().map(|feature| feature.as_str()).collect();
+    assert_eq!(names.len(), Feature::ALL.len());
+    for feature in Feature::ALL {
+        assert_eq!(Feature::parse(feature.as_str()), Some(feature));
+    }
+    assert_eq!(Feature::parse("time-travel"), None);
+}
+
+#[test]
+fn what_linkerd_can_say_needs_no_feature() {
+    let mut made = open(vec![("g", vec![network("10.0.0.0/8"), identity("x.mesh")])]);
+    let mut grpc = route("g", vec![RequestMatch::grpc(Some("a.B"), None)]);
+    grpc.kind = RouteKind::Grpc;
+    grpc.hosts = vec![HostPattern::parse("*.example.com")];
+    let http = RequestMatch::path(PathPattern::prefix("/a"));
+    made.routes.routes = vec![Arc::new(grpc), Arc::new(route("h", vec![http]))];
+    assert_eq!(feature::required(&made), BTreeSet::new());
+}
+
+#[test]
+fn each_thing_beyond_linkerd_names_its_feature() {
+    let need = |change: &dyn Fn(&mut ServerPolicy)| {
+        let mut made = open(Vec::new());
+        change(&mut made);
+        feature::required(&made).into_iter().collect::<Vec<_>>()
+    };
+    let effect = |kind| Effect { source: Source::Default("test".into()), kind };
+    let timeout = || effect(EffectKind::Timeout(Duration::from_secs(1)));
+    assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
+    assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
+    assert_eq!(need(&|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);
+    assert_eq!(
+        need(&|p| p.routes.hosts = [(HostPattern::parse("a"), Unmatched::NotFound)].into()),
+        [Feature::HostTables]
+    );
+    let tests = vec![network("::/0"), network("fd00::/8")];
+    assert_eq!(
+        need(&|p| p.authorizations = set(vec![grant("g", tests.clone())])),
+        [Feature::Conditions]
+    );
+    assert_eq!(
+        need(&|p| p.authorizations = DefaultPolicy::ClusterAuthenticated.authorizations()),
+        [Feature::NetworkSymbols]
+    );
+    let node = Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
+    let exempt = Exemption {
+        request: Some(RequestMatch::path(PathPattern::exact("/healthz"))),
+        authorization: grant("probe", vec![node]),
+    };
+    assert_eq!(
+        need(&|p| p.exemptions = vec![exempt.clone()]),
+        [Feature::NetworkSymbols, Feature::Exemptions]
+    );
+    let parameter =
+        PathPattern::Segments { segments: vec![Segment::Parameter("id".into())], rest: false };
+    let parameter = route("r", vec![RequestMatch::path(parameter)]);
+    assert_eq!(
+        need(&|p| p.routes.routes = vec![Arc::new(parameter.clone())]),
+        [Feature::PathParameters]
+    );
+}
