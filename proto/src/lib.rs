@@ -23,6 +23,6 @@ pub use replaced::{Part, Replacement};
 
 /// Package `portcullis.policy.v1`: the native service.
 #[rustfmt::skip]
-#[allow(clippy::all, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
 #[path = "gen/portcullis.policy.v1.rs"]
 pub mod messages;

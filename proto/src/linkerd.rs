@@ -1,5 +1,12 @@
 //! Packages `io.linkerd.proxy.*`: what Linkerd's proxies and controllers speak.
-#![allow(clippy::all, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
+#![allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    missing_docs,
+    unreachable_pub,
+    reason = "generated"
+)]
 
 #[rustfmt::skip]
 #[path = "gen/io.linkerd.proxy.grpc_route.rs"]

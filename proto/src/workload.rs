@@ -117,11 +117,7 @@ mod tests {
     use super::*;
 
     fn pod(namespace: &str, name: &str) -> WorkloadName {
-        WorkloadName {
-            namespace: namespace.into(),
-            kind: WorkloadNameKind::Pod,
-            name: name.into(),
-        }
+        WorkloadName { namespace: namespace.into(), kind: WorkloadNameKind::Pod, name: name.into() }
     }
 
     #[test]

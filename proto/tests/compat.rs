@@ -1,4 +1,12 @@
 //! Linkerd's messages against the published ones, and against the policy they are made from.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use http::Method;
 use linkerd2_proxy_api as theirs;
@@ -121,6 +129,56 @@ fn crowded_policy() -> impl Strategy<Value = ServerPolicy> {
     )
 }
 
+/// Two or three routes with one match each, on paths whose order is hard to keep.
+fn contested_policy() -> impl Strategy<Value = ServerPolicy> {
+    let wild = |path: PathPattern| RequestMatch::path(path);
+    let parameters = |segments: [Option<&str>; 2], rest| {
+        let segment = |text: Option<&str>| match text {
+            Some(text) => Segment::Literal(text.into()),
+            None => Segment::Parameter("p".into()),
+        };
+        PathPattern::Segments { segments: segments.map(segment).into(), rest }
+    };
+    let http = vec![
+        wild(parameters([Some("a"), None], false)),
+        wild(parameters([None, Some("b")], false)),
+        wild(PathPattern::Regex(policy_core::Pattern::parse("/a/.").unwrap())),
+        wild(PathPattern::prefix("/a/b")),
+        wild(parameters([Some("a"), None], true)),
+    ];
+    let grpc = vec![
+        RequestMatch::everything(),
+        RequestMatch::grpc(None, None),
+        RequestMatch::grpc(Some("a"), None),
+        RequestMatch::grpc(None, Some("b")),
+    ];
+    let header = policy_core::HeaderMatch {
+        name: http::HeaderName::from_static("x-a"),
+        value: policy_core::ValueMatch::Exact(b"1"[..].into()),
+    };
+    let route = |matches| {
+        let header = vec(Just(header.clone()), 0..2);
+        let matched = (prop::sample::select(matches), header)
+            .prop_map(|(wanted, headers): (RequestMatch, _)| RequestMatch { headers, ..wanted });
+        (0_u8..99, matched, crowded_set()).prop_map(|(name, matched, authorizations)| {
+            Arc::new(policy_core::Route {
+                authorizations,
+                ..testing::route(&name.to_string(), vec![matched])
+            })
+        })
+    };
+    prop_oneof![
+        vec(route(http), 2..4).prop_map(|routes| (Protocol::Http1, routes)),
+        vec(route(grpc), 2..4).prop_map(|routes| (Protocol::Grpc, routes)),
+    ]
+    .prop_map(|(protocol, routes)| {
+        let mut policy = testing::policy();
+        policy.protocol = protocol;
+        policy.routes.routes = routes;
+        policy
+    })
+}
+
 fn crowded_host() -> impl Strategy<Value = HostPattern> {
     let hosts = vec!["a.example.com", "*.example.com", "*.com"];
     prop::sample::select(hosts).prop_map(HostPattern::parse)
@@ -156,12 +214,11 @@ fn crowded_route() -> impl Strategy<Value = policy_core::Route> {
         PathPattern::exact("/a/c"),
     ]);
     let method = prop::sample::select(vec![None, None, Some(Method::GET), Some(Method::POST)]);
-    let header = prop::sample::select(vec!["x-a", "x-b"]).prop_map(|name| {
-        policy_core::HeaderMatch {
+    let header =
+        prop::sample::select(vec!["x-a", "x-b"]).prop_map(|name| policy_core::HeaderMatch {
             name: http::HeaderName::from_static(name),
             value: policy_core::ValueMatch::Exact(b"1"[..].into()),
-        }
-    });
+        });
     let headers = prop_oneof![2 => Just(Vec::new()), 1 => vec(header, 1..3)];
     let matched = (path, method, headers).prop_map(|(path, method, headers)| RequestMatch {
         path,
@@ -242,7 +299,7 @@ proptest! {
 
     #[test]
     fn nothing_is_wider_where_routes_compete(
-        policy in crowded_policy(),
+        policy in prop_oneof![crowded_policy(), contested_policy()],
         requests in vec(crowded_request(), 12),
     ) {
         let client = testing::OwnedConnection { facts: facts(), ..testing::OwnedConnection::meshed("a") };
@@ -399,9 +456,8 @@ fn the_admin_port_is_sent_as_linkerd_sends_it() {
     use theirs::inbound::{HttpRoute, ProxyProtocol, http_route, proxy_protocol};
     let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
     policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
-    policy.exemptions = ["/ready", "/live"]
-        .map(|path| probe_from(Test::all_networks(), path))
-        .into();
+    policy.exemptions =
+        ["/ready", "/live"].map(|path| probe_from(Test::all_networks(), path)).into();
     let path = |kind| Some(PathMatch { kind: Some(kind) });
     let probe = |text: &str| HttpRouteMatch {
         path: path(path_match::Kind::Exact(text.to_owned())),
@@ -481,10 +537,8 @@ fn grants_in_full() -> Vec<theirs::inbound::Authz> {
     use theirs::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
     use theirs::inbound::{Authn, Authz, Identity, IdentitySuffix, Network};
     use theirs::net::{IpAddress, IpNetwork, ip_address::Ip};
-    let net = || IpNetwork {
-        ip: Some(IpAddress { ip: Some(Ip::Ipv4(0x0a00_0000)) }),
-        prefix_len: 8,
-    };
+    let net =
+        || IpNetwork { ip: Some(IpAddress { ip: Some(Ip::Ipv4(0x0a00_0000)) }), prefix_len: 8 };
     let identities = PermitClientIdentities {
         identities: vec![Identity { name: "a".into() }],
         suffixes: vec![IdentitySuffix { parts: vec!["b".into(), "c".into()] }],
@@ -527,9 +581,7 @@ fn kinds_in_full() -> Vec<theirs::inbound::proxy_protocol::Kind> {
             identity: Some(Limit { requests_per_second: 2 }),
             overrides: vec![Override {
                 limit: Some(Limit { requests_per_second: 3 }),
-                clients: Some(ClientIdentities {
-                    identities: vec![Identity { name: "a".into() }],
-                }),
+                clients: Some(ClientIdentities { identities: vec![Identity { name: "a".into() }] }),
             }],
         })
     };
@@ -584,11 +636,9 @@ fn http_route_in_full() -> theirs::inbound::HttpRoute {
     };
     use theirs::http_types::{HttpMethod, Scheme, http_method, scheme};
     use theirs::inbound::{HttpRoute, http_route};
-    let query = [
-        query_param_match::Value::Exact("1".into()),
-        query_param_match::Value::Regex(".".into()),
-    ]
-    .map(|value| QueryParamMatch { name: "q".into(), value: Some(value) });
+    let query =
+        [query_param_match::Value::Exact("1".into()), query_param_match::Value::Regex(".".into())]
+            .map(|value| QueryParamMatch { name: "q".into(), value: Some(value) });
     let paths = [
         path_match::Kind::Exact("/a".into()),
         path_match::Kind::Prefix("/b".into()),
@@ -623,7 +673,10 @@ fn http_route_in_full() -> theirs::inbound::HttpRoute {
         http_route::filter::Kind::FailureInjector(failure),
         http_route::filter::Kind::RequestHeaderModifier(modifier_in_full()),
         redirect(scheme::Type::Registered(1), path_modifier::Replace::Full("/".into())),
-        redirect(scheme::Type::Unregistered("s".into()), path_modifier::Replace::Prefix("/".into())),
+        redirect(
+            scheme::Type::Unregistered("s".into()),
+            path_modifier::Replace::Prefix("/".into()),
+        ),
     ]
     .map(|kind| http_route::Filter { kind: Some(kind) });
     HttpRoute {
@@ -711,14 +764,20 @@ fn what_is_refused_is_named() {
             with_path(Kind::Regex("(".into())),
             format!("{one}.path.regex: invalid regular expression: unclosed group"),
         ),
-        (with_path(Kind::Exact("a".into())), format!("{one}.path.exact: must begin with `/`, is `a`")),
+        (
+            with_path(Kind::Exact("a".into())),
+            format!("{one}.path.exact: must begin with `/`, is `a`"),
+        ),
         (
             with_path(Kind::Regex("a".repeat(5000))),
             format!("{one}.path.regex: regular expression of 5000 bytes is longer than 4096"),
         ),
         (with_match(|m| m.path.as_mut().unwrap().kind = None), format!("{one}.path: must be set")),
         (with_match(|m| m.headers[0].value = None), format!("{one}.headers[0].value: must be set")),
-        (with_match(|m| m.method.as_mut().unwrap().r#type = None), format!("{one}.method: must be set")),
+        (
+            with_match(|m| m.method.as_mut().unwrap().r#type = None),
+            format!("{one}.method: must be set"),
+        ),
         (
             with_match(|m| {
                 let registered = policy_proto::linkerd::http_types::http_method::Type::Registered;
@@ -895,7 +954,9 @@ fn several_conditions_of_a_kind_are_intersected() {
     assert!(passed.server.authorizations.is_empty());
     assert_eq!(
         messages(&passed),
-        ["authorization AuthorizationPolicy test/g: a condition on TLS that is passed through: not sent"]
+        [
+            "authorization AuthorizationPolicy test/g: a condition on TLS that is passed through: not sent"
+        ]
     );
 }
 

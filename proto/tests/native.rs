@@ -1,11 +1,18 @@
 //! The native messages: what is sent is what is received, whole and in changes.
-#![allow(clippy::arithmetic_side_effects, reason = "numbers of test data")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use policy_core::decision::Decision;
 use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
-use policy_core::naive;
 use policy_core::feature::Feature;
 use policy_core::limit::{LimitOverride, RateLimit};
+use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
@@ -121,23 +128,25 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
         timeout,
         (origin, option::of(any::<i64>()), any::<bool>()),
     )
-        .prop_map(|(mut policy, owner, paths, rate_limit, effects, withheld, timeout, of_route)| {
-            if let Protocol::Detect { .. } = policy.protocol {
-                policy.protocol = Protocol::Detect { timeout };
-            }
-            if let Some(first) = policy.routes.routes.first_mut() {
-                let first = Arc::make_mut(first);
-                let (origin, created, grpc) = of_route;
-                first.origin = origin;
-                first.created = created;
-                first.withheld = withheld.clone();
-                first.kind = if grpc { RouteKind::Grpc } else { RouteKind::Http };
-                if let Some(rule) = first.rules.first_mut() {
-                    rule.effects = effects.clone();
+        .prop_map(
+            |(mut policy, owner, paths, rate_limit, effects, withheld, timeout, of_route)| {
+                if let Protocol::Detect { .. } = policy.protocol {
+                    policy.protocol = Protocol::Detect { timeout };
                 }
-            }
-            ServerPolicy { owner, paths, rate_limit, effects, withheld, ..policy }
-        })
+                if let Some(first) = policy.routes.routes.first_mut() {
+                    let first = Arc::make_mut(first);
+                    let (origin, created, grpc) = of_route;
+                    first.origin = origin;
+                    first.created = created;
+                    first.withheld = withheld.clone();
+                    first.kind = if grpc { RouteKind::Grpc } else { RouteKind::Http };
+                    if let Some(rule) = first.rules.first_mut() {
+                        rule.effects = effects.clone();
+                    }
+                }
+                ServerPolicy { owner, paths, rate_limit, effects, withheld, ..policy }
+            },
+        )
 }
 
 fn permits(decision: Decision) -> bool {
@@ -324,7 +333,10 @@ fn what_cannot_be_read_is_named() {
         assert_eq!(error, expected);
     }
     let dangling = refused(|u| u.authorizations.clear());
-    assert!(dangling.starts_with("server_authorizations: there is no authorization "), "{dangling}");
+    assert!(
+        dangling.starts_with("server_authorizations: there is no authorization "),
+        "{dangling}"
+    );
     let unplaced = refused(|u| u.route_order = None);
     assert!(unplaced.contains("has no place in it"), "{unplaced}");
 }

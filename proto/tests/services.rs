@@ -1,4 +1,12 @@
 //! The services have the names that Linkerd's clients call.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use linkerd2_proxy_api as theirs;
 use policy_proto::linkerd::{identity, inbound};
@@ -60,10 +68,7 @@ async fn both_generations_of_clients_call_the_same_methods() {
 fn services_are_served_under_the_names_they_are_called_by() {
     use theirs::identity::identity_server as their_identity;
     use theirs::inbound::inbound_server_policies_server as their_inbound;
-    assert_eq!(
-        inbound::inbound_server_policies_server::SERVICE_NAME,
-        their_inbound::SERVICE_NAME
-    );
+    assert_eq!(inbound::inbound_server_policies_server::SERVICE_NAME, their_inbound::SERVICE_NAME);
     assert_eq!(identity::identity_server::SERVICE_NAME, their_identity::SERVICE_NAME);
     assert_eq!(
         messages::policy_discovery_server::SERVICE_NAME,

@@ -41,6 +41,9 @@ enum Others {
     Rule(usize, usize),
 }
 
+/// Matches in order of their paths, each once.
+type Matches<'p, F> = BTreeMap<(String, Option<&'p str>), <F as Flavor>::Match>;
+
 /// The routes that stand in for the exemptions. `real` are the policy's own routes, planned in the
 /// same order.
 pub(super) fn probes<F: Flavor>(
@@ -49,7 +52,7 @@ pub(super) fn probes<F: Flavor>(
     grants: &mut Grants<'_>,
 ) -> Vec<Planned<F>> {
     // By grant and by who else: the matches, in order of their paths.
-    let mut groups: BTreeMap<_, BTreeMap<(String, Option<&str>), F::Match>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Matches<'_, F>> = BTreeMap::new();
     for exemption in &policy.exemptions {
         let Some(request) = &exemption.request else { continue };
         let sayable = exact(request).zip(F::matched(request));

@@ -49,10 +49,16 @@ impl<'a> Grants<'a> {
         let localhost = Source::Default(LOCALHOST.into());
         let wanted = self.options.localhost_authorization;
         if wanted && set.iter().all(|grant| grant.source != localhost) {
-            let blocks = [IpNet::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST)),
-                IpNet::from(std::net::IpAddr::from(Ipv6Addr::LOCALHOST))];
+            let blocks = [
+                IpNet::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST)),
+                IpNet::from(std::net::IpAddr::from(Ipv6Addr::LOCALHOST)),
+            ];
             let networks = blocks.into_iter().map(|net| (net, Vec::new())).collect();
-            all.push(authz(&localhost, networks, Permit::Unauthenticated(PermitUnauthenticated {})));
+            all.push(authz(
+                &localhost,
+                networks,
+                Permit::Unauthenticated(PermitUnauthenticated {}),
+            ));
         }
         all
     }
@@ -136,7 +142,9 @@ impl<'a> Grants<'a> {
                 Test::Identity(list) => {
                     names = Some(match names {
                         None => list.clone(),
-                        Some(before) if before.len().saturating_mul(list.len()) > MAX_INTERSECTION => {
+                        Some(before)
+                            if before.len().saturating_mul(list.len()) > MAX_INTERSECTION =>
+                        {
                             self.cannot(source, "several long lists of identities");
                             return None;
                         }
@@ -214,11 +222,7 @@ fn narrower(a: &IdentityMatch, b: &IdentityMatch) -> Option<IdentityMatch> {
             let below = |long: &str, short: &str| {
                 long == short || long.strip_suffix(short).is_some_and(|head| head.ends_with('.'))
             };
-            if below(x, y) {
-                Some(a)
-            } else {
-                below(y, x).then_some(b)
-            }
+            if below(x, y) { Some(a) } else { below(y, x).then_some(b) }
         }
     };
     found.cloned()

@@ -22,12 +22,8 @@ pub(super) fn built_in(name: &str) -> Metadata {
 fn resource(object: &ObjectRef, kind: String) -> Metadata {
     // Inbound messages leave the namespace out: it is the workload's.
     let ObjectRef { group, kind: _, namespace: _, name } = object;
-    let resource = Resource {
-        group: group.to_string(),
-        kind,
-        name: name.to_string(),
-        ..Resource::default()
-    };
+    let resource =
+        Resource { group: group.to_string(), kind, name: name.to_string(), ..Resource::default() };
     Metadata { kind: Some(Kind::Resource(resource)) }
 }
 

@@ -22,13 +22,11 @@ pub(super) fn server(server: &Server) -> Result<ServerPolicy> {
     let Server { protocol, server_ips, authorizations, labels } = server;
     each("server_ips", server_ips, network::read_address)?;
     let kind = required("protocol", protocol.as_ref(), |protocol| {
-        protocol.kind.as_ref().ok_or_else(DecodeError::missing)
-            .and_then(read_protocol)
+        protocol.kind.as_ref().ok_or_else(DecodeError::missing).and_then(read_protocol)
     })?;
     let (protocol, routes, rate_limit) = kind;
     // The proxy's own route where it gets none: decided by the Server's grants.
-    let otherwise =
-        if routes.is_empty() { Unmatched::DefaultRoute } else { Unmatched::NotFound };
+    let otherwise = if routes.is_empty() { Unmatched::DefaultRoute } else { Unmatched::NotFound };
     Ok(ServerPolicy {
         owner: meta::read_owner(labels).at("labels")?,
         protocol,
@@ -102,7 +100,8 @@ fn read_authentication(authentication: &Authn) -> Result<Option<Test>> {
     match authentication.permit.as_ref().ok_or_else(DecodeError::missing)? {
         Permit::Unauthenticated(PermitUnauthenticated {}) => Ok(None),
         Permit::MeshTls(PermitMeshTls { clients }) => {
-            let clients = required("clients", clients.as_ref(), |clients| Ok(read_clients(clients)));
+            let clients =
+                required("clients", clients.as_ref(), |clients| Ok(read_clients(clients)));
             clients.at("mesh_tls").map(Some)
         }
     }

@@ -3,11 +3,11 @@
 use super::{meta, read::read_grants};
 use crate::error::{At, DecodeError, each, required};
 use crate::linkerd::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
+use crate::linkerd::http_route::query_param_match;
 use crate::linkerd::http_route::{HeaderMatch as WireHeader, HostMatch, HttpFailureInjector};
 use crate::linkerd::http_route::{HttpRouteMatch, PathMatch, PathModifier, QueryParamMatch, Ratio};
 use crate::linkerd::http_route::{RequestHeaderModifier, RequestRedirect};
 use crate::linkerd::http_route::{header_match, host_match, path_match, path_modifier};
-use crate::linkerd::http_route::query_param_match;
 use crate::linkerd::http_types::{Headers, HttpMethod, Scheme, http_method, scheme};
 use crate::linkerd::inbound::{GrpcRoute, HttpRoute, grpc_route, http_route};
 use crate::native::{bounded, header_name, header_value, method, pattern};
@@ -81,7 +81,9 @@ fn host(host: &HostMatch) -> Result<HostPattern> {
         }
         host_match::Match::Suffix(host_match::Suffix { reverse_labels }) => {
             if reverse_labels.is_empty() {
-                return Err(DecodeError::here("must not be empty")).at("reverse_labels").at("suffix");
+                return Err(DecodeError::here("must not be empty"))
+                    .at("reverse_labels")
+                    .at("suffix");
             }
             let labels: Vec<&str> = reverse_labels.iter().rev().map(String::as_str).collect();
             Ok(HostPattern::Suffix(labels.join(".").to_ascii_lowercase().into()))
@@ -108,9 +110,7 @@ fn path(path: &PathMatch) -> Result<PathPattern> {
         path_match::Kind::Prefix(prefix) if prefix.starts_with("//") => {
             Err(DecodeError::here(format!("must not begin with `//`, is `{prefix}`"))).at("prefix")
         }
-        path_match::Kind::Prefix(prefix) => {
-            Ok(PathPattern::prefix(absolute(prefix).at("prefix")?))
-        }
+        path_match::Kind::Prefix(prefix) => Ok(PathPattern::prefix(absolute(prefix).at("prefix")?)),
         path_match::Kind::Regex(source) => Ok(PathPattern::Regex(expression(source).at("regex")?)),
     }
 }
@@ -157,9 +157,8 @@ fn read_method(wanted: &HttpMethod) -> Result<Method> {
     use http_method::{Registered, Type};
     match wanted.r#type.as_ref().ok_or_else(DecodeError::missing)? {
         Type::Registered(number) => {
-            let known = Registered::try_from(*number).map_err(|_| {
-                DecodeError::here(format!("method {number} is not known here"))
-            });
+            let known = Registered::try_from(*number)
+                .map_err(|_| DecodeError::here(format!("method {number} is not known here")));
             method(known.at("registered")?.as_str_name())
         }
         Type::Unregistered(name) => method(name).at("unregistered"),

@@ -199,12 +199,11 @@ fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<
 /// Whether something less specific than `host` could match its requests.
 fn falls_on_something(policy: &ServerPolicy, host: &HostPattern) -> bool {
     let RouteTable { routes, hosts, otherwise } = &policy.routes;
-    let by_route = routes.iter().any(|route| {
-        route.hosts.is_empty() || route.hosts.iter().any(|wider| covers(wider, host))
-    });
-    let by_table = hosts.iter().any(|(wider, then)| {
-        *then == Unmatched::DefaultRoute && covers(wider, host)
-    });
+    let by_route = routes
+        .iter()
+        .any(|route| route.hosts.is_empty() || route.hosts.iter().any(|wider| covers(wider, host)));
+    let by_table =
+        hosts.iter().any(|(wider, then)| *then == Unmatched::DefaultRoute && covers(wider, host));
     by_route || by_table || *otherwise == Unmatched::DefaultRoute || !policy.exemptions.is_empty()
 }
 

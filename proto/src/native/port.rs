@@ -136,11 +136,7 @@ impl EncodedPort {
             }),
             routes: self.routes.values().cloned().collect(),
             removed_routes: Vec::new(),
-            route_order: Some(m::KeyList {
-                keep_first: 0,
-                keys: self.order.clone(),
-                keep_last: 0,
-            }),
+            route_order: Some(m::KeyList { keep_first: 0, keys: self.order.clone(), keep_last: 0 }),
         }
     }
 }

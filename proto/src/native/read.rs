@@ -218,9 +218,10 @@ fn headers(change: &m::HeaderChange) -> Result<HeaderChange> {
 
 /// A number within bounds.
 pub(crate) fn bounded(value: u32, low: u16, high: u16) -> Result<u16> {
-    u16::try_from(value).ok().filter(|value| (low..=high).contains(value)).ok_or_else(|| {
-        DecodeError::here(format!("must be between {low} and {high}, is {value}"))
-    })
+    u16::try_from(value)
+        .ok()
+        .filter(|value| (low..=high).contains(value))
+        .ok_or_else(|| DecodeError::here(format!("must be between {low} and {high}, is {value}")))
 }
 
 fn redirect(redirect: &m::Redirect) -> Result<Redirect> {

@@ -25,8 +25,7 @@ pub(super) fn restrict<'a>(
         return (Cow::Borrowed(policy), Vec::new());
     }
     let says_reason = features.contains(&Feature::DenyReasons);
-    let mut restriction =
-        Restriction { missing: &missing, says_reason, report: Report::default() };
+    let mut restriction = Restriction { missing: &missing, says_reason, report: Report::default() };
     let restricted = restriction.policy(policy);
     (Cow::Owned(restricted), restriction.report.finish())
 }
@@ -192,7 +191,8 @@ impl Restriction<'_> {
             inherits_server,
             withheld,
         } = &**route;
-        let denies = matches!(origin, Origin::Deny(_)) && self.lacking([Feature::DenyReasons]).is_some();
+        let denies =
+            matches!(origin, Origin::Deny(_)) && self.lacking([Feature::DenyReasons]).is_some();
         if denies {
             self.report.note(Part::Route(origin.clone()), "sent without its reason");
         }
@@ -209,7 +209,11 @@ impl Restriction<'_> {
             created: *created,
             hosts: hosts.clone(),
             rules,
-            authorizations: if denies { Arc::from([]) } else { self.authorizations(authorizations) },
+            authorizations: if denies {
+                Arc::from([])
+            } else {
+                self.authorizations(authorizations)
+            },
             inherits_server: *inherits_server && !denies,
             withheld: withheld.clone(),
         })

@@ -1,6 +1,7 @@
 //! From the model to native messages. Every field of every type is named.
 
 use crate::messages as m;
+use ipnet::IpNet;
 use policy_core::authorization::{Authorization, Condition, Requirement, Test, Withheld};
 use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
@@ -10,10 +11,7 @@ use policy_core::matching::{
 };
 use policy_core::name::{ObjectRef, Origin, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
-use policy_core::policy::{
-    Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched,
-};
-use ipnet::IpNet;
+use policy_core::policy::{Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -114,9 +112,10 @@ pub(super) fn withheld(withheld: &Withheld) -> m::Withheld {
 fn path(pattern: &PathPattern) -> m::PathPattern {
     use m::path_pattern::{Kind, Segments};
     let kind = match pattern {
-        PathPattern::Segments { segments, rest } => {
-            Kind::Segments(Segments { segments: segments.iter().map(segment).collect(), rest: *rest })
-        }
+        PathPattern::Segments { segments, rest } => Kind::Segments(Segments {
+            segments: segments.iter().map(segment).collect(),
+            rest: *rest,
+        }),
         PathPattern::Regex(pattern) => Kind::Regex(pattern.source().to_owned()),
     };
     m::PathPattern { kind: Some(kind) }
@@ -240,7 +239,9 @@ pub(super) fn effect(effect: &Effect) -> m::Effect {
 pub(super) fn origin(origin: &Origin) -> m::Origin {
     use m::origin::{Kind, Objects};
     let kind = match origin {
-        Origin::Objects(chain) => Kind::Objects(Objects { chain: chain.iter().map(object).collect() }),
+        Origin::Objects(chain) => {
+            Kind::Objects(Objects { chain: chain.iter().map(object).collect() })
+        }
         Origin::Default => Kind::Default(UNIT),
         Origin::Probe => Kind::Probe(UNIT),
         Origin::Guard => Kind::Guard(UNIT),
