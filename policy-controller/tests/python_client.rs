@@ -1,4 +1,11 @@
 //! The documented API from another language: docs/examples/python/watch.py against the binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what it expects by failing"
+)]
 
 mod process;
 

@@ -1,4 +1,11 @@
 //! `policy-controller run` as a process: readiness, signals, errors.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what it expects by failing"
+)]
 
 mod process;
 

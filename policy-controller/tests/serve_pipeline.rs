@@ -1,4 +1,11 @@
 //! From a file to a client: a directory of manifests, the controller embedded, and both APIs.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what it expects by failing"
+)]
 
 mod process;
 

@@ -136,7 +136,7 @@ impl Encoding {
         self.full.clone()
     }
 
-    /// What a client that has `base` lacks.
+    /// What a client that has `base` lacks, or all of it where that is less.
     pub(crate) fn change_from(&self, base: &Arc<Encoding>) -> Bytes {
         let mut changes = self.changes.lock();
         changes.retain(|(known, _)| known.strong_count() > 0);
@@ -144,7 +144,11 @@ impl Encoding {
         if let Some((_, bytes)) = known {
             return bytes.clone();
         }
-        let bytes = self.after(&base.port);
+        // A change of nearly everything is no smaller than everything, and has a bound of its own.
+        let mut bytes = self.after(&base.port);
+        if bytes.len() >= self.full.len() {
+            bytes = self.full();
+        }
         changes.push((Arc::downgrade(base), bytes.clone()));
         bytes
     }

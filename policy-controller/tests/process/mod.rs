@@ -1,5 +1,12 @@
 //! The real binary on a directory of manifests, and other programs beside it.
 #![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects,
+    reason = "a test says what it expects by failing"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

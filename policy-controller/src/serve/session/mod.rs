@@ -143,12 +143,6 @@ impl Session {
                 fields::revision(&format!("{field}.revision"), entry.revision.as_ref())?,
             );
         }
-        let limit = service.core.config.max_ports_per_stream;
-        if applied.len() > limit {
-            return Err(Status::invalid_argument(format!(
-                "hello.applied: more than {limit} ports"
-            )));
-        }
         let state = service.core.policies.workload(&key).await;
         let state = state.map_err(|error| refusal(&key, NonZeroU16::MIN, error))?;
         let client = fields::shortened(&hello.client);
