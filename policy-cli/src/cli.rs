@@ -20,6 +20,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Up(command::up::Arguments),
+    Check(command::check::Arguments),
     Echo(command::echo::Arguments),
     Request(command::request::Arguments),
     Watch(command::watch::Arguments),
@@ -29,6 +31,8 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Up(arguments) => command::up::run(arguments),
+        Command::Check(arguments) => command::check::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
         Command::Request(arguments) => command::request::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),

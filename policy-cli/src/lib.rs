@@ -5,11 +5,13 @@
 //! `policy-controller` and enforced by `policy-proxy`. Standard input is never read unless a command
 //! was asked to. Results go to standard output, everything else to standard error.
 
+pub mod check;
 pub mod cli;
 mod command;
 pub mod echo;
 pub mod expect;
 pub mod output;
 pub mod request;
+mod up;
 pub mod view;
 mod world;

@@ -1,7 +1,9 @@
 //! One module per command: its arguments, and what it prints.
 
+pub(crate) mod check;
 pub(crate) mod echo;
 pub(crate) mod request;
+pub(crate) mod up;
 pub(crate) mod watch;
 
 use anyhow::Context;

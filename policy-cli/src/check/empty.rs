@@ -1,0 +1,80 @@
+//! What an empty list or selector means, in words.
+
+use super::Finding;
+use super::places::Places;
+use policy_controller::Compiled;
+use policy_crds::{Body, Kind};
+use serde_json::Value;
+
+pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for object in &compiled.objects {
+        let key = &object.meta.key;
+        // In an invalid object, what an empty list means is the least of the troubles.
+        if !speaks_of_policy(key.kind) || matches!(object.body, Body::Invalid(_)) {
+            continue;
+        }
+        let Some(spec) = places.value(key).and_then(|value| value.get("spec")) else { continue };
+        let mut empty = Vec::new();
+        visit(spec, "spec", &mut empty);
+        findings.extend(empty.into_iter().filter_map(|field| {
+            let message = meaning(key.kind, &field)?.to_owned();
+            Some(Finding { object: key.clone(), field, message })
+        }));
+    }
+    findings
+}
+
+fn speaks_of_policy(kind: Kind) -> bool {
+    matches!(kind.group(), "policy.linkerd.io" | "gateway.networking.k8s.io")
+}
+
+/// The paths of all empty lists and mappings.
+fn visit(value: &Value, path: &str, empty: &mut Vec<String>) {
+    match value {
+        Value::Array(items) if items.is_empty() => empty.push(path.to_owned()),
+        Value::Object(fields) if fields.is_empty() => empty.push(path.to_owned()),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(item, &format!("{path}[{index}]"), empty);
+            }
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                visit(value, &format!("{path}.{key}"), empty);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What it means; nothing where it goes without saying.
+fn meaning(kind: Kind, field: &str) -> Option<&'static str> {
+    let last = field.rsplit('.').next().unwrap_or(field);
+    match (kind, last) {
+        (_, "requiredAuthenticationRefs") => {
+            Some("empty asks for nothing: everybody is authorized")
+        }
+        (Kind::Server, "podSelector") => Some("empty selects every pod of the namespace"),
+        (Kind::Server, "externalWorkloadSelector") => {
+            Some("empty selects every ExternalWorkload of the namespace")
+        }
+        (Kind::ServerAuthorization, "selector") => {
+            Some("empty selects every Server of the namespace")
+        }
+        (Kind::ServerAuthorization, "networks") => {
+            Some("empty is as if absent: the cluster's networks")
+        }
+        (_, "matchLabels" | "matchExpressions") => {
+            Some("empty is as if absent: it restricts nothing")
+        }
+        (_, "hostnames") => Some("empty is as if absent: every host"),
+        (_, "parentRefs") => Some("empty is as if absent: the route is attached to nothing"),
+        (_, "matches") => Some("empty is as if absent: every request matches"),
+        (_, "rules") => Some("empty is as if absent: one rule that every request matches"),
+        (_, "headers" | "queryParams" | "filters" | "backendRefs" | "except" | "overrides") => {
+            Some("empty is as if absent")
+        }
+        _ => None,
+    }
+}

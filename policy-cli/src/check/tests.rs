@@ -1,0 +1,99 @@
+//! What `check` says, by example.
+
+use super::*;
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\n\
+                   spec: {containers: [{name: a, ports: [{name: http, containerPort: 8080}]}]}\n---\n";
+
+const SERVER: &str = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
+                      metadata: {name: web, namespace: shop}\n\
+                      spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}\n---\n";
+
+fn said(text: &str) -> Vec<(Severity, String)> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("all.yaml"), text).unwrap();
+    let findings = check(directory.path(), &ControllerConfig::default()).unwrap();
+    findings
+        .diagnostics
+        .into_iter()
+        .map(|diagnostic| {
+            let line = diagnostic.line.unwrap_or(0);
+            let field = diagnostic.field.clone().unwrap_or_default();
+            (diagnostic.severity, format!("{line} {field}: {}", diagnostic.message))
+        })
+        .collect()
+}
+
+fn warns(text: &str, expected: &str) {
+    let said = said(text);
+    let found = said
+        .iter()
+        .any(|(severity, text)| *severity == Severity::Warning && text.contains(expected));
+    assert!(found, "`{expected}` not in {said:#?}");
+}
+
+#[test]
+fn sound_manifests_are_passed_over_in_silence() {
+    assert_eq!(said(&format!("{POD}{SERVER}")), []);
+}
+
+#[test]
+fn a_selector_that_selects_nothing_is_told() {
+    let server = SERVER.replace("app: web}}", "app: wbe}}");
+    warns(&format!("{POD}{server}"), "9 spec.podSelector: selects no pod of namespace `shop`");
+}
+
+#[test]
+fn a_port_name_that_no_pod_has_is_told() {
+    let server = SERVER.replace("port: http", "port: grpc");
+    warns(
+        &format!("{POD}{server}"),
+        "9 spec.port: no pod that is selected has a port named `grpc`",
+    );
+}
+
+#[test]
+fn a_dangling_reference_is_told_where_it_is() {
+    let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
+                  metadata: {name: p, namespace: shop}\nspec:\n\
+                  \x20 targetRef: {group: policy.linkerd.io, kind: Server, name: web}\n\
+                  \x20 requiredAuthenticationRefs:\n\
+                  \x20 - {group: policy.linkerd.io, kind: MeshTLSAuthentication, name: missing}\n";
+    warns(&format!("{POD}{SERVER}{policy}"), "17 spec.requiredAuthenticationRefs[0].name: ");
+}
+
+#[test]
+fn an_empty_list_is_told_in_words() {
+    let policy = "apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
+                  metadata: {name: p, namespace: shop}\n\
+                  spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
+                  requiredAuthenticationRefs: []}\n";
+    let text = format!("{POD}{SERVER}{policy}");
+    warns(&text, "spec.requiredAuthenticationRefs: empty asks for nothing");
+}
+
+#[test]
+fn a_match_that_is_never_reached_is_told() {
+    let route = |name: &str| {
+        format!(
+            "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+             metadata: {{name: {name}, namespace: shop}}\n\
+             spec:\n  parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n  \
+             rules:\n  - matches:\n    - path: {{value: /a}}\n---\n"
+        )
+    };
+    let text = format!("{POD}{SERVER}{}{}", route("a"), route("b"));
+    warns(
+        &text,
+        "spec.rules[0].matches[0]: never reached: HTTPRoute shop/a matches `* /a/…` first",
+    );
+}
+
+#[test]
+fn a_broken_rule_is_an_error_with_its_place() {
+    let server = SERVER.replace("HTTP/1", "HTTP/3");
+    let said = said(&format!("{POD}{server}"));
+    let errors: Vec<_> = said.iter().filter(|(severity, _)| *severity == Severity::Error).collect();
+    assert_eq!(errors.len(), 1, "{said:#?}");
+    assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{said:#?}");
+}

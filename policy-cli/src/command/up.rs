@@ -1,0 +1,86 @@
+//! `portcullis up`.
+
+use super::block_on;
+use crate::output::Format;
+use crate::up::{self, Options};
+use crate::world::places::SUBNET;
+use anyhow::{Context, bail};
+use clap::Args;
+use ipnet::{IpNet, Ipv4Net};
+use policy_controller::ControllerConfig;
+use policy_core::DefaultPolicy;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run manifests on this machine, without a cluster
+///
+/// Starts the controller on the manifests, and in front of a small echo application for every pod's
+/// ports a real sidecar, each pod at an address of its own on loopback. Prints the addresses, the
+/// clients that the manifests know (somebody outside, inside each network, the node, each
+/// ServiceAccount with its certificate) with a command to paste for each, and then every decision.
+/// Editing, adding or deleting a manifest changes the next decision.
+///
+/// Pods come from Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job and CronJob; a Deployment
+/// `web` stands for the pods `web-0`, `web-1`, … . Loopback addresses stand for the real ones that
+/// policies are about; the tables say which for which. Certificates come from a CA that exists in
+/// memory only; clients' files are in a private temporary directory, which goes when `up` ends.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  portcullis up examples/emojivoto
+  portcullis up --default-policy deny my-manifests/
+  portcullis up -o json examples/emojivoto | jq -c 'select(.decision == \"deny\")'
+  portcullis up --subnet 127.11.0.0/16 examples/per-route     # beside another one")]
+pub(crate) struct Arguments {
+    /// Directory of manifests (YAML or JSON, any layout), or one file
+    directory: PathBuf,
+
+    /// Default policy of the cluster
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = policy)]
+    default_policy: DefaultPolicy,
+
+    /// The cluster's networks, separated by commas; by default all private ones
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
+    cluster_networks: Vec<IpNet>,
+
+    /// Loopback addresses to use, a part of 127.0.0.0/8 with at least 65536 addresses
+    #[arg(long, value_name = "NETWORK", default_value_t = SUBNET)]
+    subnet: Ipv4Net,
+
+    /// Where the controller serves policies; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    grpc_addr: SocketAddr,
+
+    /// Form of tables and decisions
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+fn policy(name: &str) -> Result<DefaultPolicy, String> {
+    let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
+    DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {names}"))
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
+    if !loopback.contains(&arguments.subnet) || arguments.subnet.prefix_len() > 16 {
+        bail!("--subnet: `{}` is no part of 127.0.0.0/8 with 65536 addresses", arguments.subnet);
+    }
+    if !arguments.grpc_addr.ip().is_loopback() {
+        bail!("--grpc-addr: `{}` is not on loopback", arguments.grpc_addr);
+    }
+    let mut config =
+        ControllerConfig { default_policy: arguments.default_policy, ..Default::default() };
+    if !arguments.cluster_networks.is_empty() {
+        config.cluster_networks = arguments.cluster_networks;
+    }
+    let options = Options {
+        directory: arguments.directory,
+        config: config.validated().context("settings")?,
+        listen: arguments.grpc_addr,
+        subnet: arguments.subnet.trunc(),
+        format: arguments.output,
+    };
+    block_on(up::run(options))
+}

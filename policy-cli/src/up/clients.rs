@@ -1,0 +1,310 @@
+//! Whom manifests know: every client worth trying.
+
+use crate::world::places::Who;
+use crate::world::{NODE, host, inside};
+use ipnet::IpNet;
+use policy_controller::{ControllerConfig, WorkloadState};
+use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
+use policy_crds::resource::{ClientRequirement, IdentityRef, IdentityRequirement, NamespacedName};
+use policy_crds::{Body, Object, Resource};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// A client worth trying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// What it has an address for.
+    pub(crate) who: Who,
+    /// What people call it.
+    pub(crate) name: String,
+    /// The real address that it is at; absent: one inside the cluster.
+    pub(crate) real: Option<IpAddr>,
+    /// The identity that it proves.
+    pub(crate) identity: Option<Arc<str>>,
+}
+
+/// Everybody whom the manifests know: somebody outside, somebody inside the cluster, the nodes,
+/// somebody inside each network named, and every ServiceAccount.
+pub(crate) fn clients(
+    objects: &[Arc<Object>],
+    states: &[Arc<WorkloadState>],
+    config: &ControllerConfig,
+) -> Vec<Client> {
+    let networks = networks(objects);
+    let mut clients = vec![plain(Who::Outside, "outside", Some(outside(&networks, config)))];
+    if let Some(address) = inside(&config.cluster_networks) {
+        clients.push(plain(Who::Inside, "inside the cluster", Some(address)));
+    }
+    clients.extend(nodes(states));
+    for (address, name) in neighbours(&networks) {
+        clients.push(plain(Who::At(address), &name, Some(address)));
+    }
+    clients.extend(identities(objects, config));
+    clients
+}
+
+fn plain(who: Who, name: &str, real: Option<IpAddr>) -> Client {
+    Client { who, name: name.to_owned(), real, identity: None }
+}
+
+/// The nodes that pods run on, the usual one by its name.
+fn nodes(states: &[Arc<WorkloadState>]) -> Vec<Client> {
+    let local = states.iter().filter_map(|state| state.facts.node_local.first());
+    let addresses: BTreeSet<IpAddr> = local.map(|network| network.addr()).collect();
+    let client = |(number, address): (usize, IpAddr)| match (number, address) {
+        (0, NODE) => plain(Who::Node, "node", Some(address)),
+        _ => plain(Who::At(address), &format!("node {address}"), Some(address)),
+    };
+    addresses.into_iter().enumerate().map(client).collect()
+}
+
+/// Networks named in manifests, with their exceptions, and who names them.
+fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
+    let mut found = Vec::new();
+    for object in objects {
+        let Body::Valid(resource) = &object.body else { continue };
+        let networks = match resource {
+            Resource::NetworkAuthentication(authentication) => &authentication.networks,
+            Resource::ServerAuthorization(authorization) => match &authorization.networks {
+                Some(networks) => networks,
+                None => continue,
+            },
+            Resource::Server(_)
+            | Resource::AuthorizationPolicy(_)
+            | Resource::MeshTlsAuthentication(_)
+            | Resource::RateLimit(_)
+            | Resource::Route(_)
+            | Resource::EgressNetwork
+            | Resource::ReferenceGrant(_)
+            | Resource::ExternalWorkload(_)
+            | Resource::Pod(_)
+            | Resource::Workload(_)
+            | Resource::Namespace
+            | Resource::Node(_)
+            | Resource::ServiceAccount => continue,
+        };
+        let name = object.meta.key.to_string();
+        found.extend(networks.iter().map(|network| (network.clone(), name.clone())));
+    }
+    found
+}
+
+/// Somebody inside each network, and inside each exception.
+fn neighbours(networks: &[(NetworkMatch, String)]) -> BTreeMap<IpAddr, String> {
+    let mut found = BTreeMap::new();
+    for (network, _) in networks {
+        let NetworkTerm::Net(block) = network.term else { continue };
+        // Everybody is in there: the others stand for it.
+        if block.prefix_len() == 0 {
+            continue;
+        }
+        if let Some(address) = member(&block, &network.except) {
+            found.entry(address).or_insert_with(|| format!("inside {block}"));
+        }
+        for except in &network.except {
+            let address = host(except, 1);
+            found.entry(address).or_insert_with(|| format!("inside {except}, excepted"));
+        }
+    }
+    found
+}
+
+/// An address of a network that no exception covers.
+fn member(network: &IpNet, except: &[IpNet]) -> Option<IpAddr> {
+    let beside = except.iter().flat_map(|net| [after(net), host(network, 7)]);
+    [host(network, 1), network.network()]
+        .into_iter()
+        .chain(beside)
+        .chain((8..200).map(|offset| host(network, offset)))
+        .find(|address| {
+            network.contains(address) && !except.iter().any(|net| net.contains(address))
+        })
+}
+
+/// The address after the last of a network.
+fn after(network: &IpNet) -> IpAddr {
+    match network.broadcast() {
+        IpAddr::V4(last) => Ipv4Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
+        IpAddr::V6(last) => std::net::Ipv6Addr::from_bits(last.to_bits().wrapping_add(1)).into(),
+    }
+}
+
+/// An address in no network that anybody named.
+fn outside(networks: &[(NetworkMatch, String)], config: &ControllerConfig) -> IpAddr {
+    let named = networks.iter().filter_map(|(network, _)| match network.term {
+        NetworkTerm::Net(net) if net.prefix_len() > 0 => Some(net),
+        NetworkTerm::Net(_) | NetworkTerm::Symbol(_) => None,
+    });
+    let taken: Vec<IpNet> = named.chain(config.cluster_networks.iter().copied()).collect();
+    let free = |address: &Ipv4Addr| !taken.iter().any(|net| net.contains(&IpAddr::V4(*address)));
+    // Documentation and benchmarking addresses first (RFC 5737, RFC 2544), then anything.
+    let known = [[203, 0, 113, 77], [192, 0, 2, 77], [198, 51, 100, 77], [198, 18, 0, 77]];
+    let any = (1..=223_u8).map(|first| [first, 99, 99, 77]);
+    let candidate = known.into_iter().chain(any).map(Ipv4Addr::from).find(free);
+    candidate.unwrap_or(Ipv4Addr::new(203, 0, 113, 77)).into()
+}
+
+/// Everybody with an identity that manifests name or stand for.
+fn identities(objects: &[Arc<Object>], config: &ControllerConfig) -> Vec<Client> {
+    let mut accounts = BTreeSet::new();
+    let mut others = BTreeSet::new();
+    for object in objects {
+        let mut named = Named { config, accounts: &mut accounts, others: &mut others };
+        named.by(object);
+    }
+    let accounts = accounts.into_iter().map(|(namespace, name)| Client {
+        name: format!("{namespace}/{name}"),
+        real: None,
+        identity: Some(config.service_account_identity(&namespace, &name)),
+        who: Who::Account(namespace, name),
+    });
+    let others = others.into_iter().map(|identity| Client {
+        name: identity.to_string(),
+        real: None,
+        identity: Some(Arc::clone(&identity)),
+        who: Who::Identity(identity),
+    });
+    accounts.chain(others).collect()
+}
+
+struct Named<'a> {
+    config: &'a ControllerConfig,
+    accounts: &'a mut BTreeSet<(Arc<str>, Arc<str>)>,
+    others: &'a mut BTreeSet<Arc<str>>,
+}
+
+impl Named<'_> {
+    fn by(&mut self, object: &Object) {
+        let key = &object.meta.key;
+        let Body::Valid(resource) = &object.body else { return };
+        match resource {
+            Resource::ServiceAccount => {
+                self.accounts.insert((key.namespace.clone(), key.name.clone()));
+            }
+            Resource::Pod(pod) => {
+                self.accounts.insert((key.namespace.clone(), pod.service_account.clone()));
+            }
+            Resource::AuthorizationPolicy(policy) => match &policy.identity {
+                Some(IdentityRequirement::ServiceAccount(name)) => self.account(key, name),
+                Some(IdentityRequirement::MeshTls(_)) | None => {}
+            },
+            Resource::MeshTlsAuthentication(authentication) => {
+                authentication.identities.iter().for_each(|identity| self.identity(identity));
+                for reference in &authentication.identity_refs {
+                    match reference {
+                        IdentityRef::ServiceAccount(name) => self.account(key, name),
+                        IdentityRef::Namespace(_) => {}
+                    }
+                }
+            }
+            Resource::ServerAuthorization(authorization) => match &authorization.client {
+                ClientRequirement::Identities { identities, service_accounts } => {
+                    identities.iter().for_each(|identity| self.identity(identity));
+                    service_accounts.iter().for_each(|name| self.account(key, name));
+                }
+                ClientRequirement::Unauthenticated | ClientRequirement::TlsUnauthenticated => {}
+            },
+            Resource::RateLimit(limit) => {
+                let clients = limit.overrides.iter().flat_map(|exception| &exception.clients);
+                clients.for_each(|name| self.account(key, name));
+            }
+            Resource::Server(_)
+            | Resource::NetworkAuthentication(_)
+            | Resource::Route(_)
+            | Resource::EgressNetwork
+            | Resource::ReferenceGrant(_)
+            | Resource::ExternalWorkload(_)
+            | Resource::Workload(_)
+            | Resource::Namespace
+            | Resource::Node(_) => {}
+        }
+    }
+
+    fn account(&mut self, by: &policy_crds::ObjectKey, name: &NamespacedName) {
+        let namespace = name.namespace.clone().unwrap_or_else(|| by.namespace.clone());
+        self.accounts.insert((namespace, name.name.clone()));
+    }
+
+    fn identity(&mut self, identity: &IdentityMatch) {
+        let IdentityMatch::Exact(name) = identity else { return };
+        match account(self.config, name) {
+            Some((name, namespace)) => {
+                self.accounts.insert((namespace.into(), name.into()));
+            }
+            None => {
+                self.others.insert(Arc::clone(name));
+            }
+        }
+    }
+}
+
+/// Name and namespace of the ServiceAccount that an identity belongs to.
+pub(crate) fn account<'a>(
+    config: &ControllerConfig,
+    identity: &'a str,
+) -> Option<(&'a str, &'a str)> {
+    let (name, rest) = identity.split_once('.')?;
+    let (namespace, _) = rest.split_once('.')?;
+    (*config.service_account_identity(namespace, name) == *identity).then_some((name, namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(text: &str) -> Vec<Arc<Object>> {
+        let documents = policy_crds::document::read(text);
+        let values = documents.into_iter().map(|document| document.value.unwrap());
+        values.map(|value| Arc::new(policy_crds::parse(&value).unwrap())).collect()
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let objects = objects(text);
+        let clients = clients(&objects, &[], &ControllerConfig::default());
+        clients.into_iter().map(|client| client.name).collect()
+    }
+
+    #[test]
+    fn networks_and_their_exceptions_have_somebody_inside() {
+        let text = "apiVersion: policy.linkerd.io/v1alpha1\n\
+                    kind: NetworkAuthentication\n\
+                    metadata: {name: office, namespace: shop}\n\
+                    spec: {networks: [{cidr: 203.0.113.0/24, except: [203.0.113.0/25]}]}\n";
+        let objects = objects(text);
+        let clients = clients(&objects, &[], &ControllerConfig::default());
+        let at = |name: &str| {
+            clients.iter().find(|client| client.name == name).unwrap().real.unwrap().to_string()
+        };
+        assert_eq!(at("inside 203.0.113.0/24"), "203.0.113.128");
+        assert_eq!(at("inside 203.0.113.0/25, excepted"), "203.0.113.1");
+        assert_eq!(at("outside"), "192.0.2.77");
+    }
+
+    #[test]
+    fn service_accounts_are_known_by_object_and_by_reference() {
+        let text = "apiVersion: v1\n\
+                    kind: ServiceAccount\n\
+                    metadata: {name: web, namespace: shop}\n\
+                    ---\n\
+                    apiVersion: policy.linkerd.io/v1alpha1\n\
+                    kind: MeshTLSAuthentication\n\
+                    metadata: {name: m, namespace: shop}\n\
+                    spec: {identities: [prometheus.monitoring.serviceaccount.identity.linkerd.cluster.local, \
+                    'spiffe://example.org/x', '*.shop.example']}\n";
+        let names = names(text);
+        for expected in ["shop/web", "monitoring/prometheus", "spiffe://example.org/x"] {
+            assert!(names.iter().any(|name| name == expected), "{expected}: {names:?}");
+        }
+        assert_eq!(names.len(), 5, "{names:?}");
+    }
+
+    #[test]
+    fn everywhere_needs_nobody_of_its_own() {
+        let text = "apiVersion: policy.linkerd.io/v1alpha1\n\
+                    kind: NetworkAuthentication\n\
+                    metadata: {name: all, namespace: shop}\n\
+                    spec: {networks: [{cidr: 0.0.0.0/0}, {cidr: '::/0'}]}\n";
+        assert_eq!(names(text), ["outside", "inside the cluster"]);
+    }
+}

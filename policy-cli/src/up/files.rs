@@ -1,0 +1,117 @@
+//! Certificates for clients, in a private directory that goes when `up` ends.
+
+use crate::world::authority::{Authority, IssueError};
+use policy_core::Identity;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The directory and what is in it. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Files {
+    directory: TempDir,
+    written: BTreeMap<String, Pair>,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    /// The certificate.
+    pub(crate) certificate: PathBuf,
+    /// The key.
+    pub(crate) key: PathBuf,
+}
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilesError {
+    /// The directory or a file cannot be written.
+    #[error("cannot write certificates to `{}`: {error}", .path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A certificate cannot be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+}
+
+impl Files {
+    /// A new directory with the root in it. Nobody but its owner can look inside.
+    pub(crate) fn new(authority: &Authority) -> Result<Self, FilesError> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("portcullis-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let directory = builder
+            .tempdir()
+            .map_err(|error| FilesError::Io { path: std::env::temp_dir(), error })?;
+        let files = Self { directory, written: BTreeMap::new() };
+        write(&files.root(), authority.root_pem())?;
+        Ok(files)
+    }
+
+    /// The root certificate.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.directory.path().join("ca.crt")
+    }
+
+    /// The certificate of an identity, made when first asked for, in a file named after `name`.
+    pub(crate) fn of(
+        &mut self,
+        authority: &Authority,
+        name: &str,
+        identity: &str,
+    ) -> Result<Pair, FilesError> {
+        if let Some(pair) = self.written.get(identity) {
+            return Ok(pair.clone());
+        }
+        let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '.' };
+        let stem: String = name.chars().map(safe).take(100).collect();
+        let path = |end: &str| self.directory.path().join(format!("{stem}.{end}"));
+        let pair = Pair { certificate: path("crt"), key: path("key") };
+        let leaf = authority.issue(&if identity.starts_with("spiffe://") {
+            Identity::Spiffe(identity.into())
+        } else {
+            Identity::Dns(identity.into())
+        })?;
+        write(&pair.certificate, &leaf.certificate_pem)?;
+        write(&pair.key, &leaf.key_pem)?;
+        self.written.insert(identity.to_owned(), pair.clone());
+        Ok(pair)
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), FilesError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| FilesError::Io { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_can_look_and_nothing_stays() {
+        use std::os::unix::fs::PermissionsExt;
+        let authority = Authority::new().unwrap();
+        let mut files = Files::new(&authority).unwrap();
+        let pair = files.of(&authority, "shop/../web", "web.shop.example").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(files.directory.path()), 0o700);
+        assert_eq!(mode(&pair.key), 0o600);
+        assert_eq!(pair.key.parent(), Some(files.directory.path()));
+        let path = files.directory.path().to_owned();
+        drop(files);
+        assert!(!path.exists());
+    }
+}

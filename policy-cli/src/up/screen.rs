@@ -1,0 +1,301 @@
+//! What `up` prints besides decisions: workloads, clients, and commands to paste.
+
+use super::files::Pair;
+use super::suggest::Request;
+use crate::output::{Paint, table};
+use policy_core::Protocol;
+use serde::Serialize;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+/// A port of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PortRow {
+    /// `namespace/pod`.
+    pub(crate) workload: String,
+    /// Port as the manifests say.
+    pub(crate) port: u16,
+    /// Where it is reached.
+    pub(crate) address: SocketAddr,
+    /// Whose policy it has.
+    pub(crate) policy: String,
+    /// How connections are read.
+    pub(crate) protocol: String,
+    /// Its name for TLS.
+    pub(crate) server_name: String,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ClientRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it sends from.
+    pub(crate) address: Ipv4Addr,
+    /// The real address that this stands for.
+    pub(crate) stands_for: IpAddr,
+    /// The identity that it proves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<String>,
+    /// Certificate file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate: Option<String>,
+    /// Key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    /// A command to paste.
+    pub(crate) command: String,
+}
+
+/// What there is at the start, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ready<'a> {
+    /// Always `ready`.
+    pub(crate) event: &'static str,
+    /// Where the controller serves policies.
+    pub(crate) controller: SocketAddr,
+    /// The root certificate.
+    pub(crate) roots: String,
+    /// Ports.
+    pub(crate) ports: &'a [PortRow],
+    /// Clients.
+    pub(crate) clients: &'a [ClientRow],
+}
+
+/// What came or went, as `-o json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Changed<'a> {
+    /// Always `changed`.
+    pub(crate) event: &'static str,
+    /// Ports that are there now.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) ports: &'a [PortRow],
+    /// Workloads that are gone.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) gone: &'a [String],
+    /// Clients that are known now.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) clients: &'a [ClientRow],
+}
+
+impl Ready<'_> {
+    /// The tables for people.
+    pub(crate) fn text(&self, directory: &Path, paint: Paint) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ =
+            writeln!(text, "{}\n", paint.bold(&format!("portcullis up {}", directory.display())));
+        text.push_str(&ports(self.ports));
+        text.push('\n');
+        text.push_str(&clients(self.clients));
+        let _ = writeln!(text, "\n{}", paint.bold("Try, in another terminal:"));
+        text.push_str(&commands(self.clients, paint));
+        let first = self.ports.first();
+        if let Some(port) = first {
+            let watch = format!(
+                "{} watch --controller {} {}:{}",
+                program(),
+                self.controller,
+                port.workload,
+                port.port
+            );
+            let _ = writeln!(text, "  {}\n  {watch}", paint.dim("# what a port's policy is"));
+        }
+        let _ = writeln!(
+            text,
+            "\nEdit the manifests while this runs: the next decision follows them.\n{}",
+            paint.bold("Decisions (Ctrl-C ends):")
+        );
+        text
+    }
+}
+
+impl Changed<'_> {
+    /// Lines for people.
+    pub(crate) fn text(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        for workload in self.gone {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{} {workload}", paint.notice("gone "));
+        }
+        for port in self.ports {
+            let (workload, number, address) = (&port.workload, port.port, port.address);
+            let _ = writeln!(text, "{} {workload}:{number} at {address}", paint.notice("new  "));
+        }
+        for client in self.clients {
+            let _ =
+                writeln!(text, "{} {} at {}", paint.notice("new  "), client.name, client.address);
+            let _ = writeln!(text, "      {}", client.command);
+        }
+        text
+    }
+}
+
+fn ports(rows: &[PortRow]) -> String {
+    let cells = rows.iter().map(|row| {
+        [
+            row.workload.clone(),
+            row.port.to_string(),
+            row.address.to_string(),
+            row.policy.clone(),
+            row.protocol.clone(),
+        ]
+    });
+    table(["WORKLOAD", "PORT", "ADDRESS", "POLICY", "PROTOCOL"], cells)
+}
+
+fn clients(rows: &[ClientRow]) -> String {
+    let cells = rows.iter().map(|row| {
+        [
+            row.name.clone(),
+            row.address.to_string(),
+            row.stands_for.to_string(),
+            if row.identity.is_some() { "mesh TLS" } else { "plaintext" }.to_owned(),
+        ]
+    });
+    table(["CLIENT", "ADDRESS", "STANDS FOR", "SPEAKS"], cells)
+}
+
+fn commands(rows: &[ClientRow], paint: Paint) -> String {
+    let mut text = String::new();
+    for row in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {}", paint.dim(&format!("# {}", row.name)));
+        let _ = writeln!(text, "  {}", row.command);
+    }
+    text
+}
+
+/// What a command to paste is made of.
+pub(crate) struct Paste<'a> {
+    /// From where.
+    pub(crate) from: Ipv4Addr,
+    /// With which certificate.
+    pub(crate) pair: Option<&'a Pair>,
+    /// Whom it trusts.
+    pub(crate) roots: &'a Path,
+    /// Whom.
+    pub(crate) port: &'a PortRow,
+    /// How that port reads connections.
+    pub(crate) protocol: Protocol,
+    /// What.
+    pub(crate) request: &'a Request,
+}
+
+impl Paste<'_> {
+    /// The command: curl where it can speak what the port speaks, else our own client.
+    pub(crate) fn command(&self) -> String {
+        let call = self.request.method == http::Method::POST
+            && self.request.path.matches('/').count() == 2;
+        match self.protocol {
+            Protocol::Detect { .. } | Protocol::Http1 => self.curl(""),
+            Protocol::Http2 if !call => self.curl(" --http2-prior-knowledge"),
+            Protocol::Grpc | Protocol::Http2 => self.own("grpc", &self.request.path),
+            Protocol::Opaque | Protocol::Tls => self.own("tcp", ""),
+        }
+    }
+
+    fn curl(&self, version: &str) -> String {
+        let (from, address) = (self.from, self.port.address);
+        let method = match &self.request.method {
+            method if *method == http::Method::GET => String::new(),
+            method => format!(" -X {method}"),
+        };
+        let path = quoted(&self.request.path);
+        let Some(pair) = self.pair else {
+            return format!("curl --interface {from}{version}{method} http://{address}{path}");
+        };
+        // HTTP/2 over TLS is negotiated by nobody here: the sidecar recognises it by itself.
+        let name = &self.port.server_name;
+        format!(
+            "curl --interface {from} --cacert {} --cert {} --key {} --connect-to ::{address}{method} \
+             https://{name}:{}{path}",
+            self.roots.display(),
+            pair.certificate.display(),
+            pair.key.display(),
+            address.port()
+        )
+    }
+
+    fn own(&self, scheme: &str, path: &str) -> String {
+        let (from, address) = (self.from, self.port.address);
+        let path = quoted(path);
+        let mesh = self.pair.map(|pair| {
+            format!(
+                " --cert {} --key {} --roots {} --server-name {}",
+                pair.certificate.display(),
+                pair.key.display(),
+                self.roots.display(),
+                self.port.server_name
+            )
+        });
+        let mesh = mesh.unwrap_or_default();
+        format!("{} request --from {from}{mesh} {scheme}://{address}{path}", program())
+    }
+}
+
+/// A path that a shell takes as it is.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~%:@,+=".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+/// How this program was called.
+fn program() -> String {
+    std::env::args().next().filter(|name| !name.is_empty()).unwrap_or("portcullis".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Method;
+    use std::path::PathBuf;
+
+    fn paste(protocol: Protocol, pair: Option<&Pair>, method: Method, path: &str) -> String {
+        let port = PortRow {
+            workload: "shop/web-0".to_owned(),
+            port: 8080,
+            address: "127.10.64.1:8080".parse().unwrap(),
+            policy: String::new(),
+            protocol: String::new(),
+            server_name: "web.example".to_owned(),
+        };
+        let request = Request { method, path: path.to_owned() };
+        let from = Ipv4Addr::new(127, 10, 0, 2);
+        let roots = Path::new("/t/ca.crt");
+        let paste = Paste { from, pair, roots, port: &port, protocol, request: &request };
+        paste.command()
+    }
+
+    #[test]
+    fn plaintext_and_mesh_clients_get_curl() {
+        assert_eq!(
+            paste(Protocol::Http1, None, Method::POST, "/a;b"),
+            "curl --interface 127.10.0.2 -X POST http://127.10.64.1:8080'/a;b'"
+        );
+        let pair = Pair { certificate: PathBuf::from("/t/a.crt"), key: PathBuf::from("/t/a.key") };
+        assert_eq!(
+            paste(Protocol::Http1, Some(&pair), Method::GET, "/"),
+            "curl --interface 127.10.0.2 --cacert /t/ca.crt --cert /t/a.crt --key /t/a.key \
+             --connect-to ::127.10.64.1:8080 https://web.example:8080/"
+        );
+    }
+
+    #[test]
+    fn grpc_and_raw_ports_get_our_own_client() {
+        let call = paste(Protocol::Grpc, None, Method::POST, "/a.B/C");
+        assert!(
+            call.ends_with("request --from 127.10.0.2 grpc://127.10.64.1:8080/a.B/C"),
+            "{call}"
+        );
+        let raw = paste(Protocol::Opaque, None, Method::GET, "/");
+        assert!(raw.ends_with("request --from 127.10.0.2 tcp://127.10.64.1:8080"), "{raw}");
+    }
+}

@@ -1,0 +1,414 @@
+//! The life of `portcullis up`: start, show, follow the manifests, end.
+
+use super::clients::{Client, clients};
+use super::decisions::Line;
+use super::files::Files;
+use super::screen::{Changed, ClientRow, Paste, PortRow, Ready};
+use super::suggest::Candidate;
+use crate::output::{self, Format, Paint};
+use crate::view::protocol_name;
+use crate::world::fleet::{Ports, Unit};
+use crate::world::mesh::{Mesh, MeshError, Plan};
+use anyhow::{Context, bail};
+use futures_util::future::join_all;
+use ipnet::Ipv4Net;
+use policy_controller::source::directory::Diagnostic;
+use policy_controller::{ControllerConfig, WorkloadKey, WorkloadKind, WorkloadState};
+use policy_core::{Identity, Owner, Protocol};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Pods that are started at most; a sidecar has a thread of its own.
+const MOST_PODS: usize = 100;
+
+/// How long ending may take.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// What `up` is asked for.
+pub(crate) struct Options {
+    /// Manifests.
+    pub(crate) directory: PathBuf,
+    /// The controller's settings.
+    pub(crate) config: ControllerConfig,
+    /// Where the controller serves policies.
+    pub(crate) listen: SocketAddr,
+    /// Where everybody else is.
+    pub(crate) subnet: Ipv4Net,
+    /// How to print.
+    pub(crate) format: Format,
+}
+
+/// Runs until a signal ends it. Certificates are gone when this returns.
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    readable(&options.directory)?;
+    let mut session = tokio::select! {
+        session = Session::start(options) => session?,
+        () = signals.next() => return Ok(ExitCode::SUCCESS),
+    };
+    session.show()?;
+    session.follow(&mut signals).await?;
+    session.end(&mut signals).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn readable(directory: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot read `{}`", directory.display());
+    if std::fs::metadata(directory).with_context(cannot)?.is_dir() {
+        std::fs::read_dir(directory).with_context(cannot)?;
+    } else {
+        std::fs::File::open(directory).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+struct Session {
+    directory: PathBuf,
+    format: Format,
+    paint: Paint,
+    mesh: Mesh,
+    files: Files,
+    pods: BTreeMap<WorkloadKey, Pod>,
+    rows: Rows,
+    problems: BTreeSet<String>,
+    crowded: bool,
+}
+
+struct Pod {
+    state: Arc<WorkloadState>,
+    unit: Unit,
+}
+
+#[derive(Default)]
+struct Rows {
+    ports: Vec<PortRow>,
+    clients: Vec<ClientRow>,
+    /// Names of clients without an identity.
+    names: BTreeMap<IpAddr, String>,
+}
+
+/// A problem as `-o json` prints it.
+#[derive(Serialize)]
+struct Problem<'a> {
+    event: &'static str,
+    file: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    field: Option<&'a str>,
+    severity: &'static str,
+    message: &'a str,
+}
+
+impl Session {
+    async fn start(options: Options) -> anyhow::Result<Self> {
+        let Options { directory, config, listen, subnet, format } = options;
+        let plan = Plan { config, listen, subnet, ports: Ports::Declared };
+        let mesh = Mesh::start(&directory, plan).await?;
+        let files = Files::new(&mesh.fleet.authority)?;
+        let mut session = Self {
+            directory,
+            format,
+            paint: Paint::stdout(),
+            mesh,
+            files,
+            pods: BTreeMap::new(),
+            rows: Rows::default(),
+            problems: BTreeSet::new(),
+            crowded: false,
+        };
+        session.show_problems()?;
+        for error in session.change_pods().await?.failed {
+            return Err(error.into());
+        }
+        if session.pods.is_empty() {
+            bail!(
+                "`{}` describes no pods: nothing to put a sidecar in front of; add a Pod, or a \
+                 Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob",
+                session.directory.display()
+            );
+        }
+        session.rows = session.make_rows().await?;
+        Ok(session)
+    }
+
+    /// Starts pods that are new or whose ports changed, and stops those that are gone.
+    async fn change_pods(&mut self) -> anyhow::Result<PodChanges> {
+        let keys = self.mesh.controller.policies.workloads().await?;
+        let mut wanted: Vec<_> =
+            keys.into_iter().filter(|key| key.kind == WorkloadKind::Pod).collect();
+        if wanted.len() > MOST_PODS && !self.crowded {
+            self.crowded = true;
+            self.note(&format!("{} pods; only the first {MOST_PODS} are started", wanted.len()));
+        }
+        wanted.truncate(MOST_PODS);
+        let mut changes = PodChanges::default();
+        let gone: Vec<_> = self.pods.keys().filter(|key| !wanted.contains(key)).cloned().collect();
+        for key in gone {
+            self.pods.remove(&key);
+            changes.gone.push(key.to_string());
+        }
+        for key in wanted {
+            // The pod may have gone since it was listed.
+            let Ok(state) = self.mesh.state(&key).await else { continue };
+            let same = |pod: &Pod| {
+                pod.state.declared == state.declared && pod.state.identity == state.identity
+            };
+            if self.pods.get(&key).is_some_and(same) {
+                continue;
+            }
+            self.pods.remove(&key);
+            match self.mesh.start_pod(&state, &BTreeSet::new()).await {
+                Ok(unit) => {
+                    self.pods.insert(key, Pod { state, unit });
+                }
+                Err(error) => changes.failed.push(error),
+            }
+        }
+        Ok(changes)
+    }
+
+    async fn make_rows(&mut self) -> anyhow::Result<Rows> {
+        let (ports, candidates) = self.port_rows().await;
+        let objects = self.mesh.objects.all();
+        let states: Vec<_> = self.pods.values().map(|pod| Arc::clone(&pod.state)).collect();
+        let mut rows = Rows { ports, ..Rows::default() };
+        for client in clients(&objects, &states, &self.mesh.config) {
+            let from = match client.real {
+                Some(real) => self.mesh.place_at(client.who.clone(), real)?,
+                None => self.mesh.place_inside(client.who.clone())?,
+            };
+            let row = self.client_row(&client, from, &rows.ports, &candidates)?;
+            if client.identity.is_none() {
+                rows.names.insert(row.stands_for, client.name.clone());
+            }
+            rows.clients.push(row);
+        }
+        Ok(rows)
+    }
+
+    async fn port_rows(&self) -> (Vec<PortRow>, Vec<Candidate>) {
+        let mut rows = Vec::new();
+        let mut candidates = Vec::new();
+        for (key, pod) in &self.pods {
+            for (port, address) in &pod.unit.ports {
+                // The pod may have gone since it was started; it is stopped in a moment.
+                let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
+                    continue;
+                };
+                let policy = Arc::clone(&policy.borrow().policy);
+                rows.push(PortRow {
+                    workload: key.to_string(),
+                    port: port.get(),
+                    address: *address,
+                    policy: match &policy.owner {
+                        Owner::Server(server) => server.to_string(),
+                        Owner::Default(default) => format!("default {}", default.as_str()),
+                    },
+                    protocol: protocol_name(policy.protocol),
+                    server_name: pod.unit.server_name.clone(),
+                });
+                candidates.push(Candidate::new(policy, Arc::clone(&pod.state.facts)));
+            }
+        }
+        (rows, candidates)
+    }
+
+    fn client_row(
+        &mut self,
+        client: &Client,
+        from: Ipv4Addr,
+        ports: &[PortRow],
+        candidates: &[Candidate],
+    ) -> anyhow::Result<ClientRow> {
+        let stands_for = self.mesh.places.stand_ins().resolve(from.into());
+        let authority = &self.mesh.fleet.authority;
+        let pair = match &client.identity {
+            Some(identity) => Some(self.files.of(authority, &client.name, identity)?),
+            None => None,
+        };
+        let identity = client.identity.clone().map(Identity::Dns);
+        let roots = self.files.root();
+        let command = choose(candidates, stands_for, identity.as_ref())
+            .and_then(|(index, request)| Some((ports.get(index)?, candidates.get(index)?, request)))
+            .map(|(port, candidate, request)| {
+                let protocol = candidate.policy.protocol;
+                let (pair, request) = (pair.as_ref(), &request);
+                Paste { from, pair, roots: &roots, port, protocol, request }.command()
+            });
+        let path = |path: PathBuf| path.display().to_string();
+        Ok(ClientRow {
+            name: client.name.clone(),
+            address: from,
+            stands_for,
+            identity: client.identity.as_deref().map(str::to_owned),
+            certificate: pair.as_ref().map(|pair| path(pair.certificate.clone())),
+            key: pair.map(|pair| path(pair.key)),
+            command: command.unwrap_or_default(),
+        })
+    }
+
+    fn show(&self) -> anyhow::Result<()> {
+        let ready = Ready {
+            event: "ready",
+            controller: self.mesh.controller.addr,
+            roots: self.files.root().display().to_string(),
+            ports: &self.rows.ports,
+            clients: &self.rows.clients,
+        };
+        let text = |ready: &Ready<'_>| ready.text(&self.directory, self.paint);
+        Ok(output::print_next(self.format, &ready, text)?)
+    }
+
+    async fn follow(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        let mut objects = self.mesh.objects.changed();
+        objects.mark_unchanged();
+        let mut diagnostics = self.mesh.controller.diagnostics.clone();
+        diagnostics.mark_unchanged();
+        loop {
+            tokio::select! {
+                () = signals.next() => return Ok(()),
+                Some(entry) = self.mesh.decisions.recv() => {
+                    let line = Line::new(&entry, &self.mesh.config, &self.rows.names);
+                    output::print_next(self.format, &line, |line| line.text(self.paint))?;
+                    let lost = self.mesh.sink.lost();
+                    if lost > 0 {
+                        self.note(&format!("{lost} decisions came too fast to be shown"));
+                    }
+                }
+                Ok(()) = diagnostics.changed() => self.show_problems()?,
+                Ok(()) = objects.changed() => self.refresh().await?,
+            }
+        }
+    }
+
+    /// Follows a change of the manifests, and shows who came and who went.
+    async fn refresh(&mut self) -> anyhow::Result<()> {
+        let changes = self.change_pods().await?;
+        for error in &changes.failed {
+            self.note(&error.to_string());
+        }
+        let rows = self.make_rows().await?;
+        let before = std::mem::replace(&mut self.rows, rows);
+        let known = |row: &PortRow| before.ports.iter().any(|old| old.address == row.address);
+        let ports: Vec<_> = self.rows.ports.iter().filter(|row| !known(row)).cloned().collect();
+        let known = |row: &ClientRow| before.clients.iter().any(|old| old.name == row.name);
+        let clients: Vec<_> = self.rows.clients.iter().filter(|row| !known(row)).cloned().collect();
+        if ports.is_empty() && clients.is_empty() && changes.gone.is_empty() {
+            return Ok(());
+        }
+        let changed =
+            Changed { event: "changed", ports: &ports, gone: &changes.gone, clients: &clients };
+        Ok(output::print_next(self.format, &changed, |changed| changed.text(self.paint))?)
+    }
+
+    /// Shows what is newly wrong with the manifests, and says when nothing is any more.
+    fn show_problems(&mut self) -> anyhow::Result<()> {
+        let now = Arc::clone(&self.mesh.controller.diagnostics.borrow());
+        let before = std::mem::take(&mut self.problems);
+        for diagnostic in now.iter() {
+            let line = diagnostic.to_string();
+            if !before.contains(&line) {
+                self.show_problem(diagnostic)?;
+            }
+            self.problems.insert(line);
+        }
+        if !before.is_empty() && self.problems.is_empty() {
+            self.note("the manifests can be read again");
+        }
+        Ok(())
+    }
+
+    fn show_problem(&self, diagnostic: &Diagnostic) -> anyhow::Result<()> {
+        let problem = Problem {
+            event: "problem",
+            file: &diagnostic.file,
+            line: diagnostic.line,
+            column: diagnostic.column,
+            field: diagnostic.field.as_deref(),
+            severity: diagnostic.severity.as_str(),
+            message: &diagnostic.message,
+        };
+        match self.format {
+            Format::Table => {
+                eprintln!("{}", diagnostic.render(Paint::stderr().is_on()));
+                Ok(())
+            }
+            Format::Json | Format::Yaml => {
+                Ok(output::print_next(self.format, &problem, |_| String::new())?)
+            }
+        }
+    }
+
+    fn note(&self, text: &str) {
+        eprintln!("{} {text}", Paint::stderr().notice("note:"));
+    }
+
+    /// Lets open requests end; a second signal does not wait for them.
+    async fn end(self, signals: &mut Signals) {
+        let Self { mesh, pods, .. } = self;
+        if !pods.is_empty() {
+            eprintln!("\nending when open requests have ended; Ctrl-C again ends at once");
+        }
+        let ending = async {
+            join_all(pods.into_values().map(|pod| pod.unit.drain())).await;
+            mesh.controller.shutdown().await;
+        };
+        tokio::select! {
+            () = ending => {}
+            () = signals.next() => {}
+            () = tokio::time::sleep(ENDING) => {}
+        }
+    }
+}
+
+#[derive(Default)]
+struct PodChanges {
+    gone: Vec<String>,
+    failed: Vec<MeshError>,
+}
+
+/// The port and request to suggest: one that passes, where curl is enough if possible.
+fn choose(
+    candidates: &[Candidate],
+    client: IpAddr,
+    identity: Option<&Identity>,
+) -> Option<(usize, super::suggest::Request)> {
+    let plain = |candidate: &Candidate| {
+        matches!(candidate.policy.protocol, Protocol::Http1 | Protocol::Detect { .. })
+    };
+    let mut order: Vec<_> = candidates.iter().enumerate().collect();
+    order.sort_by_key(|(_, candidate)| !plain(candidate));
+    let passes = order
+        .iter()
+        .find_map(|(index, candidate)| Some((*index, candidate.passes(client, identity)?)));
+    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
+}
+
+/// The signals that ask for an end.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot wait for signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let Self([interrupt, terminate, hangup]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Which request is worth trying for a client: one that its policies let through, if there is one.
+
+use http::{HeaderMap, Method};
+use policy_core::{
+    Connection, Decision, Evaluator, Facts, Identity, Memo, PathPattern, Protocol, RequestMatch,
+    RequestView, ServerPolicy, Tls, matching::Segment,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Method.
+    pub(crate) method: Method,
+    /// Path.
+    pub(crate) path: String,
+}
+
+/// A port, as a client might try it.
+pub(crate) struct Candidate {
+    /// Its policy.
+    pub(crate) policy: Arc<ServerPolicy>,
+    /// The workload's facts.
+    pub(crate) facts: Arc<Facts>,
+    evaluator: Option<Evaluator>,
+}
+
+impl Candidate {
+    /// A port.
+    pub(crate) fn new(policy: Arc<ServerPolicy>, facts: Arc<Facts>) -> Self {
+        let evaluator = Evaluator::build(Arc::clone(&policy)).ok();
+        Self { policy, facts, evaluator }
+    }
+
+    /// A request of the client that passes here. Ports that are not HTTP have none.
+    pub(crate) fn passes(&self, client: IpAddr, identity: Option<&Identity>) -> Option<Request> {
+        let evaluator = self.evaluator.as_ref()?;
+        let tls = identity.map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
+        let connection = Connection { client, tls, facts: &self.facts };
+        let headers = HeaderMap::new();
+        requests(&self.policy).into_iter().find(|request| {
+            let view = RequestView {
+                method: &request.method,
+                host: None,
+                path: &request.path,
+                query: None,
+                headers: &headers,
+            };
+            let decision = evaluator.decide_request(&connection, &mut Memo::new(), &view);
+            matches!(decision, Decision::Permit(_))
+        })
+    }
+
+    /// A request to try although it is refused.
+    pub(crate) fn usual(&self) -> Request {
+        let first = requests(&self.policy).into_iter().next();
+        first.unwrap_or(Request { method: Method::GET, path: "/".to_owned() })
+    }
+}
+
+/// One request for each match of each route and probe, and the plain one last.
+fn requests(policy: &ServerPolicy) -> Vec<Request> {
+    if !policy.protocol.is_http() {
+        return Vec::new();
+    }
+    let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
+    let matches = routes.flat_map(|rule| &rule.matches);
+    let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+    let mut requests: Vec<Request> = matches.chain(probes).filter_map(request).collect();
+    requests.push(match policy.protocol {
+        Protocol::Grpc => {
+            Request { method: Method::POST, path: "/grpc.health.v1.Health/Check".to_owned() }
+        }
+        Protocol::Detect { .. }
+        | Protocol::Http1
+        | Protocol::Http2
+        | Protocol::Opaque
+        | Protocol::Tls => Request { method: Method::GET, path: "/".to_owned() },
+    });
+    requests
+}
+
+/// A request that matches; none where one cannot be written down easily.
+fn request(wanted: &RequestMatch) -> Option<Request> {
+    if !wanted.headers.is_empty() || !wanted.query.is_empty() {
+        return None;
+    }
+    let PathPattern::Segments { segments, rest: _ } = &wanted.path else { return None };
+    let mut path = String::new();
+    for segment in segments {
+        path.push('/');
+        path.push_str(match segment {
+            Segment::Literal(text) => text,
+            Segment::Parameter(_) => "Anything",
+        });
+    }
+    if path.is_empty() {
+        path.push('/');
+    }
+    Some(Request { method: wanted.method.clone().unwrap_or(Method::GET), path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_becomes_a_request() {
+        let words = |wanted: &RequestMatch| {
+            request(wanted).map(|request| format!("{} {}", request.method, request.path))
+        };
+        let prefix = RequestMatch::path(PathPattern::prefix("/api"));
+        assert_eq!(words(&prefix).as_deref(), Some("GET /api"));
+        assert_eq!(words(&RequestMatch::everything()).as_deref(), Some("GET /"));
+        let call = RequestMatch::grpc(Some("a.B"), None);
+        assert_eq!(words(&call).as_deref(), Some("POST /a.B/Anything"));
+    }
+}
