@@ -282,3 +282,6 @@ fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The type of a record that begins a TLS connection (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
+
+#[cfg(test)]
+mod tests;

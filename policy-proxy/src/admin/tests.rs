@@ -1,0 +1,158 @@
+//! Tests of who gets which answer on the admin port.
+
+use super::*;
+use crate::store::{StoreConfig, UndeclaredPorts};
+use crate::telemetry::Telemetry;
+use http_body_util::BodyExt;
+use policy_core::{
+    Authorization, Condition, DefaultPolicy, Facts, Identity, NetworkMatch, NetworkSymbol,
+    Requirement, Revision, ServerPolicy, Source, Test,
+};
+use std::collections::BTreeSet;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const ADMIN: NonZeroU16 = NonZeroU16::new(4191).unwrap();
+
+fn admin(metrics: MetricsAccess, shutdown: bool) -> Admin {
+    let facts = Facts { node_local: vec!["10.9.0.1/32".parse().unwrap()], ..Facts::default() };
+    let config = StoreConfig { facts: Arc::new(facts), ..StoreConfig::default() };
+    let store = PolicyStore::new(config, Arc::new(Telemetry::new(1))).unwrap();
+    store.declare(&BTreeSet::from([ADMIN]), UndeclaredPorts::Ask);
+    let listen = SocketAddr::from(([127, 0, 0, 1], ADMIN.get()));
+    let config = AdminConfig { listen, metrics, shutdown };
+    Admin::new(config, store, IdentityHandle::empty(), false, CancellationToken::new())
+}
+
+/// Any identity, and the node: what the controller sends for the admin port by default.
+fn usual() -> ServerPolicy {
+    let source = Source::Default("test".into());
+    let node = Authorization {
+        source: source.clone(),
+        requirement: Requirement::All(vec![Condition {
+            source,
+            test: Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]),
+        }]),
+        audit: false,
+    };
+    let mut policy = policy_core::testing::default_policy(DefaultPolicy::AllAuthenticated);
+    let grants = policy.authorizations.iter().cloned().chain([Arc::new(node)]);
+    policy.authorizations = grants.collect();
+    policy
+}
+
+fn apply(admin: &Admin, policy: ServerPolicy) {
+    admin.shared.store.apply(ADMIN, Arc::new(policy), Revision::default()).unwrap();
+}
+
+fn from(ip: &str, tls: PeerTls) -> Peer {
+    Peer::new(SocketAddr::new(ip.parse().unwrap(), 40_000), tls)
+}
+
+fn plain(ip: &str) -> Peer {
+    from(ip, PeerTls::Absent)
+}
+
+fn ask(admin: &Admin, peer: &Peer, method: Method, path: &str) -> (StatusCode, String) {
+    let request =
+        Request::builder().method(method).uri(path).header("host", "web-0:4191").body(()).unwrap();
+    let response = admin.answer(peer, &request);
+    let status = response.status();
+    let body = futures_util::FutureExt::now_or_never(response.into_body().collect()).unwrap().unwrap();
+    (status, String::from_utf8(body.to_bytes().to_vec()).unwrap())
+}
+
+fn get(admin: &Admin, peer: &Peer, path: &str) -> (StatusCode, String) {
+    ask(admin, peer, Method::GET, path)
+}
+
+#[test]
+fn metrics_are_under_the_policy_of_the_admin_port() {
+    let admin = admin(MetricsAccess::Policy, false);
+    let stranger = plain("10.1.2.3");
+    let (status, body) = get(&admin, &stranger, "/metrics");
+    assert_eq!((status, body.as_str()), (StatusCode::SERVICE_UNAVAILABLE, "policy_pending\n"));
+    apply(&admin, usual());
+    let (status, body) = get(&admin, &stranger, "/metrics");
+    assert_eq!((status, body.as_str()), (StatusCode::FORBIDDEN, "unauthorized\n"));
+    assert_eq!(get(&admin, &plain("127.0.0.1"), "/metrics").0, StatusCode::FORBIDDEN);
+    assert_eq!(get(&admin, &plain("10.9.0.1"), "/metrics").0, StatusCode::OK, "the node");
+    let meshed = from("10.1.2.3", PeerTls::Terminated(Some(Identity::Dns("prometheus".into()))));
+    let (status, body) = get(&admin, &meshed, "/metrics");
+    assert_eq!(status, StatusCode::OK);
+    assert!(body.ends_with("# EOF\n") && body.contains("policy_age_seconds{port=\"4191\"} 0"), "{body}");
+    let nameless = from("10.1.2.3", PeerTls::Terminated(None));
+    assert_eq!(get(&admin, &nameless, "/metrics").0, StatusCode::FORBIDDEN);
+}
+
+#[test]
+fn access_to_metrics_can_be_set() {
+    let local = admin(MetricsAccess::Local, false);
+    assert_eq!(get(&local, &plain("127.0.0.1"), "/metrics").0, StatusCode::OK);
+    assert_eq!(get(&local, &plain("::ffff:127.0.0.1"), "/metrics").0, StatusCode::OK);
+    assert_eq!(get(&local, &plain("10.9.0.1"), "/metrics").0, StatusCode::FORBIDDEN);
+    let open = admin(MetricsAccess::All, false);
+    assert_eq!(get(&open, &plain("10.1.2.3"), "/metrics").0, StatusCode::OK);
+}
+
+#[test]
+fn an_ambiguous_target_is_not_taken_for_metrics() {
+    let admin = admin(MetricsAccess::Policy, false);
+    apply(&admin, usual());
+    for path in ["/metrics/", "//metrics", "/./metrics", "/%6detrics", "/METRICS", "/env.json"] {
+        assert_eq!(get(&admin, &plain("10.9.0.1"), path).0, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+#[test]
+fn readiness_names_what_is_missing_and_live_answers_always() {
+    let mut missing = admin(MetricsAccess::Policy, false);
+    Arc::get_mut(&mut missing.shared).unwrap().needs_identity = true;
+    let node = plain("10.9.0.1");
+    assert_eq!(get(&missing, &node, "/live"), (StatusCode::OK, "live\n".to_owned()));
+    let (status, body) = get(&missing, &node, "/ready");
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body, "not ready, missing:\n  identity\n  port 4191: policy\n");
+    let ready = admin(MetricsAccess::Policy, false);
+    apply(&ready, usual());
+    assert_eq!(get(&ready, &node, "/ready"), (StatusCode::OK, "ready\n".to_owned()));
+    ready.shared.drain.cancel();
+    let (status, body) = get(&ready, &node, "/ready");
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("draining"), "{body}");
+}
+
+#[test]
+fn shutdown_is_off_by_default_and_for_loopback_only() {
+    let off = admin(MetricsAccess::Policy, false);
+    assert_eq!(ask(&off, &plain("127.0.0.1"), Method::POST, "/shutdown").0, StatusCode::NOT_FOUND);
+    let on = admin(MetricsAccess::Policy, true);
+    assert_eq!(ask(&on, &plain("10.9.0.1"), Method::POST, "/shutdown").0, StatusCode::FORBIDDEN);
+    let (status, _) = get(&on, &plain("127.0.0.1"), "/shutdown");
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(!on.shared.drain.is_cancelled());
+    assert_eq!(ask(&on, &plain("127.0.0.1"), Method::POST, "/shutdown").0, StatusCode::OK);
+    assert!(on.shared.drain.is_cancelled());
+}
+
+#[test]
+fn only_reading_is_allowed() {
+    let admin = admin(MetricsAccess::All, false);
+    for path in ["/live", "/ready", "/metrics"] {
+        let (status, body) = ask(&admin, &plain("127.0.0.1"), Method::POST, path);
+        assert_eq!((status, body.as_str()), (StatusCode::METHOD_NOT_ALLOWED, "allowed: GET, HEAD\n"));
+    }
+}
+
+#[tokio::test]
+async fn requests_are_answered_over_a_connection() {
+    let admin = admin(MetricsAccess::Policy, false);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(admin.serve(listener));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("live\n"), "{answer}");
+    server.abort();
+}

@@ -1,0 +1,242 @@
+//! The binary: settings that are wrong, and a life from start to drained end.
+#![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+
+use policy_core::feature::Feature;
+use policy_core::{DefaultPolicy, Facts, Revision};
+use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
+use policy_proto::messages::watch_response::Kind;
+use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
+use policy_proto::native::{encode_facts, encode_port};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU16;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn proxy(arguments: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_policy-proxy"));
+    command.env_clear().args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
+    let missing = proxy(&words("run")).output().unwrap();
+    assert_eq!(missing.status.code(), Some(64));
+    assert!(said(&missing).contains("--policy-addr"), "{}", said(&missing));
+    let mut invalid = proxy(&words("run"));
+    invalid.env("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "soon");
+    let invalid = invalid.output().unwrap();
+    assert_eq!(invalid.status.code(), Some(64));
+    assert!(said(&invalid).contains("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT: `soon`"), "{}", said(&invalid));
+    let unknown = proxy(&words("run --no-such-flag")).output().unwrap();
+    assert_eq!(unknown.status.code(), Some(64));
+    assert_eq!(proxy(&words("--version")).output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn an_address_in_use_is_a_failed_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let arguments = format!(
+        "run --identity none --policy-addr 127.0.0.1:1 --workload ns:web-0 --admin {} --forward 127.0.0.1:0,80,127.0.0.1:1",
+        taken.local_addr().unwrap()
+    );
+    let output = proxy(&words(&arguments)).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("cannot listen on admin address"), "{}", said(&output));
+}
+
+/// Sends one workload with one open port to everybody.
+struct Fake {
+    port: NonZeroU16,
+    admin: NonZeroU16,
+}
+
+#[tonic::async_trait]
+impl PolicyDiscovery for Fake {
+    type WatchStream = ReceiverStream<Result<WatchResponse, Status>>;
+
+    async fn watch(
+        &self,
+        _: Request<Streaming<WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (say, stream) = mpsc::channel(8);
+        let ports = [self.port, self.admin];
+        let workload = Workload {
+            name: "pod ns/web-0".to_owned(),
+            facts: Some(encode_facts(&Facts::default())),
+            declared_ports: ports.iter().map(|port| port.get().into()).collect(),
+            undeclared: Undeclared::Default.into(),
+        };
+        let open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
+        let encoded = encode_port(&open, &Feature::ALL.into_iter().collect());
+        let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
+        for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
+            say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
+        }
+        // The stream lives as long as the server does.
+        tokio::spawn(async move { say.closed().await });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+}
+
+fn controller(port: NonZeroU16, admin: NonZeroU16) -> SocketAddr {
+    let (told, address) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            told.send(listener.local_addr().unwrap()).unwrap();
+            let service = PolicyDiscoveryServer::new(Fake { port, admin });
+            let server = tonic::transport::Server::builder().add_service(service);
+            server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+        });
+    });
+    address.recv().unwrap()
+}
+
+/// An application that answers every connection alike, after `delay`.
+fn application(delay: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut head = [0; 1024];
+                let _ = stream.read(&mut head);
+                std::thread::sleep(delay);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi");
+            });
+        }
+    });
+    address
+}
+
+fn free_port() -> NonZeroU16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap()
+}
+
+fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port.get()))?;
+    stream.set_read_timeout(Some(LONG))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn eventually(holds: impl Fn() -> bool, what: &str) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < LONG, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A proxy that is killed with its test.
+struct Running {
+    child: Child,
+    listener: NonZeroU16,
+    admin: NonZeroU16,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    fn start(delay: Duration) -> Self {
+        let (port, listener, admin) = (NonZeroU16::new(8080).unwrap(), free_port(), free_port());
+        let arguments = format!(
+            "run --identity none --workload ns:web-0 --policy-addr {} --admin 127.0.0.1:{admin}",
+            controller(port, admin)
+        );
+        let mut arguments = words(&arguments);
+        let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
+        arguments.extend(["--forward".to_owned(), forward]);
+        let child = proxy(&arguments).stderr(Stdio::inherit()).spawn().unwrap();
+        let running = Self { child, listener, admin };
+        let ready = || get(running.admin, "/ready").is_ok_and(|answer| answer.contains("200 OK"));
+        eventually(ready, "ready");
+        running
+    }
+
+    fn signal(&self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begun.elapsed() < LONG, "the proxy does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
+    let mut proxy = Running::start(Duration::from_millis(700));
+    let listener = proxy.listener;
+    let open = std::thread::spawn(move || get(listener, "/slow").unwrap());
+    std::thread::sleep(Duration::from_millis(250));
+    proxy.signal();
+    let answer = open.join().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "what is open is finished: {answer}");
+    assert_eq!(proxy.exit_code(), Some(0));
+}
+
+#[test]
+fn metrics_count_what_was_decided() {
+    let proxy = Running::start(Duration::ZERO);
+    assert!(get(proxy.listener, "/").unwrap().ends_with("hi"));
+    let metrics = get(proxy.admin, "/metrics").unwrap();
+    let counted = |line: &str| {
+        line.starts_with("inbound_http_authz_allow_total{")
+            && line.contains("srv_port=\"8080\"")
+            && line.contains("authz_name=\"all-unauthenticated\"")
+            && line.ends_with(" 1")
+    };
+    assert!(metrics.lines().any(counted), "{metrics}");
+    let acknowledged = || {
+        get(proxy.admin, "/metrics").is_ok_and(|text| text.contains("policy_updates_acknowledged_total 2"))
+    };
+    eventually(acknowledged, "both ports are acknowledged");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut proxy = Running::start(Duration::from_secs(15));
+    let listener = proxy.listener;
+    std::thread::spawn(move || get(listener, "/slow"));
+    std::thread::sleep(Duration::from_millis(250));
+    proxy.signal();
+    std::thread::sleep(Duration::from_millis(250));
+    assert!(proxy.child.try_wait().unwrap().is_none(), "it waits for what is open");
+    let begun = Instant::now();
+    proxy.signal();
+    assert_eq!(proxy.exit_code(), Some(1));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
