@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, Version};
-use policy_core::Denied;
+use policy_core::{Denial, Denied, Permit};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -74,6 +74,20 @@ struct Wording {
     text: Cow<'static, str>,
     /// Whether the connection is closed after it.
     close: bool,
+}
+
+impl Answer {
+    /// What a request is recorded as that was permitted and is answered with this after all.
+    pub(crate) fn instead_of(&self, permit: Permit) -> Result<Permit, Denial> {
+        match self {
+            Self::Denied(reason) => Err(Denial { reason: *reason, route: permit.route() }),
+            Self::Limited(_) => Err(Denial { reason: Denied::RateLimited, route: permit.route() }),
+            Self::Redirect { .. }
+            | Self::InvalidRedirect
+            | Self::Failure { .. }
+            | Self::Upstream(_) => Ok(permit),
+        }
+    }
 }
 
 impl Asker {

@@ -295,12 +295,7 @@ where
         };
         let Some((asking, permitted, watch)) = open.as_deref_mut() else { return Poll::Pending };
         if let Some(answer) = watch.poll_end(cx) {
-            let decision = match &answer {
-                Answer::Denied(reason) => {
-                    Err(Denial { reason: *reason, route: permitted.permit.route() })
-                }
-                _ => Ok(permitted.permit),
-            };
+            let decision = answer.instead_of(permitted.permit);
             let policy = Some(Arc::clone(&permitted.policy));
             let response = asking.answer(&Refusal { answer, decision, policy });
             return Poll::Ready(Ok(response.map(PolicyBody::text)));

@@ -21,7 +21,6 @@ use http::{HeaderValue, Method, Uri, Version};
 use policy_core::evaluator::Memo;
 use policy_core::target::{Target, canonical_target};
 use policy_core::{Decision, Denial, Denied, Permit, RequestView, TargetFault};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,6 +41,7 @@ struct Current {
 
 /// What becomes of a request.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
 pub(crate) enum Verdict {
     /// It is forwarded, as its head now stands.
     Forward(Forward),
@@ -269,18 +269,18 @@ impl Canonical {
 
 /// `host[:port]` for `sent`, whose canonical host is `host`; `None` if `sent` is that already. Port 80
 /// is what HTTP means without one.
-fn canonical_authority(sent: &str, host: &Cow<'_, str>) -> Option<String> {
-    let after = match sent.strip_prefix(&**host) {
+fn canonical_authority(sent: &str, host: &str) -> Option<String> {
+    let after = match sent.strip_prefix(host) {
         Some("") => return None,
         Some(after) => after,
         None => sent.get(port_at(sent)..).unwrap_or_default(),
     };
     let port = after.trim_start_matches('.');
     let keep = port.len() > 1 && port != ":80";
-    if keep && sent.starts_with(&**host) && port.len() == after.len() {
+    if keep && sent.starts_with(host) && port.len() == after.len() {
         return None;
     }
-    Some(if keep { format!("{host}{port}") } else { host.clone().into_owned() })
+    Some(if keep { format!("{host}{port}") } else { host.to_owned() })
 }
 
 /// Where the port, with its colon, begins.
@@ -296,7 +296,7 @@ mod tests {
 
     #[track_caller]
     fn check(sent: &str, host: &str, want: Option<&str>) {
-        assert_eq!(canonical_authority(sent, &host.into()).as_deref(), want, "{sent}");
+        assert_eq!(canonical_authority(sent, host).as_deref(), want, "{sent}");
     }
 
     #[test]

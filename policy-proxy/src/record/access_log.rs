@@ -127,6 +127,7 @@ fn civil(mut day: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "tests")]
     use super::*;
     use crate::peer::{Peer, PeerTls};
     use crate::record::Verdict;

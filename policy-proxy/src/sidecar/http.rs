@@ -173,21 +173,14 @@ async fn proxy(
     let deadline = permitted.plan.timeout.and_then(|bound| asking.started.checked_add(bound));
     let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
     let sent = Instant::now();
-    let forwarded = {
-        let carried = asking.asked.carried.is_some();
-        forward(connection, request, &permitted.guard, &mut deadline, carried).await
-    };
+    let carried = asking.asked.carried.is_some();
+    let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.elapsed();
     let mut response = match forwarded {
         Ok(response) => response,
         Err(answer) => {
             connection.failed(&answer);
-            let decision = match answer {
-                Answer::Denied(reason) => {
-                    Err(Denial { reason, route: permitted.permit.route() })
-                }
-                _ => Ok(permitted.permit),
-            };
+            let decision = answer.instead_of(permitted.permit);
             let policy = Some(permitted.policy);
             return refuse(connection, &asking, &Refusal { answer, decision, policy });
         }
@@ -342,3 +335,24 @@ impl Asking {
 const LEAST_BUFFER: usize = 8 * 1024;
 /// Streams that a client made us reset by breaking the protocol, before its connection is closed.
 const MOST_ERROR_RESETS: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sidecar::{accept, opaque};
+
+    fn size<F>(_: fn(Arrival, Peer, ClientIo, bool) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// What a connection's task costs beside its buffers. A future grows by a kilobyte through one
+    /// careless `await`; a thousand idle connections then cost a megabyte more.
+    #[test]
+    fn tasks_of_connections_stay_small() {
+        let sizes = [size(serve), size(opaque::carry), accept::size_of_arrive()];
+        let bounds = [3584, 1024, 2048];
+        assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
+        assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
+        assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());
+    }
+}

@@ -2,12 +2,21 @@
 
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
+#[cfg(test)]
 mod grpc;
+#[cfg(test)]
 mod hostile;
+#[cfg(test)]
 mod http1;
+#[cfg(test)]
 mod http2;
+#[cfg(test)]
 mod layer;
+#[cfg(test)]
 mod opaque;
+#[cfg(test)]
 mod revocation;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
 mod tls;
