@@ -1,7 +1,8 @@
-//! Every scenario, by the evaluator alone. A scenario is a folder: its name is the promise,
-//! `manifests/` the objects, `requests.yaml` what is asked and what must become of it.
+//! Every scenario twice: by the evaluator alone, and through controller, gRPC, sidecar and a real
+//! client. A scenario is a folder: its name is the promise, `manifests/` the objects,
+//! `requests.yaml` what is asked and what must become of it.
 
-use policy_cli::expect::run_evaluator;
+use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_tests::sources::root;
 use std::fs;
 use std::path::PathBuf;
@@ -23,6 +24,25 @@ fn scenarios_are_decided_as_promised_by_the_evaluator() {
     let mut broken = Vec::new();
     for folder in scenarios() {
         match run_evaluator(&folder.join("manifests"), &folder.join("requests.yaml")) {
+            Ok(report) if report.is_as_expected() => {}
+            Ok(report) => broken.push(format!("{}\n{report}", folder.display())),
+            Err(error) => broken.push(format!("{}: {error}", folder.display())),
+        }
+    }
+    assert!(broken.is_empty(), "{} broken promises\n{}", broken.len(), broken.join("\n"));
+}
+
+#[test]
+fn scenarios_are_decided_as_promised_through_the_pipeline() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut broken = Vec::new();
+    for folder in scenarios() {
+        let (manifests, requests) = (folder.join("manifests"), folder.join("requests.yaml"));
+        match runtime.block_on(run_pipeline(&manifests, &requests)) {
             Ok(report) if report.is_as_expected() => {}
             Ok(report) => broken.push(format!("{}\n{report}", folder.display())),
             Err(error) => broken.push(format!("{}: {error}", folder.display())),
