@@ -1,0 +1,106 @@
+//! A client of the native API that checks what it is told.
+
+use crate::serve::testing::{Harness, PATIENCE, QUIET, soon};
+use policy_core::feature::Feature;
+use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
+use policy_proto::messages::watch_request::Kind;
+use policy_proto::messages::watch_response::Kind as Answer;
+use policy_proto::messages::{Ack, Hello, PortUpdate, WatchRequest, WatchResponse, Workload};
+use policy_proto::native::encode_features;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+
+/// A client of one watch.
+pub(super) struct Client {
+    pub(super) requests: mpsc::Sender<WatchRequest>,
+    pub(super) responses: Streaming<WatchResponse>,
+}
+
+pub(super) fn hello(workload: &str) -> Hello {
+    Hello {
+        workload: workload.into(),
+        features: encode_features(&Feature::ALL.into_iter().collect()),
+        applied: Vec::new(),
+        client: "test".into(),
+    }
+}
+
+impl Client {
+    pub(super) async fn open(harness: &Harness, hello: Hello) -> Self {
+        Self::raw(harness, vec![Kind::Hello(hello)]).await.unwrap()
+    }
+
+    pub(super) async fn raw(harness: &Harness, first: Vec<Kind>) -> Result<Self, Status> {
+        let (requests, receiver) = mpsc::channel(64);
+        for kind in first {
+            requests.send(WatchRequest { kind: Some(kind) }).await.unwrap();
+        }
+        let mut client = PolicyDiscoveryClient::new(harness.channel().await);
+        let responses = client.watch(ReceiverStream::new(receiver)).await?.into_inner();
+        Ok(Self { requests, responses })
+    }
+
+    pub(super) async fn send(&self, kind: Kind) {
+        self.requests.send(WatchRequest { kind: Some(kind) }).await.unwrap();
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Answer>, Status> {
+        let message = soon(self.responses.message()).await?;
+        Ok(message.map(|response| response.kind.expect("a kind")))
+    }
+
+    pub(super) async fn workload(&mut self) -> Workload {
+        match self.next().await.unwrap() {
+            Some(Answer::Workload(workload)) => workload,
+            other => panic!("expected the workload, got {other:?}"),
+        }
+    }
+
+    pub(super) async fn port(&mut self) -> PortUpdate {
+        match self.next().await.unwrap() {
+            Some(Answer::Port(update)) => update,
+            other => panic!("expected a port, got {other:?}"),
+        }
+    }
+
+    pub(super) async fn ack(&self, update: &PortUpdate) {
+        let revision = update.revision.clone();
+        self.send(Kind::Ack(Ack { port: update.port, revision })).await;
+    }
+
+    /// Nothing comes.
+    pub(super) async fn quiet(&mut self) {
+        let silence = tokio::time::timeout(QUIET, self.responses.message()).await;
+        assert!(silence.is_err(), "unexpected: {silence:?}");
+    }
+
+    /// The status that the stream ends with.
+    pub(super) async fn end(&mut self) -> Status {
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+pub(super) async fn refusal(harness: &Harness, first: Vec<Kind>) -> (Code, String) {
+    let status = match Client::raw(harness, first).await {
+        Ok(mut client) => client.end().await,
+        Err(status) => status,
+    };
+    (status.code(), status.message().to_owned())
+}
+
+/// Waits until `condition` holds.
+pub(super) async fn until(condition: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the condition never held");
+}
