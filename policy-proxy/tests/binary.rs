@@ -1,5 +1,12 @@
 //! The binary: settings that are wrong, and a life from start to drained end.
-#![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 use policy_core::feature::Feature;
 use policy_core::{DefaultPolicy, Facts, Revision};

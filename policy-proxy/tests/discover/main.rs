@@ -1,5 +1,12 @@
 //! The client of the controller against servers played by hand: Portcullis's own and Linkerd's.
-#![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod linkerd;
 mod native;

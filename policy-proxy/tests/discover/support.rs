@@ -97,24 +97,21 @@ impl Stream {
     }
 
     pub(crate) async fn hello(&mut self) -> m::Hello {
-        match self.next().await {
-            Say::Hello(hello) => hello,
-            other => panic!("not a Hello: {other:?}"),
-        }
+        let said = self.next().await;
+        let Say::Hello(hello) = said else { panic!("not Hello: {said:?}") };
+        hello
     }
 
     pub(crate) async fn ack(&mut self) -> m::Ack {
-        match self.next().await {
-            Say::Ack(ack) => ack,
-            other => panic!("not an Ack: {other:?}"),
-        }
+        let said = self.next().await;
+        let Say::Ack(ack) = said else { panic!("not Ack: {said:?}") };
+        ack
     }
 
     pub(crate) async fn nack(&mut self) -> m::Nack {
-        match self.next().await {
-            Say::Nack(nack) => nack,
-            other => panic!("not a Nack: {other:?}"),
-        }
+        let said = self.next().await;
+        let Say::Nack(nack) = said else { panic!("not Nack: {said:?}") };
+        nack
     }
 
     /// Whether the client says nothing for a while.
