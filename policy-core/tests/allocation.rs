@@ -69,3 +69,12 @@ fn reading_a_canonical_target_allocates_nothing() {
         assert_eq!(counted.count_total, 0, "{host}");
     }
 }
+
+#[test]
+fn an_arranged_policy_of_ten_thousand_routes_takes_at_most_four_megabytes() {
+    let policy = Arc::new(benchmark::mixed(10_000).policy);
+    let mut evaluator = None;
+    let counted = allocation_counter::measure(|| evaluator = Evaluator::build(policy.clone()).ok());
+    assert!(evaluator.is_some());
+    assert!(counted.bytes_current < 4_000_000, "{}", counted.bytes_current);
+}
