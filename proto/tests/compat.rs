@@ -73,7 +73,7 @@ fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
 
 fn plain(wanted: &mut RequestMatch, number: usize, grpc: bool) {
     if grpc {
-        let part = |text| if number % 3 == 0 { None } else { Some(text) };
+        let part = |text| if number.is_multiple_of(3) { None } else { Some(text) };
         *wanted = RequestMatch {
             headers: wanted.headers.clone(),
             ..RequestMatch::grpc(Some("a"), part("b"))
@@ -727,10 +727,9 @@ fn a_message_in_full_is_read() {
 }
 
 fn detect(server: &mut Server) -> &mut inbound::proxy_protocol::Detect {
-    match server.protocol.as_mut().unwrap().kind.as_mut().unwrap() {
-        inbound::proxy_protocol::Kind::Detect(detect) => detect,
-        other => panic!("{other:?}"),
-    }
+    let kind = server.protocol.as_mut().unwrap().kind.as_mut().unwrap();
+    let inbound::proxy_protocol::Kind::Detect(detect) = kind else { panic!("{kind:?}") };
+    detect
 }
 
 fn refused(change: impl FnOnce(&mut Server)) -> String {
@@ -824,10 +823,9 @@ fn what_is_refused_is_named() {
 }
 
 fn http1_routes(server: &Server) -> &[inbound::HttpRoute] {
-    match server.protocol.as_ref().unwrap().kind.as_ref().unwrap() {
-        inbound::proxy_protocol::Kind::Http1(http1) => &http1.routes,
-        other => panic!("{other:?}"),
-    }
+    let kind = server.protocol.as_ref().unwrap().kind.as_ref().unwrap();
+    let inbound::proxy_protocol::Kind::Http1(http1) = kind else { panic!("{kind:?}") };
+    &http1.routes
 }
 
 fn names(routes: &[inbound::HttpRoute]) -> Vec<String> {
