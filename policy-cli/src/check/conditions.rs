@@ -29,11 +29,12 @@ fn finding(object: &ObjectKey, condition: &ObjectCondition, places: &mut Places)
     let value = places.value(object).and_then(|value| value.get("spec"));
     let named =
         condition.parent.as_ref().and_then(|parent| reference(value?, &parent.name, "spec"));
-    let quoted = || {
-        let mut words = condition.message.split('`').skip(1).step_by(2);
-        words.find_map(|word| reference(value?, word.rsplit('/').next()?, "spec"))
+    // Messages name objects as `Kind namespace/name`.
+    let told = || {
+        let mut words = condition.message.split([' ', '`', ',', ';', ':']);
+        words.find_map(|word| reference(value?, word.split_once('/')?.1, "spec"))
     };
-    let field = quoted().or(named).unwrap_or_else(|| "spec".to_owned());
+    let field = told().or(named).unwrap_or_else(|| "spec".to_owned());
     let message = match (&*condition.message, &condition.parent) {
         ("", Some(parent)) => format!("{} for {parent}", condition.reason.as_str()),
         ("", None) => condition.reason.as_str().to_owned(),

@@ -86,7 +86,9 @@ impl<'a> Line<'a> {
             (Some(method), Some(path)) => format!("{method} {}", visible(path)),
             (Some(_) | None, Some(_) | None) => "connection".to_owned(),
         };
-        let status = self.status.map(|status| format!(" → {status}")).unwrap_or_default();
+        // A gRPC refusal is HTTP 200 with a status of its own, which would read like success.
+        let status = self.status.filter(|status| self.reason.is_none() || *status != 200);
+        let status = status.map(|status| format!(" → {status}")).unwrap_or_default();
         let mut line = format!(
             "{} {word} {} → {}:{}  {what}{status}",
             paint.dim(time),

@@ -206,12 +206,12 @@ impl Paste<'_> {
         };
         let path = quoted(&self.request.path);
         let Some(pair) = self.pair else {
-            return format!("curl --interface {from}{version}{method} http://{address}{path}");
+            return format!("curl -si --interface {from}{version}{method} http://{address}{path}");
         };
         // HTTP/2 over TLS is negotiated by nobody here: the sidecar recognises it by itself.
         let name = &self.port.server_name;
         format!(
-            "curl --interface {from} --cacert {} --cert {} --key {} --connect-to ::{address}{method} \
+            "curl -si --interface {from} --cacert {} --cert {} --key {} --connect-to ::{address}{method} \
              https://{name}:{}{path}",
             self.roots.display(),
             pair.certificate.display(),
@@ -278,12 +278,12 @@ mod tests {
     fn plaintext_and_mesh_clients_get_curl() {
         assert_eq!(
             paste(Protocol::Http1, None, Method::POST, "/a;b"),
-            "curl --interface 127.10.0.2 -X POST http://127.10.64.1:8080'/a;b'"
+            "curl -si --interface 127.10.0.2 -X POST http://127.10.64.1:8080'/a;b'"
         );
         let pair = Pair { certificate: PathBuf::from("/t/a.crt"), key: PathBuf::from("/t/a.key") };
         assert_eq!(
             paste(Protocol::Http1, Some(&pair), Method::GET, "/"),
-            "curl --interface 127.10.0.2 --cacert /t/ca.crt --cert /t/a.crt --key /t/a.key \
+            "curl -si --interface 127.10.0.2 --cacert /t/ca.crt --cert /t/a.crt --key /t/a.key \
              --connect-to ::127.10.64.1:8080 https://web.example:8080/"
         );
     }

@@ -93,6 +93,20 @@ struct Rows {
     names: BTreeMap<IpAddr, String>,
 }
 
+impl Rows {
+    /// Keeps clients that no manifest names any more: their addresses still stand for them.
+    fn remember(&mut self, before: Self) {
+        for client in before.clients {
+            if !self.clients.iter().any(|row| row.address == client.address) {
+                self.clients.push(client);
+            }
+        }
+        for (address, name) in before.names {
+            self.names.entry(address).or_insert(name);
+        }
+    }
+}
+
 /// A problem as `-o json` prints it.
 #[derive(Serialize)]
 struct Problem<'a> {
@@ -297,8 +311,9 @@ impl Session {
         let before = std::mem::replace(&mut self.rows, rows);
         let known = |row: &PortRow| before.ports.iter().any(|old| old.address == row.address);
         let ports: Vec<_> = self.rows.ports.iter().filter(|row| !known(row)).cloned().collect();
-        let known = |row: &ClientRow| before.clients.iter().any(|old| old.name == row.name);
+        let known = |row: &ClientRow| before.clients.iter().any(|old| old.address == row.address);
         let clients: Vec<_> = self.rows.clients.iter().filter(|row| !known(row)).cloned().collect();
+        self.rows.remember(before);
         if ports.is_empty() && clients.is_empty() && changes.gone.is_empty() {
             return Ok(());
         }

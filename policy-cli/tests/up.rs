@@ -1,0 +1,285 @@
+//! `portcullis up` as people run it: a process, its tables, its decisions, and manifests that change.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Up {
+    child: Child,
+    events: mpsc::Receiver<Value>,
+    ready: Value,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn portcullis() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn read(stdout: ChildStdout) -> mpsc::Receiver<Value> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines() {
+            let Ok(line) = line else { return };
+            if sender.send(serde_json::from_str(&line).expect(&line)).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Up {
+    fn start(directory: &Path, subnet: &str) -> Self {
+        let mut command = portcullis();
+        command.args(["up", "-o", "json", "--subnet", subnet]).arg(directory);
+        let mut child = command.spawn().unwrap();
+        let events = read(child.stdout.take().unwrap());
+        let mut up = Self { child, events, ready: Value::Null };
+        up.ready = up.event("ready");
+        up
+    }
+
+    /// The next event of this kind; others are passed over.
+    fn event(&self, kind: &str) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left).unwrap_or_else(|_| panic!("no `{kind}`"));
+            if event["event"] == kind {
+                return event;
+            }
+        }
+    }
+
+    fn client(&self, name: &str) -> &Value {
+        let clients = self.ready["clients"].as_array().unwrap();
+        let found = clients.iter().find(|client| client["name"] == name);
+        found.unwrap_or_else(|| panic!("no client `{name}` in {clients:#?}"))
+    }
+
+    fn port(&self, workload: &str, port: u16) -> &Value {
+        let ports = self.ready["ports"].as_array().unwrap();
+        let found = ports.iter().find(|row| row["workload"] == workload && row["port"] == port);
+        found.unwrap_or_else(|| panic!("no port {workload}:{port} in {ports:#?}"))
+    }
+
+    /// Asks as a client does who pastes our commands; the exit code and the answer.
+    fn ask(
+        &self,
+        client: &str,
+        workload: &str,
+        port: u16,
+        scheme: &str,
+        path: &str,
+    ) -> (i32, Value) {
+        let (client, row) = (self.client(client), self.port(workload, port));
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let mut command = portcullis();
+        command.args(["request", "-o", "json", "--from", &text(&client["address"])]);
+        if client.get("identity").is_some() {
+            command.args(["--cert", &text(&client["certificate"]), "--key", &text(&client["key"])]);
+            command.args(["--roots", &text(&self.ready["roots"])]);
+            command.args(["--server-name", &text(&row["serverName"])]);
+        }
+        let url = format!("{scheme}://{}{path}", text(&row["address"]));
+        let output = command.arg(url).output().unwrap();
+        let answer = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), answer)
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+fn example(name: &str) -> tempfile::TempDir {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(source).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn clients_get_what_their_policies_say_and_each_decision_is_told() {
+    let directory = example("emojivoto");
+    let up = Up::start(directory.path(), "127.81.0.0/16");
+    let (code, answer) = up.ask("emojivoto/vote-bot", "emojivoto/web-0", 8080, "http", "/api/vote");
+    assert_eq!((code, &answer["status"]), (0, &200.into()), "{answer:#}");
+    let decision = up.event("decision");
+    assert_eq!(decision["client"], "emojivoto/vote-bot");
+    assert_eq!(decision["decision"], "allow");
+    assert_eq!(decision["route"], "HTTPRoute emojivoto/api");
+    let grant = "AuthorizationPolicy emojivoto/vote-bot-may-use-the-api";
+    assert_eq!(decision["authorization"], grant);
+
+    let (code, answer) = up.ask("outside", "emojivoto/web-0", 8080, "http", "/");
+    assert_eq!((code, &answer["status"]), (3, &403.into()), "{answer:#}");
+    let decision = up.event("decision");
+    assert_eq!(
+        (&decision["client"], &decision["reason"]),
+        (&"outside".into(), &"unauthorized".into())
+    );
+
+    let path = "/emojivoto.v1.EmojiService/ListAll";
+    let (code, answer) = up.ask("emojivoto/web", "emojivoto/emoji-0", 8080, "grpc", path);
+    assert_eq!((code, &answer["grpc_status"]), (0, &0.into()), "{answer:#}");
+    let (code, answer) = up.ask("emojivoto/vote-bot", "emojivoto/emoji-0", 8080, "grpc", path);
+    assert_eq!((code, &answer["grpc_status"]), (3, &7.into()), "{answer:#}");
+}
+
+#[test]
+fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
+    let directory = example("emojivoto");
+    let up = Up::start(directory.path(), "127.82.0.0/16");
+    let office = "inside 198.51.100.0/24";
+    let status = || up.ask(office, "emojivoto/web-0", 8080, "http", "/").1["status"].clone();
+    let becomes = |expected: u16| {
+        let deadline = Instant::now() + PATIENCE;
+        while status() != expected {
+            assert!(Instant::now() < deadline, "never became {expected}");
+        }
+    };
+    assert_eq!(status(), 200);
+    let file = directory.path().join("web.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("198.51.100.0/24", "198.51.99.0/24").replace("except", "#"))
+        .unwrap();
+    becomes(403);
+    std::fs::write(&file, &text).unwrap();
+    becomes(200);
+    std::fs::write(&file, text.replace("port: http\n", "port: 0\n")).unwrap();
+    becomes(403);
+    let problem = up.event("problem");
+    assert_eq!(problem["field"], "spec.port", "{problem:#}");
+    assert_eq!(problem["line"], 7, "{problem:#}");
+    assert!(problem["file"].as_str().unwrap().ends_with("web.yaml"), "{problem:#}");
+    std::fs::write(&file, &text).unwrap();
+    becomes(200);
+    std::fs::remove_file(&file).unwrap();
+    becomes(403);
+}
+
+#[test]
+fn pods_come_and_go_with_the_manifests() {
+    let directory = example("per-route");
+    let up = Up::start(directory.path(), "127.83.0.0/16");
+    let second = "apiVersion: v1\nkind: Pod\nmetadata: {name: annex, namespace: library}\n\
+                  spec: {containers: [{name: a, ports: [{containerPort: 9090}]}]}\n";
+    let file = directory.path().join("annex.json.yaml");
+    std::fs::write(&file, second).unwrap();
+    let changed = up.event("changed");
+    assert_eq!(changed["ports"][0]["workload"], "library/annex", "{changed:#}");
+    let address = changed["ports"][0]["address"].as_str().unwrap();
+    let asked = portcullis().args(["request", &format!("http://{address}/")]).output().unwrap();
+    assert_eq!(asked.status.code(), Some(0), "{asked:?}");
+    std::fs::remove_file(&file).unwrap();
+    let changed = up.event("changed");
+    assert_eq!(changed["gone"][0], "library/annex", "{changed:#}");
+}
+
+#[test]
+fn an_end_by_signal_is_clean_and_takes_the_certificates_along() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let directory = example("audit-mode");
+        let mut up = Up::start(directory.path(), "127.84.0.0/16");
+        let roots = PathBuf::from(up.ready["roots"].as_str().unwrap());
+        assert!(roots.is_file());
+        up.signal(signal);
+        let status = up.child.wait().unwrap();
+        assert!(status.success(), "{signal}: {status}");
+        assert!(!roots.parent().unwrap().exists(), "{signal}");
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_open_requests() {
+    let directory = example("audit-mode");
+    let mut up = Up::start(directory.path(), "127.85.0.0/16");
+    let address = up.port("bookshop/catalogue-0", 8080)["address"].as_str().unwrap().to_owned();
+    let mut slow = portcullis();
+    slow.args(["request", "-H", "echo-stream: 1000", &format!("http://{address}/books")]);
+    let mut slow = slow.spawn().unwrap();
+    assert_eq!(up.event("decision")["decision"], "audit");
+    up.signal("-INT");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(up.child.try_wait().unwrap().is_none(), "did not wait for the open request");
+    up.signal("-INT");
+    let begun = Instant::now();
+    assert!(up.child.wait().unwrap().success());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    slow.wait().unwrap();
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = portcullis().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_cannot_be_run_says_why() {
+    let missing = refused(&["up", "/no/such/directory"]);
+    assert!(missing.contains("cannot read `/no/such/directory`"), "{missing}");
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = refused(&["up", empty.path().to_str().unwrap()]);
+    assert!(nothing.contains("no .yaml, .yml or .json file"), "{nothing}");
+    let elsewhere = refused(&["up", "--subnet", "10.0.0.0/16", empty.path().to_str().unwrap()]);
+    assert!(elsewhere.contains("no part of 127.0.0.0/8"), "{elsewhere}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let directory = example("audit-mode");
+    let taken = std::net::TcpListener::bind("127.86.64.1:8080").unwrap();
+    let message = refused(&["up", "--subnet", "127.86.0.0/16", directory.path().to_str().unwrap()]);
+    assert!(message.contains("`127.86.64.1:8080` is in use"), "{message}");
+    drop(taken);
+}
+
+#[test]
+fn the_tables_are_for_people_unless_asked_otherwise() {
+    let directory = example("audit-mode");
+    let mut command = portcullis();
+    command.args(["up", "--subnet", "127.87.0.0/16"]).arg(directory.path());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut text = String::new();
+    for line in lines.by_ref() {
+        let line = line.unwrap();
+        text.push_str(&line);
+        text.push('\n');
+        if line.starts_with("Decisions") {
+            break;
+        }
+    }
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(child.wait().unwrap().success());
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    for expected in [
+        "bookshop/catalogue-0  8080  127.87.64.1:8080",
+        "curl -si --interface 127.87.128.1 http://127.87.64.1:8080/",
+        "bookshop/nightly-report",
+    ] {
+        assert!(text.contains(expected), "{expected}:\n{text}\n{errors}");
+    }
+    assert!(!text.contains('\u{1b}'), "colours without a terminal");
+}
