@@ -147,7 +147,9 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let mut listed: Vec<HeaderName> = Vec::new();
     for line in headers.get_all(CONNECTION) {
         let tokens = line.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
-        listed.extend(tokens.filter_map(|t| HeaderName::from_bytes(t).ok()));
+        // The usual ones name no header that would be left.
+        let named = tokens.filter(|t| !OPTIONS.iter().any(|own| own.eq_ignore_ascii_case(t)));
+        listed.extend(named.filter_map(|t| HeaderName::from_bytes(t).ok()));
     }
     for name in listed {
         let framing = [&HOST, &CONTENT_LENGTH, &TRANSFER_ENCODING].contains(&&name);
@@ -156,10 +158,12 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
         }
     }
     headers.remove(CONNECTION);
-    headers.remove(UPGRADE);
-    headers.remove(TE);
-    for name in HOP {
-        headers.remove(name);
+    if headers.keys().any(is_hop) {
+        headers.remove(UPGRADE);
+        headers.remove(TE);
+        for name in HOP {
+            headers.remove(name);
+        }
     }
 }
 
@@ -190,6 +194,7 @@ fn has_token(line: &HeaderValue, token: &str) -> bool {
     })
 }
 
+const OPTIONS: [&[u8]; 3] = [b"keep-alive", b"close", b"upgrade"];
 const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
 const RESERVED: [&str; 4] =
     ["l5d-client-id", "l5d-orig-proto", "l5d-proxy-error", "l5d-proxy-connection"];

@@ -16,7 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 
@@ -189,11 +189,14 @@ async fn inner_tls(arrival: Arrival, peer: Peer, mut io: ClientIo) {
 
 /// Looks for HTTP, and carries what is found if the Server declares it.
 async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) {
+    let begun = Instant::now();
     let detected = match detect::detect(&mut io, bound).await {
         Ok(detected) => detected,
         Err(_) => return arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
     };
     let protocol = arrival.protocol();
+    let transport = &arrival.worker.shared.store.telemetry().transport;
+    transport.detect_seconds.observe(begun.elapsed().as_secs_f64());
     arrival.count_detected(detected);
     let spoken = match detected {
         Detected::Ended => return,

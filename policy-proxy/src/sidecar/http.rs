@@ -38,7 +38,8 @@ pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: boo
     if connection.worker.is_draining() {
         connection.drain();
     }
-    let io = TokioIo::new(Watched::new(io, connection.activity.clone()));
+    let telemetry = Arc::clone(connection.worker.shared.store.telemetry());
+    let io = TokioIo::new(Watched::new(io, Arc::clone(&connection.activity), telemetry));
     let served = if http2 {
         // Boxed: the larger of the two, and the rarer.
         Box::pin(serve_http2(&connection, io)).await

@@ -1,5 +1,6 @@
 //! The client's side of a connection: bytes that were read ahead, then the socket or TLS.
 
+use crate::telemetry::Telemetry;
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -32,6 +33,9 @@ pub(crate) enum ClientIo {
 pub(crate) struct Watched {
     io: ClientIo,
     activity: Arc<Activity>,
+    telemetry: Arc<Telemetry>,
+    read: u64,
+    written: u64,
 }
 
 /// Since when the client has been sending what is not yet a request, by a coarse clock. Written by
@@ -65,9 +69,31 @@ impl ClientIo {
 }
 
 impl Watched {
-    pub(crate) fn new(io: ClientIo, activity: Arc<Activity>) -> Self {
-        Self { io, activity }
+    pub(crate) fn new(
+        io: ClientIo,
+        activity: Arc<Activity>,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        Self { io, activity, telemetry, read: 0, written: 0 }
     }
+
+    fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(written)) = written {
+            self.written = self.written.saturating_add(count(*written));
+        }
+    }
+}
+
+/// Counted once at the end, so that workers do not contend for the counters while they carry.
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.telemetry.transport.read.inc_by(self.read);
+        self.telemetry.transport.written.inc_by(self.written);
+    }
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 impl Activity {
@@ -211,8 +237,10 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
+        let got = buf.filled().len().saturating_sub(before);
+        if got > 0 {
             self.activity.note();
+            self.read = self.read.saturating_add(count(got));
         }
         Poll::Ready(Ok(()))
     }
@@ -224,7 +252,9 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.wrote(&written);
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -240,7 +270,9 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.wrote(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

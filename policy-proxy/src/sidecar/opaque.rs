@@ -111,11 +111,16 @@ impl Carried {
     /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
     async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
         let mut copy = pin!(copy);
-        poll_fn(|cx| match self.lost.poll(cx) {
+        let copied = poll_fn(|cx| match self.lost.poll(cx) {
             Some(_) => Poll::Ready(Ok(Copied::Done)),
             None => copy.as_mut().poll_copy(cx),
         })
-        .await
+        .await;
+        let (up, down) = copy.passed();
+        let transport = &self.worker.shared.store.telemetry().transport;
+        transport.read.inc_by(up);
+        transport.written.inc_by(down);
+        copied
     }
 
     fn refuse_late_http(&self) {

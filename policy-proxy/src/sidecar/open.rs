@@ -57,14 +57,13 @@ struct Open {
     kept: Kept,
     permit: Permit,
     policy: Arc<InForce>,
-    lost: Rc<Signal<Denied>>,
+    lost: Signal<Denied>,
 }
 
 /// Keeps a request open; it is closed when this is dropped.
 pub(super) struct OpenGuard {
     connection: Rc<HttpConnection>,
     place: usize,
-    lost: Rc<Signal<Denied>>,
 }
 
 impl HttpConnection {
@@ -118,10 +117,9 @@ impl HttpConnection {
         permit: Permit,
         policy: Arc<InForce>,
     ) -> OpenGuard {
-        let lost = Rc::new(Signal::new());
-        let open = Open { kept, permit, policy, lost: Rc::clone(&lost) };
+        let open = Open { kept, permit, policy, lost: Signal::new() };
         let place = self.open.borrow_mut().insert(open);
-        OpenGuard { connection: Rc::clone(self), place, lost }
+        OpenGuard { connection: Rc::clone(self), place }
     }
 
     /// Counts a failed connection by what hyper says of it.
@@ -156,7 +154,7 @@ impl HttpConnection {
 impl OpenGuard {
     /// Why permission was lost, or a promise to wake `cx` when it is.
     pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
-        self.lost.poll(cx)
+        self.connection.open.borrow().get(self.place)?.lost.poll(cx)
     }
 
     /// Counts the answer of a gRPC Server, whose status comes in the trailers or, without a body,

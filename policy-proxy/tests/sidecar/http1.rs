@@ -249,3 +249,85 @@ async fn draining_ends_idle_connections_and_lets_open_requests_finish() {
     tokio::time::timeout(Duration::from_secs(2), setup.sidecar.ended()).await.unwrap();
     assert!(tokio::net::TcpStream::connect(setup.address).await.is_err());
 }
+
+mod effects {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+    use policy_core::effect::{Failure, HeaderChange, Redirect};
+    use policy_core::{Effect, EffectKind, ServerPolicy};
+    use std::time::Instant;
+
+    fn with(kind: EffectKind) -> ServerPolicy {
+        let mut policy = server(detect(), everybody());
+        policy.effects = vec![Effect { source: Source::Default("filter".into()), kind }];
+        policy
+    }
+
+    async fn client(kind: EffectKind) -> (App, Setup, Client) {
+        let app = App::start().await;
+        let setup = Setup::new(with(kind), app.address).await;
+        let client = Client::new(setup.connect().await).await;
+        (app, setup, client)
+    }
+
+    fn change(name: &'static str, value: &'static str) -> HeaderChange {
+        let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
+        HeaderChange { set: vec![(name, value)], ..HeaderChange::default() }
+    }
+
+    #[tokio::test]
+    async fn headers_of_request_and_response_are_changed() {
+        let (_app, _setup, mut client) =
+            client(EffectKind::RequestHeaders(change("x-added", "1"))).await;
+        assert_eq!(client.get("/").await.body, "GET /\nhost: web.example\nx-added: 1\n");
+        let (_app, _setup, mut client) =
+            super::effects::client(EffectKind::ResponseHeaders(change("x-app", "changed"))).await;
+        assert_eq!(client.get("/").await.headers["x-app"], "changed");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_answers_in_the_applications_place() {
+        let redirect = Redirect {
+            scheme: Some("https".into()),
+            host: None,
+            port: None,
+            path: None,
+            status: 301,
+        };
+        let (app, _setup, mut client) = client(EffectKind::Redirect(redirect)).await;
+        let got = client.get("/a?b").await;
+        assert_eq!(got.status.as_u16(), 301);
+        assert_eq!(got.headers["location"], "https://web.example/a?b");
+        assert_eq!(app.requests(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_injected_failure_has_the_status_that_was_configured() {
+        let failure = Failure {
+            status: 418,
+            grpc_status: 10,
+            message: "later".into(),
+            numerator: 1,
+            denominator: 1,
+        };
+        let (app, setup, mut client) = client(EffectKind::Failure(failure)).await;
+        assert_eq!(client.get("/").await.status.as_u16(), 418);
+        assert_eq!(app.requests(), 0);
+        setup.logged("allow - - GET / 418").await;
+    }
+
+    #[tokio::test]
+    async fn a_timeout_bounds_the_whole_response() {
+        let timeout = EffectKind::Timeout(Duration::from_millis(200));
+        let (_app, _setup, mut client) = client(timeout.clone()).await;
+        let begun = Instant::now();
+        let body = client.send(request("/stream", &[])).await.into_body();
+        assert!(http_body_util::BodyExt::collect(body).await.is_err(), "breaks off");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        // An application that takes a connection and says nothing.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let setup = Setup::new(with(timeout), silent.local_addr().unwrap()).await;
+        let mut client = Client::new(setup.connect().await).await;
+        assert_eq!(client.get("/").await.status, StatusCode::GATEWAY_TIMEOUT);
+    }
+}

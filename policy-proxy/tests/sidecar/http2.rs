@@ -142,3 +142,57 @@ async fn a_large_header_list_is_refused() {
     assert!(refused);
     assert_eq!(app.requests(), 0);
 }
+
+/// Bound: the connection is closed within five seconds; the head is never larger than 64 KiB.
+#[tokio::test]
+async fn a_continuation_flood_ends_the_connection() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http2, everybody()), app.address).await;
+    let mut stream = setup.connect().await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+    stream.write_all(preface).await.unwrap();
+    // HEADERS without END_HEADERS, then CONTINUATION without end: `a: bb…`, never indexed.
+    let field = [&[0x10, 1, b'a', 0x7f, 0x80 | 1, 0x7d][..], &[b'b'; 16_000]].concat();
+    let frame = |kind: u8, block: &[u8]| {
+        let length = u32::try_from(block.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, 0, 0, 0, 0, 1], block].concat()
+    };
+    let begun = Instant::now();
+    let (mut read, mut write) = stream.split();
+    let flood = async {
+        if write.write_all(&frame(1, &field)).await.is_err() {
+            return;
+        }
+        while write.write_all(&frame(9, &field)).await.is_ok() {}
+    };
+    let ended = async {
+        let mut buffer = vec![0; 4096];
+        while matches!(read.read(&mut buffer).await, Ok(1..)) {}
+    };
+    let bound = tokio::time::timeout(Duration::from_secs(5), async {
+        tokio::select! { () = flood => {} () = ended => {} }
+    });
+    assert!(bound.await.is_ok(), "{:?}", begun.elapsed());
+    assert_eq!(app.requests(), 0);
+}
+
+/// Bound: 4 MiB ahead of a client that takes nothing: the windows and the socket buffers between.
+#[tokio::test]
+async fn a_client_that_opens_no_window_does_not_make_the_proxy_read_ahead() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut sender = client(&setup).await;
+    let stalled = sender.send_request(get("/flood")).await.unwrap();
+    let mut last = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if app.flooded() == last && last > 0 {
+            break;
+        }
+        last = app.flooded();
+    }
+    assert!(last < 4 * 1024 * 1024, "{last} bytes were taken from the application");
+    // Its neighbour on the same connection is served meanwhile.
+    assert_eq!(got(sender.send_request(get("/")).await.unwrap()).await.status, StatusCode::OK);
+    drop(stalled);
+}

@@ -196,6 +196,7 @@ pub(crate) struct App {
     pub(crate) address: SocketAddr,
     requests: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
+    flooded: Arc<AtomicUsize>,
 }
 
 pub(crate) type AppBody = BoxBody<Bytes, Infallible>;
@@ -205,12 +206,18 @@ impl App {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (requests, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let app = Self { address, requests: requests.clone(), connections: connections.clone() };
+        let flooded = Arc::<AtomicUsize>::default();
+        let app = Self {
+            address,
+            requests: requests.clone(),
+            connections: connections.clone(),
+            flooded: flooded.clone(),
+        };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 connections.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve_app(stream, requests.clone()));
+                tokio::spawn(serve_app(stream, requests.clone(), flooded.clone()));
             }
         });
         app
@@ -220,17 +227,26 @@ impl App {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Bytes of `/flood` that were taken from the application.
+    pub(crate) fn flooded(&self) -> usize {
+        self.flooded.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 }
 
-async fn serve_app(stream: TcpStream, requests: Arc<AtomicUsize>) {
+async fn serve_app(
+    stream: TcpStream,
+    requests: Arc<AtomicUsize>,
+    flooded: Arc<AtomicUsize>,
+) {
     let mut first = [0; 4];
     let http2 = matches!(stream.peek(&mut first).await, Ok(n) if n >= 3 && first.starts_with(b"PRI"));
     let service = service_fn(move |request| {
         requests.fetch_add(1, Ordering::Relaxed);
-        app_answer(request)
+        app_answer(request, flooded.clone())
     });
     let io = TokioIo::new(stream);
     if http2 {
@@ -242,10 +258,20 @@ async fn serve_app(stream: TcpStream, requests: Arc<AtomicUsize>) {
     }
 }
 
-/// `METHOD target\nname: value\n…`; `/stream` never ends, `/ws` switches to an echo, `/grpc…` sends
+/// `METHOD target\nname: value\n…`; `/stream` and `/flood` never end, `/ws` switches to an echo, `/grpc…` sends
 /// trailers, `/upload` counts the body.
-async fn app_answer(mut request: Request<Incoming>) -> Result<Response<AppBody>, Infallible> {
+async fn app_answer(
+    mut request: Request<Incoming>,
+    flooded: Arc<AtomicUsize>,
+) -> Result<Response<AppBody>, Infallible> {
     let path = request.uri().path().to_owned();
+    if path == "/flood" {
+        let frames = futures_util::stream::repeat_with(move || {
+            flooded.fetch_add(16 * 1024, Ordering::Relaxed);
+            Ok(Frame::data(Bytes::from_static(&[0; 16 * 1024])))
+        });
+        return Ok(Response::new(BodyExt::boxed(StreamBody::new(frames))));
+    }
     if path.starts_with("/stream") || path.starts_with("/pkg.Stream/") {
         let ticks = IntervalStream::new(tokio::time::interval(Duration::from_millis(20)));
         let frames = ticks.map(|_| Ok(Frame::data(Bytes::from_static(b"tick\n"))));
