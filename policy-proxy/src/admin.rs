@@ -5,7 +5,7 @@
 
 use crate::identity::{IdentityHandle, identity_of};
 use crate::peer::{Peer, PeerTls};
-use crate::store::{PolicyStore, Unready};
+use crate::store::{PolicyStore, PortHandle, Unready};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -61,6 +61,8 @@ pub struct Admin {
 struct Shared {
     config: AdminConfig,
     store: PolicyStore,
+    /// The admin port's own policy, watched from the start although no traffic is redirected there.
+    own: Option<PortHandle>,
     identity: IdentityHandle,
     /// Whether there is an identity to wait for.
     needs_identity: bool,
@@ -86,7 +88,8 @@ impl Admin {
         needs_identity: bool,
         drain: CancellationToken,
     ) -> Self {
-        Self { shared: Arc::new(Shared { config, store, identity, needs_identity, drain }) }
+        let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
+        Self { shared: Arc::new(Shared { config, store, own, identity, needs_identity, drain }) }
     }
 
     /// Serves until the task is dropped.
@@ -193,9 +196,7 @@ impl Admin {
 
     /// The same decision that a request to any other port gets.
     fn decide<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
-        let port = NonZeroU16::new(self.shared.config.listen.port()).ok_or(Denied::PolicyPending)?;
-        let handle = self.shared.store.port(port);
-        let live = handle.live();
+        let live = self.shared.own.as_ref().ok_or(Denied::PolicyPending)?.live();
         let policy = live.in_force()?;
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let target = canonical_target(method, uri, request.version(), headers, PathHandling::Canonical)

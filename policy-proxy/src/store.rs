@@ -8,24 +8,25 @@
 //! never replaces one that could. A generation is published only after it can be read.
 
 mod cell;
+mod inner;
+mod live;
 pub mod state;
 mod workers;
 
+pub use live::{InForce, Live};
 pub use state::{Event, State, step};
 pub use workers::{Worker, Workers};
 
-use crate::limiter::Limiter;
-use crate::telemetry::{Counters, PortStatus, Telemetry};
+use crate::telemetry::{PortStatus, Telemetry};
 use arc_swap::Guard;
 use cell::PortCell;
-use foldhash::HashMap;
-use parking_lot::{Mutex, RwLock};
-use policy_core::evaluator::{BuildError, Evaluator};
+use inner::Inner;
+use policy_core::evaluator::BuildError;
 use policy_core::{Denied, Facts, Revision, ServerPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -41,41 +42,6 @@ pub struct PolicyStore {
 #[derive(Clone, Debug)]
 pub struct PortHandle {
     cell: Arc<PortCell>,
-}
-
-/// What a port's connections and requests are decided by.
-#[derive(Debug)]
-pub enum Live {
-    /// Nothing has been received: connections wait, bounded.
-    Waiting,
-    /// The controller's latest.
-    Current(Arc<InForce>),
-    /// The last good policy, while the controller cannot be asked or sent something unusable.
-    Stale {
-        /// The last good policy.
-        policy: Arc<InForce>,
-        /// Since when it may be out of date.
-        since: Instant,
-    },
-    /// Refused at once: expired, undeclared, or rejected with nothing good before.
-    Denied(Denied),
-}
-
-/// A policy arranged for deciding, with what belongs to it.
-#[derive(Debug)]
-pub struct InForce {
-    /// Decides.
-    pub evaluator: Arc<Evaluator>,
-    /// The workload's facts as of this generation.
-    pub facts: Arc<Facts>,
-    /// What the controller calls this policy.
-    pub revision: Revision,
-    /// Differs whenever policy or facts differ; what was remembered under another is void.
-    pub generation: u64,
-    /// The buckets of the policy's rate limit; the same object while that limit is equal.
-    pub limiter: Arc<Limiter>,
-    /// Where decisions by this policy are counted.
-    pub counters: Arc<Counters>,
 }
 
 /// What the proxy's operator decides about the store.
@@ -124,63 +90,10 @@ pub struct Unready {
     pub ports: Vec<NonZeroU16>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    config: StoreConfig,
-    telemetry: Arc<Telemetry>,
-    pending: Option<Arc<Evaluator>>,
-    cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
-    /// Answers for ports beyond the bound: refuses everything.
-    overflow: Arc<PortCell>,
-    control: Mutex<Control>,
-    /// Held while something is put in force, so that generations are published in their order.
-    writer: Mutex<()>,
-    generation: AtomicU64,
-    workers: Workers,
-    /// Counts changes of the set of ports that have a cell.
-    demand: watch::Sender<u64>,
-}
-
-/// What the control thread knows beside the ports.
-#[derive(Debug)]
-struct Control {
-    facts: Arc<Facts>,
-    undeclared: UndeclaredPorts,
-    /// Whether the declared ports are known.
-    declared: bool,
-}
-
-/// An idle port makes room for another one only after this long, so that a scan of ports cannot turn
-/// every connection into a subscription.
-const EVICT_AFTER: Duration = Duration::from_secs(5);
-
-/// The overflow cell needs some port; it is never shown.
-const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
-
 impl PolicyStore {
     /// A store without ports. Fails if the pending policy cannot be built.
     pub fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
-        let pending = config.pending.as_ref().map(|policy| Evaluator::build(Arc::clone(policy)));
-        let pending = pending.transpose()?.map(Arc::new);
-        let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
-        let control = Control {
-            facts: Arc::clone(&config.facts),
-            undeclared: UndeclaredPorts::Ask,
-            declared: false,
-        };
-        let inner = Inner {
-            config,
-            telemetry,
-            pending,
-            cells: RwLock::new(HashMap::default()),
-            overflow: Arc::new(overflow),
-            control: Mutex::new(control),
-            writer: Mutex::new(()),
-            generation: AtomicU64::new(0),
-            workers: Workers::new(),
-            demand: watch::Sender::new(0),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(Inner::new(config, telemetry)?) })
     }
 
     /// The policy of `port`. The first use of a port that nothing declares asks for its policy; if
@@ -393,169 +306,6 @@ impl PortHandle {
             }
         };
         tokio::time::timeout(bound, left).await.map_err(|_| Denied::PolicyPending)
-    }
-}
-
-impl Live {
-    /// The policy to decide by, or why there is none.
-    pub fn in_force(&self) -> Result<&Arc<InForce>, Denied> {
-        match self {
-            Self::Waiting => Err(Denied::PolicyPending),
-            Self::Current(policy) | Self::Stale { policy, .. } => Ok(policy),
-            Self::Denied(reason) => Err(*reason),
-        }
-    }
-
-    /// Whether every decision by the two is the same for certain.
-    fn decides_like(&self, other: &Live) -> bool {
-        match (self.in_force(), other.in_force()) {
-            (Ok(own), Ok(other)) => own.generation == other.generation,
-            // Leaving `Waiting` always counts, since somebody may wait for it.
-            (Err(own), Err(reason)) => {
-                own == reason && matches!(self, Self::Waiting) == matches!(other, Self::Waiting)
-            }
-            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
-        }
-    }
-}
-
-impl InForce {
-    fn with_facts(&self, facts: &Arc<Facts>, generation: u64) -> Self {
-        Self {
-            evaluator: Arc::clone(&self.evaluator),
-            facts: Arc::clone(facts),
-            revision: self.revision.clone(),
-            generation,
-            limiter: Arc::clone(&self.limiter),
-            counters: Arc::clone(&self.counters),
-        }
-    }
-}
-
-impl PortCell {
-    fn status(&self, now: Instant) -> PortStatus {
-        let state = self.state();
-        PortStatus {
-            port: self.port,
-            declared: self.is_declared(),
-            state: state.name(),
-            age: state.since().map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
-            generation: *self.changes.borrow(),
-            revision: state.last_good().map(|policy| policy.revision.clone()),
-        }
-    }
-}
-
-impl Inner {
-    fn all(&self) -> Vec<Arc<PortCell>> {
-        self.cells.read().values().cloned().collect()
-    }
-
-    fn next_generation(&self) -> u64 {
-        self.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1)
-    }
-
-    fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
-        // A received policy brings its own generation, which its decisions are remembered under.
-        let own = match &event {
-            Event::Received(policy) => Some(policy.generation),
-            Event::Rejected
-            | Event::Lost
-            | Event::Confirmed
-            | Event::Tick { .. }
-            | Event::Undeclared
-            | Event::Declared => None,
-        };
-        let published = cell.handle(event, now, || own.unwrap_or_else(|| self.next_generation()));
-        if let Some(generation) = published {
-            self.workers.publish(generation);
-        }
-    }
-
-    /// A cell for a port that has none.
-    fn create(&self, port: NonZeroU16, declared: bool, now: Instant) -> Arc<PortCell> {
-        let full = || self.cells.read().values().filter(|cell| !cell.is_declared()).count()
-            >= self.config.on_demand_ports;
-        if !declared && full() {
-            self.evict(now, EVICT_AFTER);
-            if full() {
-                self.telemetry.port_refused();
-                return Arc::clone(&self.overflow);
-            }
-        }
-        let mut cells = self.cells.write();
-        // Another worker may have been faster.
-        if let Some(cell) = cells.get(&port) {
-            return Arc::clone(cell);
-        }
-        // Read under the lock: a later change of either finds the cell and changes it.
-        let (undeclared, facts) = {
-            let control = self.control.lock();
-            (control.undeclared, Arc::clone(&control.facts))
-        };
-        let state = match undeclared {
-            UndeclaredPorts::Refuse if !declared => State::Undeclared,
-            UndeclaredPorts::Refuse | UndeclaredPorts::Ask => State::Waiting,
-        };
-        let cell = Arc::new(PortCell::new(port, state, self.pending(port, &facts), now));
-        cell.declared.store(declared, Ordering::Release);
-        cells.insert(port, Arc::clone(&cell));
-        drop(cells);
-        self.demand.send_modify(|count| *count = count.wrapping_add(1));
-        cell
-    }
-
-    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
-        let evaluator = Arc::clone(self.pending.as_ref()?);
-        let policy = evaluator.policy();
-        let limiter = Arc::new(Limiter::new(policy.rate_limit.as_ref()));
-        let counters = self.telemetry.counters(port, policy, facts);
-        let generation = self.next_generation();
-        let facts = Arc::clone(facts);
-        let revision = Revision::default();
-        Some(Arc::new(InForce { evaluator, facts, revision, generation, limiter, counters }))
-    }
-
-    fn build(
-        &self,
-        port: NonZeroU16,
-        policy: Arc<ServerPolicy>,
-        revision: Revision,
-        last: Option<&Arc<InForce>>,
-    ) -> Result<InForce, BuildError> {
-        let facts = Arc::clone(&self.control.lock().facts);
-        if let Some(last) = last
-            && *last.evaluator.policy() == policy
-            && last.facts == facts
-        {
-            let mut same = last.with_facts(&facts, last.generation);
-            same.revision = revision;
-            return Ok(same);
-        }
-        let evaluator = Arc::new(Evaluator::build(Arc::clone(&policy))?);
-        let kept = last.filter(|last| last.evaluator.policy().rate_limit == policy.rate_limit);
-        let limiter = kept.map_or_else(
-            || Arc::new(Limiter::new(policy.rate_limit.as_ref())),
-            |last| Arc::clone(&last.limiter),
-        );
-        let counters = self.telemetry.counters(port, &policy, &facts);
-        let generation = self.next_generation();
-        Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
-    }
-
-    /// Drops the ports that nothing declares and that nobody has used for `idle`.
-    fn evict(&self, now: Instant, idle: Duration) {
-        let mut cells = self.cells.write();
-        let before = cells.len();
-        // Under the write lock nobody can get a handle, so a count of one stays one.
-        cells.retain(|_, cell| {
-            cell.is_declared() || Arc::strong_count(cell) > 1 || cell.note_idle(now) < idle
-        });
-        let changed = cells.len() != before;
-        drop(cells);
-        if changed {
-            self.demand.send_modify(|count| *count = count.wrapping_add(1));
-        }
     }
 }
 

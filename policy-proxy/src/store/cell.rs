@@ -4,6 +4,7 @@ use super::state::{Event, State, step};
 use super::{InForce, Live};
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use crate::telemetry::PortStatus;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -104,6 +105,18 @@ impl PortCell {
             Err(earlier) => earlier,
         };
         Duration::from_millis(stamp.saturating_sub(since))
+    }
+
+    pub(super) fn status(&self, now: Instant) -> PortStatus {
+        let state = self.state();
+        PortStatus {
+            port: self.port,
+            declared: self.is_declared(),
+            state: state.name(),
+            age: state.since().map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+            generation: *self.changes.borrow(),
+            revision: state.last_good().map(|policy| policy.revision.clone()),
+        }
     }
 
     fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
