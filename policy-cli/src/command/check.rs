@@ -18,7 +18,8 @@ use std::process::ExitCode;
 /// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
 /// meaning is said in words.
 ///
-/// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings), 2 wrong use.
+/// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings) or nothing to check, 2 wrong
+/// use.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -82,7 +83,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         findings: findings.diagnostics.iter().map(Item::from).collect(),
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
-    let denied = report.errors > 0 || (arguments.deny_warnings && report.warnings > 0);
+    // Nothing that was checked is nothing that was found sound.
+    let denied = report.objects == 0
+        || report.errors > 0
+        || (arguments.deny_warnings && report.warnings > 0);
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

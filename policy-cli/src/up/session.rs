@@ -324,9 +324,10 @@ impl Session {
 
     /// Shows what is newly wrong with the manifests, and says when nothing is any more.
     fn show_problems(&mut self) -> anyhow::Result<()> {
-        let now = Arc::clone(&self.mesh.controller.diagnostics.borrow());
+        let mut now = self.mesh.controller.diagnostics.borrow().to_vec();
+        now.sort_by_key(|diagnostic| (Arc::clone(&diagnostic.file), diagnostic.line));
         let before = std::mem::take(&mut self.problems);
-        for diagnostic in now.iter() {
+        for diagnostic in &now {
             let line = diagnostic.to_string();
             if !before.contains(&line) {
                 self.show_problem(diagnostic)?;
@@ -351,7 +352,7 @@ impl Session {
         };
         match self.format {
             Format::Table => {
-                eprintln!("{}", diagnostic.render(Paint::stderr().is_on()));
+                eprintln!("{}\n", diagnostic.render(Paint::stderr().is_on()));
                 Ok(())
             }
             Format::Json | Format::Yaml => {
