@@ -32,6 +32,13 @@ const QUIET: Duration = Duration::from_millis(40);
 /// How long reading is put off at most while changes go on.
 const PATIENCE: Duration = Duration::from_millis(400);
 
+/// How long a file must stay as it is to be believed: writing truncates first, and half of a
+/// manifest may be valid and mean something else.
+const STEADY: Duration = Duration::from_millis(25);
+
+/// How often a directory that never rests is read before it is believed nonetheless.
+const LOOKS: usize = 20;
+
 /// How often the directory is read although nothing was notified (links, network file systems).
 const RESCAN: Duration = Duration::from_secs(5);
 
@@ -135,7 +142,8 @@ impl Source for DirectorySource {
             }
         };
         let mut store = Store::default();
-        let scan = self.scan().await?;
+        let scan = self.steady(None).await?;
+        let mut seen = scan.fingerprint();
         let (mut batch, diagnostics) = look(&self.path, &mut store, scan);
         self.diagnostics.send_replace(diagnostics.into());
         batch.changes.push(Change::Synced);
@@ -149,9 +157,16 @@ impl Source for DirectorySource {
                 () = tokio::time::sleep(rescan) => {}
                 Some(()) = notified.recv() => settle(&mut notified).await,
             }
-            let (batch, diagnostics) = match self.scan().await {
-                Ok(scan) => look(&self.path, &mut store, scan),
-                Err(error) => store.lose_sight(&error.to_string()),
+            let (batch, diagnostics) = match self.steady(Some(seen)).await {
+                Ok(scan) if scan.fingerprint() == seen => continue,
+                Ok(scan) => {
+                    seen = scan.fingerprint();
+                    look(&self.path, &mut store, scan)
+                }
+                Err(error) => {
+                    seen = 0;
+                    store.lose_sight(&error.to_string())
+                }
             };
             self.diagnostics.send_if_modified(|current| {
                 let differs = **current != *diagnostics;
@@ -168,6 +183,23 @@ impl Source for DirectorySource {
 }
 
 impl DirectorySource {
+    /// Looks at the directory until two looks in a row agree, or until it is as it was at `known`.
+    async fn steady(&self, known: Option<u64>) -> Result<Scan, SourceError> {
+        let mut scan = self.scan().await?;
+        for _ in 0..LOOKS {
+            let fingerprint = scan.fingerprint();
+            if known == Some(fingerprint) {
+                break;
+            }
+            tokio::time::sleep(STEADY).await;
+            scan = self.scan().await?;
+            if scan.fingerprint() == fingerprint {
+                break;
+            }
+        }
+        Ok(scan)
+    }
+
     /// Looks at the directory without holding up other tasks.
     async fn scan(&self) -> Result<Scan, SourceError> {
         let (path, bytes) = (self.path.clone(), self.limits.file_bytes);

@@ -2,8 +2,10 @@
 
 use super::diagnostic::Diagnostic;
 use crate::source::SourceError;
+use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +21,21 @@ pub(super) struct Scan {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
+impl Scan {
+    /// Equal for two looks that saw the same. Never 0.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.files.hash(&mut hasher);
+        self.unlisted.hash(&mut hasher);
+        for diagnostic in &self.diagnostics {
+            diagnostic.to_string().hash(&mut hasher);
+        }
+        hasher.finish().max(1)
+    }
+}
+
 /// What is in a file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Content {
     /// These bytes.
     Bytes(Vec<u8>),

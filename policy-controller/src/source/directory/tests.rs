@@ -258,6 +258,30 @@ async fn changes_are_noticed_without_waiting_for_a_rescan() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_being_written_is_not_believed() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a.yaml"), SERVER).unwrap();
+    let source = DirectorySource::new(root.path(), ControllerConfig::default().limits);
+    let (sink, mut batches) = mpsc::channel(4);
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(source.run(sink, shutdown.clone()));
+    assert_eq!(next(&mut batches).await, ["+Server shop/web", "synced"]);
+    let path = root.path().join("a.yaml");
+    tokio::task::spawn_blocking(move || {
+        // Each write truncates the file before it fills it.
+        for _ in 0..200 {
+            fs::write(&path, SERVER.replace("8080", "8081")).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(next(&mut batches).await, ["+Server shop/web"], "never deleted in between");
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_missing_directory_is_an_error() {
     let source = DirectorySource::new("/nonexistent/manifests", ControllerConfig::default().limits);
     let (sink, _batches) = mpsc::channel(1);
