@@ -1,5 +1,14 @@
 //! `check`, `watch` and the command line as people run them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by panicking"
+)]
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,5 +1,14 @@
 //! The echo application and the client, against each other over real sockets.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by panicking"
+)]
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use policy_cli::echo::http::Received;

@@ -1,5 +1,14 @@
 //! The examples' expectations hold.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by panicking"
+)]
+
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,14 @@
 //! `portcullis up` as people run it: a process, its tables, its decisions, and manifests that change.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by panicking"
+)]
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -78,15 +87,8 @@ impl Up {
     }
 
     /// Asks as a client does who pastes our commands; the exit code and the answer.
-    fn ask(
-        &self,
-        client: &str,
-        workload: &str,
-        port: u16,
-        scheme: &str,
-        path: &str,
-    ) -> (i32, Value) {
-        let (client, row) = (self.client(client), self.port(workload, port));
+    fn ask(&self, client: &str, to: (&str, u16), scheme: &str, path: &str) -> (i32, Value) {
+        let (client, row) = (self.client(client), self.port(to.0, to.1));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let mut command = portcullis();
         command.args(["request", "-o", "json", "--from", &text(&client["address"])]);
@@ -121,7 +123,8 @@ fn example(name: &str) -> tempfile::TempDir {
 fn clients_get_what_their_policies_say_and_each_decision_is_told() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path(), "127.81.0.0/16");
-    let (code, answer) = up.ask("emojivoto/vote-bot", "emojivoto/web-0", 8080, "http", "/api/vote");
+    let (code, answer) =
+        up.ask("emojivoto/vote-bot", ("emojivoto/web-0", 8080), "http", "/api/vote");
     assert_eq!((code, &answer["status"]), (0, &200.into()), "{answer:#}");
     let decision = up.event("decision");
     assert_eq!(decision["client"], "emojivoto/vote-bot");
@@ -130,7 +133,7 @@ fn clients_get_what_their_policies_say_and_each_decision_is_told() {
     let grant = "AuthorizationPolicy emojivoto/vote-bot-may-use-the-api";
     assert_eq!(decision["authorization"], grant);
 
-    let (code, answer) = up.ask("outside", "emojivoto/web-0", 8080, "http", "/");
+    let (code, answer) = up.ask("outside", ("emojivoto/web-0", 8080), "http", "/");
     assert_eq!((code, &answer["status"]), (3, &403.into()), "{answer:#}");
     let decision = up.event("decision");
     assert_eq!(
@@ -139,9 +142,9 @@ fn clients_get_what_their_policies_say_and_each_decision_is_told() {
     );
 
     let path = "/emojivoto.v1.EmojiService/ListAll";
-    let (code, answer) = up.ask("emojivoto/web", "emojivoto/emoji-0", 8080, "grpc", path);
+    let (code, answer) = up.ask("emojivoto/web", ("emojivoto/emoji-0", 8080), "grpc", path);
     assert_eq!((code, &answer["grpc_status"]), (0, &0.into()), "{answer:#}");
-    let (code, answer) = up.ask("emojivoto/vote-bot", "emojivoto/emoji-0", 8080, "grpc", path);
+    let (code, answer) = up.ask("emojivoto/vote-bot", ("emojivoto/emoji-0", 8080), "grpc", path);
     assert_eq!((code, &answer["grpc_status"]), (3, &7.into()), "{answer:#}");
 }
 
@@ -150,7 +153,7 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
     let directory = example("emojivoto");
     let up = Up::start(directory.path(), "127.82.0.0/16");
     let office = "inside 198.51.100.0/24";
-    let status = || up.ask(office, "emojivoto/web-0", 8080, "http", "/").1["status"].clone();
+    let status = || up.ask(office, ("emojivoto/web-0", 8080), "http", "/").1["status"].clone();
     let becomes = |expected: u16| {
         let deadline = Instant::now() + PATIENCE;
         while status() != expected {
@@ -175,6 +178,45 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
     becomes(200);
     std::fs::remove_file(&file).unwrap();
     becomes(403);
+}
+
+#[test]
+fn an_open_connection_survives_changes_of_its_policy() {
+    let directory = example("emojivoto");
+    let up = Up::start(directory.path(), "127.88.0.0/16");
+    let office = up.client("inside 198.51.100.0/24")["address"].as_str().unwrap().to_owned();
+    let address = up.port("emojivoto/web-0", 8080)["address"].as_str().unwrap().to_owned();
+    let file = directory.path().join("web.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let closed = text.replace("198.51.100.0/24", "198.51.99.0/24").replace("except", "#");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{office}:0").parse().unwrap()).unwrap();
+        let stream = socket.connect(address.parse().unwrap()).await.unwrap();
+        let stream = hyper_util::rt::TokioIo::new(stream);
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake::<_, String>(stream).await.unwrap();
+        let driver = tokio::spawn(connection);
+        for expected in [200, 403, 200, 403, 200] {
+            std::fs::write(&file, if expected == 200 { &text } else { &closed }).unwrap();
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                sender.ready().await.unwrap();
+                let request = http::Request::get("/").header("host", "web").body(String::new());
+                let response = sender.send_request(request.unwrap()).await.unwrap();
+                let status = response.status();
+                http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+                if status == expected {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "never became {expected}");
+                // The page's rate limit is 1000 per second for everybody.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        assert!(!driver.is_finished());
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::view::request;
 use policy_controller::Compiled;
-use policy_core::{HostPattern, ObjectRef, RequestMatch, Route, ServerPolicy};
+use policy_core::{HostPattern, ObjectRef, Route, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -36,19 +36,21 @@ struct Shadowed<'a> {
 
 /// Matches with the object that matches the same requests before.
 fn shadows(policy: &ServerPolicy) -> Vec<(Shadowed<'_>, &ObjectRef)> {
-    let mut first: HashMap<(Option<&HostPattern>, &RequestMatch), &ObjectRef> = HashMap::new();
+    // By host and what a request must be, in words that say everything about it.
+    let mut first: HashMap<(Option<&HostPattern>, String), &ObjectRef> = HashMap::new();
     let mut shadows = Vec::new();
     for route in &policy.routes.routes {
         let Some(object) = route.origin.object() else { continue };
         for (rule, content) in route.rules.iter().enumerate() {
             for (number, wanted) in content.matches.iter().enumerate() {
+                let words = format!("{wanted:?}");
                 let mut reached = false;
                 let mut by = object;
                 for host in hosts(route) {
-                    match first.get(&(host, wanted)) {
+                    match first.get(&(host, words.clone())) {
                         Some(earlier) => by = earlier,
                         None => {
-                            first.insert((host, wanted), object);
+                            first.insert((host, words.clone()), object);
                             reached = true;
                         }
                     }

@@ -140,7 +140,7 @@ mod tests {
 
     fn entry(identity: Option<&str>) -> Entry {
         Entry {
-            at: SystemTime::UNIX_EPOCH + Duration::from_millis(3_723_004),
+            at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(3_723_004)).unwrap(),
             client: "203.0.113.77:40000".parse().unwrap(),
             identity: identity.map(str::to_owned),
             workload: "shop/web-0".to_owned(),

@@ -137,7 +137,7 @@ impl Session {
             crowded: false,
         };
         session.show_problems()?;
-        for error in session.change_pods().await?.failed {
+        if let Some(error) = session.change_pods().await?.failed.into_iter().next() {
             return Err(error.into());
         }
         if session.pods.is_empty() {

@@ -104,10 +104,13 @@ pub(crate) enum FleetError {
 
 impl FleetError {
     fn listen(address: SocketAddr, error: std::io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::AddrNotAvailable => Self::NoSuchAddress(address.ip()),
-            ErrorKind::AddrInUse => Self::InUse(address),
-            _ => Self::Listen { address, error },
+        let kind = error.kind();
+        if kind == ErrorKind::AddrNotAvailable {
+            Self::NoSuchAddress(address.ip())
+        } else if kind == ErrorKind::AddrInUse {
+            Self::InUse(address)
+        } else {
+            Self::Listen { address, error }
         }
     }
 }
