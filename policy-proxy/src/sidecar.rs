@@ -102,7 +102,7 @@ pub struct Timeouts {
 pub struct Limits {
     /// Open connections per port and worker; more are closed at once.
     pub connections: usize,
-    /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list.
+    /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
     pub request_head: u32,
     /// Header fields of an HTTP/1 request.
     pub headers: usize,

@@ -5,18 +5,22 @@
 //! canonical target, effects, rate limits, records, and an open response ends when its permission is
 //! lost. Audited permits and errors are logged by the recorder alone.
 
+mod body;
+
+pub use body::{EndedByPolicy, PolicyBody};
+
 use super::effects::{self, Plan};
 use super::gate::{Forward, Gate, Refusal, Verdict};
 use super::headers;
-use super::open::Kept;
 use crate::peer::Peer;
 use crate::record::{Decided, Recorder, Told};
-use crate::respond::{self, Answer, Asker, Fault};
+use crate::respond::{self, Answer, Asker};
 use crate::store::{InForce, PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
+use body::{BoxError, Watch};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use pin_project_lite::pin_project;
 use policy_core::{Denial, Denied, Identity, Permit};
 use std::num::NonZeroU16;
@@ -24,8 +28,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::time::Sleep;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -50,14 +52,6 @@ pub struct PolicyService<S> {
     /// What is known of the connection that the last request came by.
     last: Option<(Arc<Peer>, Gate)>,
 }
-
-/// The cause of a body that breaks off.
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Why an open response ended early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ended by policy: {}", .0.as_str())]
-pub struct EndedByPolicy(pub Denied);
 
 impl PolicyLayer {
     /// Enforces what `store` holds for `port`; `workload` is the name in records.
@@ -200,27 +194,6 @@ struct Permitted {
     policy: Arc<InForce>,
 }
 
-/// Decides again on an open request whenever the policy changes.
-struct Watch {
-    handle: PortHandle,
-    peer: Arc<Peer>,
-    kept: Kept,
-    changed: WatchStream<u64>,
-    deadline: Option<Pin<Box<Sleep>>>,
-}
-
-impl Watch {
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
-        while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
-            if self.kept.review(&self.handle.live(), &self.peer).is_err() {
-                return Some(Answer::Denied(Denied::Revoked));
-            }
-        }
-        let deadline = self.deadline.as_mut()?;
-        deadline.as_mut().poll(cx).is_ready().then_some(Answer::Upstream(Fault::Timeout))
-    }
-}
-
 impl Asking {
     fn record<R>(
         &self,
@@ -316,97 +289,6 @@ where
             let (_, _, watch) = *open;
             Box::new(watch)
         });
-        let state = |inner| BodyState::Inner { inner, watch, asker };
-        Poll::Ready(Ok(response.map(|inner| PolicyBody { state: state(inner) })))
-    }
-}
-
-pin_project! {
-    /// The server's body while it is permitted, or a text given in its place.
-    pub struct PolicyBody<R> {
-        #[pin]
-        state: BodyState<R>,
-    }
-}
-
-pin_project! {
-    #[project = BodyProjection]
-    enum BodyState<R> {
-        Inner {
-            #[pin]
-            inner: R,
-            // Absent once the body has ended.
-            watch: Option<Box<Watch>>,
-            asker: Asker,
-        },
-        Text { text: Bytes },
-    }
-}
-
-impl<R> PolicyBody<R> {
-    fn text(text: Bytes) -> Self {
-        Self { state: BodyState::Text { text } }
-    }
-}
-
-impl<R> std::fmt::Debug for PolicyBody<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PolicyBody").finish_non_exhaustive()
-    }
-}
-
-impl<R> Body for PolicyBody<R>
-where
-    R: Body<Data = Bytes>,
-    R::Error: Into<BoxError>,
-{
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let ended = match self.as_mut().project().state.project() {
-            BodyProjection::Text { text } if text.is_empty() => return Poll::Ready(None),
-            BodyProjection::Text { text } => {
-                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))));
-            }
-            BodyProjection::Inner { inner, watch, asker } => {
-                let Some(open) = watch else { return Poll::Ready(None) };
-                match open.poll_end(cx) {
-                    Some(answer) => (answer, *asker),
-                    None => {
-                        let frame = ready!(inner.poll_frame(cx));
-                        if frame.is_none() {
-                            *watch = None;
-                        }
-                        return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
-                    }
-                }
-            }
-        };
-        let (answer, asker) = ended;
-        self.set(PolicyBody::text(Bytes::new()));
-        if asker.is_grpc() {
-            return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &asker)))));
-        }
-        Poll::Ready(Some(Err(Box::new(EndedByPolicy(Denied::Revoked)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.state {
-            BodyState::Inner { inner, watch, .. } => watch.is_none() || inner.is_end_stream(),
-            BodyState::Text { text } => text.is_empty(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.state {
-            BodyState::Inner { inner, .. } => inner.size_hint(),
-            BodyState::Text { text } => {
-                SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX))
-            }
-        }
+        Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, asker))))
     }
 }

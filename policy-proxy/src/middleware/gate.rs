@@ -131,9 +131,12 @@ impl Gate {
         current
     }
 
-    /// Lets go of a policy that is no longer in force.
-    pub(crate) fn forget(&mut self) {
-        self.current = None;
+    /// Lets go of what is remembered unless `policy` is what it was remembered under.
+    pub(crate) fn forget_unless(&mut self, policy: Option<&Arc<InForce>>) {
+        let same = |own: &Current| policy.is_some_and(|policy| Arc::ptr_eq(&own.policy, policy));
+        if !self.current.as_ref().is_some_and(same) {
+            self.current = None;
+        }
     }
 }
 

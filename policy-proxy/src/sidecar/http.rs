@@ -34,7 +34,7 @@ use tokio::time::Sleep;
 
 /// Serves one connection until it ends.
 pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: bool) {
-    let connection = HttpConnection::register(arrival, peer);
+    let connection = HttpConnection::register(arrival, peer, http2);
     if connection.worker.is_draining() {
         connection.drain();
     }
@@ -47,7 +47,7 @@ pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: boo
         serve_http1(&connection, io).await
     };
     if let Err(error) = served {
-        connection.ended_by(&error, http2);
+        connection.ended_by(&error);
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct HttpConnection {
     pub(super) gate: RefCell<Gate>,
     pub(super) upstream: Upstream,
     pub(super) activity: Arc<Activity>,
+    /// Whether it is HTTP/2, whose frames between requests are no unfinished request.
+    http2: bool,
     /// Raised to end the connection.
     pub(super) ending: Signal<Ending>,
     caller: Caller,
@@ -68,8 +70,8 @@ pub(super) struct OpenGuard {
 
 impl HttpConnection {
     /// Makes the connection and registers it with its worker.
-    pub(super) fn register(arrival: Arrival, peer: Peer) -> Rc<Self> {
-        let connection = Rc::new(Self::new(arrival, peer));
+    pub(super) fn register(arrival: Arrival, peer: Peer, http2: bool) -> Rc<Self> {
+        let connection = Rc::new(Self::new(arrival, peer, http2));
         let weak = Rc::downgrade(&connection);
         let member: Weak<dyn Member> = weak;
         let place = connection.worker.join(member);
@@ -77,7 +79,7 @@ impl HttpConnection {
         connection
     }
 
-    fn new(arrival: Arrival, peer: Peer) -> Self {
+    fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let id = peer.identity().map(Identity::as_str);
@@ -85,6 +87,7 @@ impl HttpConnection {
             gate: RefCell::new(Gate::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config),
             activity: Arc::new(Activity::new(Arc::clone(&worker.clock))),
+            http2,
             ending: Signal::new(),
             caller,
             client_id: id.and_then(|id| HeaderValue::from_str(id).ok()),
@@ -123,7 +126,7 @@ impl HttpConnection {
     }
 
     /// Counts a failed connection by what hyper says of it.
-    pub(super) fn ended_by(&self, error: &hyper::Error, http2: bool) {
+    pub(super) fn ended_by(&self, error: &hyper::Error) {
         let kind = if error.is_parse_too_large() {
             ErrorKind::RequestHeadTooLarge
         } else if error.is_parse() {
@@ -133,7 +136,7 @@ impl HttpConnection {
         } else if error.is_user() || error.is_canceled() {
             // A body that we broke off, which was recorded where it happened.
             return;
-        } else if http2 && !error.is_closed() {
+        } else if self.http2 && !error.is_closed() {
             ErrorKind::Http2Protocol
         } else {
             ErrorKind::Io
@@ -207,9 +210,7 @@ impl Member for HttpConnection {
                 open.lost.raise(Denied::Revoked);
             }
         }
-        if let Ok(mut gate) = self.gate.try_borrow_mut() {
-            gate.forget();
-        }
+        self.gate.borrow_mut().forget_unless(policy);
     }
 
     fn tick(&self) {
@@ -218,7 +219,8 @@ impl Member for HttpConnection {
         }
         let timeouts = &self.worker.shared.config.timeouts;
         let over = |seconds: u32, bound: std::time::Duration| u64::from(seconds) > bound.as_secs();
-        if self.activity.pending_for().is_some_and(|s| over(s, timeouts.request_head)) {
+        let unfinished = if self.http2 { None } else { self.activity.pending_for() };
+        if unfinished.is_some_and(|seconds| over(seconds, timeouts.request_head)) {
             self.ending.raise(Ending::Now);
         } else if over(self.worker.now().saturating_sub(self.idle_since.get()), timeouts.idle) {
             self.ending.raise(Ending::Gracefully);

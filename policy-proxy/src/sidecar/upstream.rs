@@ -21,6 +21,7 @@ pub(super) struct Upstream {
     connect: Duration,
     ping: Duration,
     windows: (u32, u32),
+    head: u32,
     /// The HTTP/1 connection while no request uses it.
     idle: RefCell<Option<http1::SendRequest<Incoming>>>,
     http2: RefCell<Option<http2::SendRequest<Incoming>>>,
@@ -64,6 +65,7 @@ impl Upstream {
             connect: config.timeouts.connect,
             ping: config.timeouts.http2_ping,
             windows: (limits.http2_stream_window, limits.http2_connection_window),
+            head: limits.request_head,
             idle: RefCell::new(None),
             http2: RefCell::new(None),
             many: RefCell::default(),
@@ -185,6 +187,7 @@ impl Upstream {
             .timer(TokioTimer::new())
             .initial_stream_window_size(self.windows.0)
             .initial_connection_window_size(self.windows.1)
+            .max_header_list_size(self.head)
             .keep_alive_interval(self.ping)
             .keep_alive_timeout(self.ping)
             .handshake(TokioIo::new(stream))

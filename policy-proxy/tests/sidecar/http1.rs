@@ -236,6 +236,43 @@ async fn a_policy_that_arrives_in_time_decides() {
 }
 
 #[tokio::test]
+async fn several_workers_listen_on_one_address_and_decide_alike() {
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.workers = std::num::NonZeroUsize::new(3).unwrap();
+    })
+    .await;
+    let mut clients = Vec::new();
+    for _ in 0..30 {
+        clients.push(Client::new(setup.connect().await).await);
+    }
+    for status in [200, 403] {
+        for client in &mut clients {
+            assert_eq!(client.get("/").await.status.as_u16(), status);
+        }
+        setup.apply(server(detect(), nobody())).await;
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    for workers in [1, 2] {
+        let telemetry = std::sync::Arc::new(policy_proxy::Telemetry::new(1));
+        let store = policy_proxy::PolicyStore::new(Default::default(), telemetry).unwrap();
+        let mut config = policy_proxy::SidecarConfig::new("ns/web-0");
+        config.workers = std::num::NonZeroUsize::new(workers).unwrap();
+        let target = policy_proxy::sidecar::Target::Original;
+        config.listeners = vec![policy_proxy::sidecar::Listener { address, target }];
+        let identity = IdentityHandle::empty();
+        let error = policy_proxy::Sidecar::start(config, store, identity, None).unwrap_err();
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn draining_ends_idle_connections_and_lets_open_requests_finish() {
     let app = App::start().await;
     let mut setup = Setup::new(server(detect(), everybody()), app.address).await;
