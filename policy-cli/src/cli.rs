@@ -5,12 +5,13 @@ use crate::output::{OutputError, Paint};
 use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
 
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
 /// Results go to standard output, everything else to standard error. Standard input is never read.
 /// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
-/// `request` has further ones of its own.
+/// `request` has further ones of its own. PORTCULLIS_LOG=debug shows what the parts inside log.
 #[derive(Debug, Parser)]
 #[command(name = "portcullis", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -30,6 +31,7 @@ enum Command {
 /// Runs `portcullis` with the arguments of the process and says how it ended.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    log();
     let result = match cli.command {
         Command::Up(arguments) => command::up::run(arguments),
         Command::Check(arguments) => command::check::run(&arguments),
@@ -50,6 +52,16 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
+fn log() {
+    let filter = EnvFilter::try_from_env("PORTCULLIS_LOG");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("error")))
+        .with_writer(std::io::stderr)
+        .with_ansi(Paint::stderr().is_on())
+        .init();
 }
 
 #[cfg(test)]

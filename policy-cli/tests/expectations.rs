@@ -71,3 +71,26 @@ fn every_example_has_expectations_and_reads_without_complaint() {
     }
     assert!(count >= 3, "{count} examples");
 }
+
+/// The audit-mode example with every expectation turned into its contrary.
+fn contrary(directory: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(example("audit-mode").join("expectations.yaml")).unwrap();
+    let text = text.replace("decision: allow", "decision: deny\n  reason: unauthorized");
+    let file = directory.join("contrary.yaml");
+    std::fs::write(&file, text.replace("decision: audit", "decision: allow")).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn what_is_not_as_expected_is_told_by_both_runners() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = contrary(directory.path());
+    let evaluator = run_evaluator(&example("audit-mode"), &file).unwrap();
+    let pipeline = run_pipeline(&example("audit-mode"), &file).await.unwrap();
+    for report in [evaluator, pipeline] {
+        assert!(report.cases.iter().all(|case| !case.differences.is_empty()), "{report}");
+        let text = report.to_string();
+        let expected = "`the storefront is authorized`: decision is allow, expected deny";
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -143,9 +143,9 @@ fn clients_get_what_their_policies_say_and_each_decision_is_told() {
 
     let path = "/emojivoto.v1.EmojiService/ListAll";
     let (code, answer) = up.ask("emojivoto/web", ("emojivoto/emoji-0", 8080), "grpc", path);
-    assert_eq!((code, &answer["grpc_status"]), (0, &0.into()), "{answer:#}");
+    assert_eq!((code, &answer["grpcStatus"]), (0, &0.into()), "{answer:#}");
     let (code, answer) = up.ask("emojivoto/vote-bot", ("emojivoto/emoji-0", 8080), "grpc", path);
-    assert_eq!((code, &answer["grpc_status"]), (3, &7.into()), "{answer:#}");
+    assert_eq!((code, &answer["grpcStatus"]), (3, &7.into()), "{answer:#}");
 }
 
 #[test]
@@ -178,6 +178,25 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
     becomes(200);
     std::fs::remove_file(&file).unwrap();
     becomes(403);
+}
+
+#[test]
+fn a_client_that_is_too_fast_is_told_and_so_are_we() {
+    let directory = example("emojivoto");
+    let up = Up::start(directory.path(), "127.89.0.0/16");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (code, answer) =
+            up.ask("emojivoto/vote-bot", ("emojivoto/web-0", 8080), "http", "/api/vote");
+        let decision = up.event("decision");
+        assert_eq!(decision["status"], answer["status"]);
+        if answer["status"] == 429 {
+            assert_eq!(code, 4);
+            assert_eq!(decision["reason"], "rate_limited", "{decision:#}");
+            return;
+        }
+        assert!(Instant::now() < deadline, "never limited");
+    }
 }
 
 #[test]

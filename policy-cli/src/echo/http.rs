@@ -19,6 +19,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// The JSON that HTTP requests are answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Received {
     /// Name of the application, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 /// An answer, in the form that `-o json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Answer {
     /// What was spoken.
     pub protocol: Protocol,

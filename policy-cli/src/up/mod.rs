@@ -6,6 +6,7 @@ mod decisions;
 mod files;
 mod screen;
 mod session;
+mod signals;
 mod suggest;
 
 pub(crate) use session::{Options, run};

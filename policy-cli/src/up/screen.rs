@@ -81,6 +81,25 @@ pub(crate) struct Changed<'a> {
     pub(crate) clients: &'a [ClientRow],
 }
 
+/// A problem as `-o json` prints it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Problem<'a> {
+    /// Always `problem`.
+    pub(crate) event: &'static str,
+    /// File.
+    pub(crate) file: &'a str,
+    /// Line, from 1.
+    pub(crate) line: Option<usize>,
+    /// Column, from 1.
+    pub(crate) column: Option<usize>,
+    /// Field.
+    pub(crate) field: Option<&'a str>,
+    /// `error` or `warning`.
+    pub(crate) severity: &'static str,
+    /// What is wrong.
+    pub(crate) message: &'a str,
+}
+
 impl Ready<'_> {
     /// The tables for people.
     pub(crate) fn text(&self, directory: &Path, paint: Paint) -> String {

@@ -3,8 +3,9 @@
 use super::clients::{Client, clients};
 use super::decisions::Line;
 use super::files::Files;
-use super::screen::{Changed, ClientRow, Paste, PortRow, Ready};
-use super::suggest::Candidate;
+use super::screen::{Changed, ClientRow, Paste, PortRow, Problem, Ready};
+use super::signals::Signals;
+use super::suggest::{Candidate, choose};
 use crate::output::{self, Format, Paint};
 use crate::view::protocol_name;
 use crate::world::fleet::{Ports, Unit};
@@ -14,15 +15,13 @@ use futures_util::future::join_all;
 use ipnet::Ipv4Net;
 use policy_controller::source::directory::Diagnostic;
 use policy_controller::{ControllerConfig, WorkloadKey, WorkloadKind, WorkloadState};
-use policy_core::{Identity, Owner, Protocol};
-use serde::Serialize;
+use policy_core::{Identity, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Pods that are started at most; a sidecar has a thread of its own.
 const MOST_PODS: usize = 100;
@@ -105,18 +104,6 @@ impl Rows {
             self.names.entry(address).or_insert(name);
         }
     }
-}
-
-/// A problem as `-o json` prints it.
-#[derive(Serialize)]
-struct Problem<'a> {
-    event: &'static str,
-    file: &'a str,
-    line: Option<usize>,
-    column: Option<usize>,
-    field: Option<&'a str>,
-    severity: &'static str,
-    message: &'a str,
 }
 
 impl Session {
@@ -387,44 +374,4 @@ impl Session {
 struct PodChanges {
     gone: Vec<String>,
     failed: Vec<MeshError>,
-}
-
-/// The port and request to suggest: one that passes, where curl is enough if possible.
-fn choose(
-    candidates: &[Candidate],
-    client: IpAddr,
-    identity: Option<&Identity>,
-) -> Option<(usize, super::suggest::Request)> {
-    let plain = |candidate: &Candidate| {
-        matches!(candidate.policy.protocol, Protocol::Http1 | Protocol::Detect { .. })
-    };
-    let mut order: Vec<_> = candidates.iter().enumerate().collect();
-    order.sort_by_key(|(_, candidate)| !plain(candidate));
-    let passes = order
-        .iter()
-        .find_map(|(index, candidate)| Some((*index, candidate.passes(client, identity)?)));
-    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
-}
-
-/// The signals that ask for an end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot wait for signals");
-        Ok(Self([
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn next(&mut self) {
-        let Self([interrupt, terminate, hangup]) = self;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
 }

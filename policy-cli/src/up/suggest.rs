@@ -59,6 +59,23 @@ impl Candidate {
     }
 }
 
+/// The port and request to suggest: one that passes, where curl is enough if possible.
+pub(crate) fn choose(
+    candidates: &[Candidate],
+    client: IpAddr,
+    identity: Option<&Identity>,
+) -> Option<(usize, Request)> {
+    let plain = |candidate: &Candidate| {
+        matches!(candidate.policy.protocol, Protocol::Http1 | Protocol::Detect { .. })
+    };
+    let mut order: Vec<_> = candidates.iter().enumerate().collect();
+    order.sort_by_key(|(_, candidate)| !plain(candidate));
+    let passes = order
+        .iter()
+        .find_map(|(index, candidate)| Some((*index, candidate.passes(client, identity)?)));
+    passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
+}
+
 /// One request for each match of each route and probe, and the plain one last.
 fn requests(policy: &ServerPolicy) -> Vec<Request> {
     if !policy.protocol.is_http() {

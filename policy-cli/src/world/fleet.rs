@@ -219,3 +219,15 @@ impl Unit {
         self.sidecar.ended().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_our_addresses_says_what_to_do() {
+        let address = "127.10.64.1:8080".parse().unwrap();
+        let error = FleetError::listen(address, ErrorKind::AddrNotAvailable.into()).to_string();
+        assert!(error.contains("sudo ifconfig lo0 alias 127.10.64.1 up"), "{error}");
+    }
+}

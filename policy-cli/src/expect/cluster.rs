@@ -1,0 +1,169 @@
+//! Settings of the controller, as expectations state them.
+
+use super::ExpectError;
+use policy_controller::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
+use policy_controller::{ControllerConfig, UndeclaredPorts};
+use policy_core::{DefaultPolicy, NetworkMatch};
+use serde::{Deserialize, Deserializer};
+
+/// Settings of the controller, by the names of its flags.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Cluster {
+    /// `--default-policy`.
+    #[serde(default, deserialize_with = "default_policy")]
+    pub default_policy: Option<DefaultPolicy>,
+    /// `--cluster-networks`.
+    pub cluster_networks: Option<Vec<Network>>,
+    /// `--probe-networks`; absent: the node's own addresses.
+    pub probe_networks: Option<Vec<Network>>,
+    /// `--control-plane-namespace`.
+    pub control_plane_namespace: Option<String>,
+    /// `--identity-domain`.
+    pub identity_domain: Option<String>,
+    /// `--kubelet-exemption`: `probes` or `all`.
+    pub kubelet_exemption: Option<Exempted>,
+    /// `--probe-routes`: `always` or `unrouted`.
+    pub probe_routes: Option<Routed>,
+    /// `--localhost-authorization`.
+    pub localhost_authorization: Option<bool>,
+    /// `--reference-grants`: `enforce` or `warn`.
+    pub reference_grants: Option<Grants>,
+    /// `--shared-namespaces`.
+    pub shared_namespaces: Option<Vec<String>>,
+    /// `--undeclared-ports`: `default` or `deny`.
+    pub undeclared_ports: Option<Undeclared>,
+}
+
+/// A block of addresses: `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network(pub ipnet::IpNet);
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = |_| serde::de::Error::custom(format!("`{text}` is not a block of addresses"));
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+/// `kubeletExemption`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exempted {
+    /// Declared probes and hooks.
+    Probes,
+    /// Everything from the node.
+    All,
+}
+
+/// `probeRoutes`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Routed {
+    /// On every port.
+    Always,
+    /// On ports without routes.
+    Unrouted,
+}
+
+/// `referenceGrants`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grants {
+    /// Needed.
+    Enforce,
+    /// Missed with a condition.
+    Warn,
+}
+
+/// `undeclaredPorts`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Undeclared {
+    /// The default policy.
+    Default,
+    /// Refused.
+    Deny,
+}
+
+fn default_policy<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<DefaultPolicy>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
+    let unknown = || serde::de::Error::custom(format!("`{name}` is none of {names}"));
+    DefaultPolicy::parse(&name).map(Some).ok_or_else(unknown)
+}
+
+impl Cluster {
+    /// The controller's configuration with these settings.
+    ///
+    /// # Errors
+    /// The setting that makes no sense.
+    pub fn config(&self) -> Result<ControllerConfig, ExpectError> {
+        let mut config = ControllerConfig::default();
+        if let Some(policy) = self.default_policy {
+            config.default_policy = policy;
+        }
+        if let Some(networks) = &self.cluster_networks {
+            config.cluster_networks = networks.iter().map(|network| network.0).collect();
+        }
+        if let Some(networks) = &self.probe_networks {
+            config.probe_networks =
+                networks.iter().map(|network| NetworkMatch::net(network.0)).collect();
+        }
+        if let Some(namespace) = &self.control_plane_namespace {
+            config.control_plane_namespace = namespace.as_str().into();
+        }
+        if let Some(domain) = &self.identity_domain {
+            config.identity_domain = domain.as_str().into();
+        }
+        if let Some(exempted) = self.kubelet_exemption {
+            config.kubelet_exemption = match exempted {
+                Exempted::Probes => KubeletExemption::Probes,
+                Exempted::All => KubeletExemption::All,
+            };
+        }
+        if let Some(routed) = self.probe_routes {
+            config.probe_routes = match routed {
+                Routed::Always => ProbeRoutes::Always,
+                Routed::Unrouted => ProbeRoutes::Unrouted,
+            };
+        }
+        if let Some(grants) = self.reference_grants {
+            config.reference_grants = match grants {
+                Grants::Enforce => ReferenceGrants::Enforce,
+                Grants::Warn => ReferenceGrants::Warn,
+            };
+        }
+        if let Some(namespaces) = &self.shared_namespaces {
+            config.shared_namespaces = namespaces.iter().map(|name| name.as_str().into()).collect();
+        }
+        if let Some(undeclared) = self.undeclared_ports {
+            config.undeclared_ports = match undeclared {
+                Undeclared::Default => UndeclaredPorts::Default,
+                Undeclared::Deny => UndeclaredPorts::Deny,
+            };
+        }
+        config.localhost_authorization = self.localhost_authorization.unwrap_or(false);
+        config.validated().map_err(|error| ExpectError::World(format!("cluster: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expect::Expectations;
+
+    #[test]
+    fn settings_change_the_configuration() {
+        let text = "cluster: {defaultPolicy: deny, clusterNetworks: [10.1.0.0/16], \
+                    undeclaredPorts: deny}\n\
+                    requests: [{name: n, from: {}, to: a/b:1, tcp: true, decision: allow}]";
+        let config = Expectations::parse(text).unwrap().cluster.config().unwrap();
+        assert_eq!(config.default_policy, DefaultPolicy::Deny);
+        assert_eq!(config.cluster_networks, ["10.1.0.0/16".parse().unwrap()]);
+        assert_eq!(config.undeclared_ports, UndeclaredPorts::Deny);
+    }
+}

@@ -1,0 +1,29 @@
+//! The signals that ask for an end.
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Interrupt, terminate, hang-up.
+pub(super) struct Signals([Signal; 3]);
+
+impl Signals {
+    /// Listens from now on.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot wait for signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    /// Waits for the next one.
+    pub(super) async fn next(&mut self) {
+        let Self([interrupt, terminate, hangup]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
