@@ -301,7 +301,7 @@ fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunError> {
     })?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
     match format {
-        LogFormat::Plain => lines.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
+        LogFormat::Plain => lines.init(),
         LogFormat::Json => lines.json().init(),
     }
     Ok(())
