@@ -60,7 +60,6 @@ fn log() {
     tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("error")))
         .with_writer(std::io::stderr)
-        .with_ansi(Paint::stderr().is_on())
         .init();
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn choose(
     passes.or_else(|| order.first().map(|(index, candidate)| (*index, candidate.usual())))
 }
 
-/// One request for each match of each route and probe, and the plain one last.
+/// One request for each match of each route, the plain one, and one for each probe.
 fn requests(policy: &ServerPolicy) -> Vec<Request> {
     if !policy.protocol.is_http() {
         return Vec::new();
@@ -84,7 +84,7 @@ fn requests(policy: &ServerPolicy) -> Vec<Request> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let probes = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
-    let mut requests: Vec<Request> = matches.chain(probes).filter_map(request).collect();
+    let mut requests: Vec<Request> = matches.filter_map(request).collect();
     requests.push(match policy.protocol {
         Protocol::Grpc => {
             Request { method: Method::POST, path: "/grpc.health.v1.Health/Check".to_owned() }
@@ -95,6 +95,7 @@ fn requests(policy: &ServerPolicy) -> Vec<Request> {
         | Protocol::Opaque
         | Protocol::Tls => Request { method: Method::GET, path: "/".to_owned() },
     });
+    requests.extend(probes.filter_map(request));
     requests
 }
 
