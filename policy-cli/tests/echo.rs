@@ -21,9 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 async fn plain() -> echo::Running {
-    echo::start(([127, 0, 0, 1], 0).into(), Options { name: Some("shop/web:80".into()), tls: None })
-        .await
-        .unwrap()
+    echo::start(
+        ([127, 0, 0, 1], 0).into(),
+        Options { name: Some("shop/web:80".into()), ..Options::default() },
+    )
+    .await
+    .unwrap()
 }
 
 fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -135,15 +138,9 @@ async fn tls_is_terminated_and_verified() {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.der().clone()).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let options = Options { name: None, tls: Some(Arc::new(tls)) };
-    let server = echo::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    let tls = echo::server_config(vec![certificate.der().clone()], key).unwrap();
+    let mut options = Options { tls: Some(tls), ..Options::default() };
+    let server = echo::start(([127, 0, 0, 1], 0).into(), options.clone()).await.unwrap();
     let mut question = Question::get(server.address(), "/");
     let credentials = Credentials::anonymous(Arc::new(roots));
     let server_name = ServerName::try_from("web.example").unwrap();
@@ -152,6 +149,12 @@ async fn tls_is_terminated_and_verified() {
     let server_name = ServerName::try_from("other.example").unwrap();
     question.tls = Some(Tls { credentials, server_name });
     assert!(matches!(send(&question).await, Err(Failed::Handshake { .. })));
+    question.tls = None;
+    assert!(matches!(send(&question).await, Err(Failed::Closed { .. })));
+    options.plaintext_too = true;
+    let server = echo::start(([127, 0, 0, 1], 0).into(), options).await.unwrap();
+    question.address = server.address();
+    assert_eq!(send(&question).await.unwrap().status, Some(200));
 }
 
 #[tokio::test]

@@ -94,3 +94,64 @@ async fn what_is_not_as_expected_is_told_by_both_runners() {
         assert!(text.contains(expected), "{text}");
     }
 }
+
+const TLS_SERVER: &str = "apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec:
+  containers:
+  - name: app
+    ports: [{name: https, containerPort: 8443}, {name: any, containerPort: 9000}]
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop}
+spec:
+  podSelector: {matchLabels: {app: web}}
+  port: https
+  proxyProtocol: TLS
+  accessPolicy: cluster-unauthenticated
+";
+
+const TLS_REQUESTS: &str = "requests:
+- name: the application's own TLS passes
+  from: {address: 10.1.2.3, tls: passthrough}
+  to: shop/web:8443
+  tcp: true
+  decision: allow
+- name: also where HTTP is inside, which nobody reads
+  from: {address: 10.1.2.3, tls: passthrough}
+  to: shop/web:8443
+  http: GET /
+  decision: allow
+- name: not from elsewhere
+  from: {address: 203.0.113.9, tls: passthrough}
+  to: shop/web:8443
+  tcp: true
+  decision: deny
+  reason: unauthorized
+- name: nor without TLS
+  from: {address: 10.1.2.3}
+  to: shop/web:8443
+  tcp: true
+  decision: deny
+  reason: tls_required
+- name: a port that detects passes it too
+  from: {address: 203.0.113.9, tls: passthrough}
+  to: shop/web:9000
+  http: GET /
+  decision: allow
+  authorization: default all-unauthenticated
+";
+
+#[tokio::test]
+async fn tls_for_the_application_is_passed_through_to_it() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("web.yaml"), TLS_SERVER).unwrap();
+    let file = directory.path().join("expectations.yaml");
+    std::fs::write(&file, TLS_REQUESTS).unwrap();
+    let evaluator = run_evaluator(directory.path(), &file).unwrap();
+    assert!(evaluator.is_as_expected(), "{evaluator}");
+    let pipeline = run_pipeline(directory.path(), &file).await.unwrap();
+    assert!(pipeline.is_as_expected(), "{pipeline}");
+}

@@ -1,7 +1,7 @@
 //! `portcullis echo`.
 
 use super::block_on;
-use crate::echo::{Counters, Options, serve};
+use crate::echo::{Counters, Options, serve, server_config};
 use crate::output;
 use anyhow::Context;
 use clap::Args;
@@ -47,6 +47,10 @@ pub(crate) struct Arguments {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+
+    /// With a certificate, serve plaintext clients too
+    #[arg(long, requires = "cert")]
+    plaintext_too: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -54,7 +58,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (Some(cert), Some(key)) => Some(tls(cert, key)?),
         (None | Some(_), None | Some(_)) => None,
     };
-    let options = Options { name: arguments.name.map(Into::into), tls };
+    let plaintext_too = arguments.plaintext_too;
+    let options = Options { name: arguments.name.map(Into::into), tls, plaintext_too };
     block_on(async move {
         let listener = tokio::net::TcpListener::bind(arguments.listen)
             .await
@@ -75,12 +80,5 @@ fn tls(cert: &Path, key: &Path) -> anyhow::Result<Arc<rustls::ServerConfig>> {
     let chain = crate::request::identity::certificates(cert)?;
     let key_der = PrivateKeyDer::from_pem_file(key)
         .with_context(|| format!("cannot read a private key from `{}`", key.display()))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key_der)
-        .context("certificate and key cannot be used")?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    server_config(chain, key_der).context("certificate and key cannot be used")
 }

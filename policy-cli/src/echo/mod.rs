@@ -11,6 +11,7 @@ pub mod http;
 pub mod sniff;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use sniff::{Prefixed, Sniffed};
 use std::io;
 use std::net::SocketAddr;
@@ -30,8 +31,10 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub struct Options {
     /// Name that answers carry, for example `emojivoto/web-0:8080`.
     pub name: Option<Arc<str>>,
-    /// Terminates TLS with this configuration; plaintext clients are then disconnected.
+    /// Terminates TLS with this configuration.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// With `tls`, serves plaintext clients too instead of disconnecting them.
+    pub plaintext_too: bool,
 }
 
 /// What the application has seen so far.
@@ -82,6 +85,24 @@ pub async fn start(address: SocketAddr, options: Options) -> io::Result<Running>
     let stop = CancellationToken::new();
     tokio::spawn(serve(listener, options, Arc::clone(&counters), stop.clone()));
     Ok(Running { address, counters, _stop: stop.drop_guard() })
+}
+
+/// A TLS configuration for [`Options::tls`]: this certificate, HTTP/2 and HTTP/1.1 by ALPN, clients
+/// unauthenticated.
+///
+/// # Errors
+/// If certificate and key do not fit.
+pub fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<rustls::ServerConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// Accepts until `stop`; open connections are closed then.
@@ -138,14 +159,21 @@ impl Connection {
     async fn handle(self, stream: TcpStream) -> io::Result<()> {
         // Answers are small and latency is what tests wait for.
         stream.set_nodelay(true)?;
-        match self.options.tls.clone() {
-            None => self.speak(stream).await,
-            Some(config) => {
-                let accept = tokio_rustls::TlsAcceptor::from(config).accept(stream);
-                let stream = tokio::time::timeout(HANDSHAKE, accept).await??;
-                self.speak(stream).await
-            }
+        let Some(config) = self.options.tls.clone() else { return self.speak(stream).await };
+        if !self.options.plaintext_too {
+            return self.accept(config, stream).await;
         }
+        let mut first = [0];
+        match stream.peek(&mut first).await? {
+            1 if first == [sniff::HANDSHAKE_RECORD] => self.accept(config, stream).await,
+            _ => self.speak(stream).await,
+        }
+    }
+
+    async fn accept(self, config: Arc<rustls::ServerConfig>, stream: TcpStream) -> io::Result<()> {
+        let accept = tokio_rustls::TlsAcceptor::from(config).accept(stream);
+        let stream = tokio::time::timeout(HANDSHAKE, accept).await??;
+        self.speak(stream).await
     }
 
     async fn speak<S>(self, mut stream: S) -> io::Result<()>

@@ -9,6 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 /// What an HTTP/2 client with prior knowledge sends first (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// How a TLS ClientHello begins: the content type `handshake` (RFC 8446 section 5.1).
+pub(crate) const HANDSHAKE_RECORD: u8 = 22;
+
 /// The longest method looked for.
 const LONGEST_METHOD: usize = 32;
 

@@ -7,7 +7,7 @@ use super::{
     World,
 };
 use crate::request::{Failed, Outcome, Protocol, Question, Tls, send};
-use crate::world::fleet::{Ports, Unit};
+use crate::world::fleet::{Ports, Unit, application_name};
 use crate::world::mesh::{Mesh, MeshError, Plan};
 use crate::world::places::Who;
 use crate::world::record::Entry;
@@ -26,9 +26,6 @@ const ANSWER: Duration = Duration::from_secs(15);
 
 /// How long a decision may take to be told after the answer.
 const TOLD: Duration = Duration::from_secs(5);
-
-/// A name that no sidecar here has.
-const ELSEWHERE: &str = "elsewhere.example";
 
 /// Serves the manifests of `directory` and asks its sidecars what the file `expectations` asks. Uses
 /// free ports of 127.10.0.0/16, so that several can run at once. Must be called in a tokio runtime
@@ -101,7 +98,7 @@ impl Run {
             entry.client.ip() == real && local.is_none_or(|local| entry.client.port() == local)
         });
         match entry.await {
-            Some(entry) => Ok((entry.found.clone(), differs(&entry.found, expectation, &answer))),
+            Some(entry) => Ok((entry.found.clone(), differs(&entry.found, &answer))),
             None => Err(unaskable(format!("no decision was recorded; the client got {answer:?}"))),
         }
     }
@@ -115,7 +112,9 @@ impl Run {
         let name = match expectation.tls() {
             ClientTls::None => return Ok(None),
             ClientTls::Mesh => server_name,
-            ClientTls::Passthrough => ELSEWHERE.to_owned(),
+            ClientTls::Passthrough => {
+                application_name(&expectation.to.namespace, &expectation.to.name)
+            }
         };
         let credentials = self.mesh.fleet.authority.credentials(place.identity.as_ref());
         Ok(Some(Tls {
@@ -155,11 +154,7 @@ async fn send_from(question: &Question) -> (Option<u16>, Got) {
 }
 
 /// How what the client got disagrees with what was decided.
-fn differs(found: &Found, expectation: &Expectation, got: &Got) -> Vec<String> {
-    // The application behind a passed-through connection speaks no TLS here.
-    if expectation.tls() == ClientTls::Passthrough {
-        return Vec::new();
-    }
+fn differs(found: &Found, got: &Got) -> Vec<String> {
     let allowed = found.decision != Verdict::Deny;
     match got {
         Got::Answer(Outcome::Ok) if !allowed => {

@@ -23,8 +23,10 @@ pub(crate) struct PortRow {
     pub(crate) policy: String,
     /// How connections are read.
     pub(crate) protocol: String,
-    /// Its name for TLS.
+    /// Its name for mesh TLS.
     pub(crate) server_name: String,
+    /// The name that its application proves in TLS of its own.
+    pub(crate) application: String,
 }
 
 /// A client.
@@ -213,7 +215,8 @@ impl Paste<'_> {
             Protocol::Detect { .. } | Protocol::Http1 => self.curl(""),
             Protocol::Http2 if !call => self.curl(" --http2-prior-knowledge"),
             Protocol::Grpc | Protocol::Http2 => self.own("grpc", &self.request.path),
-            Protocol::Opaque | Protocol::Tls => self.own("tcp", ""),
+            Protocol::Tls => self.passed_through(),
+            Protocol::Opaque => self.own("tcp", ""),
         }
     }
 
@@ -236,6 +239,17 @@ impl Paste<'_> {
             pair.certificate.display(),
             pair.key.display(),
             address.port()
+        )
+    }
+
+    /// TLS for the application, which the sidecar does not read.
+    fn passed_through(&self) -> String {
+        let (from, address) = (self.from, self.port.address);
+        let (roots, name) = (self.roots.display(), &self.port.application);
+        let port = address.port();
+        format!(
+            "curl -si --interface {from} --cacert {roots} --connect-to ::{address} \
+             https://{name}:{port}/"
         )
     }
 
@@ -285,6 +299,7 @@ mod tests {
             policy: String::new(),
             protocol: String::new(),
             server_name: "web.example".to_owned(),
+            application: "web-0.shop".to_owned(),
         };
         let request = Request { method, path: path.to_owned() };
         let from = Ipv4Addr::new(127, 10, 0, 2);

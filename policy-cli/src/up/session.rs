@@ -8,7 +8,7 @@ use super::signals::Signals;
 use super::suggest::{Candidate, choose};
 use crate::output::{self, Format, Paint};
 use crate::view::protocol_name;
-use crate::world::fleet::{Ports, Unit};
+use crate::world::fleet::{Ports, Unit, application_name};
 use crate::world::mesh::{Mesh, MeshError, Plan};
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
@@ -213,6 +213,7 @@ impl Session {
                     },
                     protocol: protocol_name(policy.protocol),
                     server_name: pod.unit.server_name.clone(),
+                    application: application_name(&key.namespace, &key.name),
                 });
                 candidates.push(Candidate::new(policy, Arc::clone(&pod.state.facts)));
             }

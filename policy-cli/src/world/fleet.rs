@@ -81,6 +81,14 @@ pub(crate) enum FleetError {
         /// What it says.
         error: StartError,
     },
+    /// The certificate of its application cannot be used.
+    #[error("cannot use the certificate of the application of `{workload}`: {error}")]
+    Application {
+        /// Whose.
+        workload: String,
+        /// What the TLS library says.
+        error: rustls::Error,
+    },
     /// It cannot ask for its policy.
     #[error("cannot ask for the policy of `{workload}`: {error}")]
     Discovery {
@@ -127,8 +135,13 @@ impl Fleet {
         let workload = state.key.to_string();
         let mut config = SidecarConfig::new(&workload);
         let mut applications = Vec::new();
+        let tls = self.application_tls(state)?;
         for port in ports {
-            let options = Options { name: Some(format!("{workload}:{port}").into()), tls: None };
+            let options = Options {
+                name: Some(format!("{workload}:{port}").into()),
+                tls: Some(Arc::clone(&tls)),
+                plaintext_too: true,
+            };
             let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let application = echo::start(loopback, options)
                 .await
@@ -191,6 +204,18 @@ impl Fleet {
         Ok((store, stop.drop_guard()))
     }
 
+    /// TLS of the applications themselves, for what the sidecar passes through.
+    fn application_tls(
+        &self,
+        state: &WorkloadState,
+    ) -> Result<Arc<rustls::ServerConfig>, FleetError> {
+        let name = application_name(&state.key.namespace, &state.key.name);
+        let leaf = self.authority.issue(&Identity::Dns(name.into()))?;
+        let key = leaf.private_key();
+        let broken = |error| FleetError::Application { workload: state.key.to_string(), error };
+        echo::server_config(vec![leaf.certificate], key).map_err(broken)
+    }
+
     fn identity(&self, state: &WorkloadState) -> Result<IdentityHandle, FleetError> {
         let leaf = self.authority.issue(&Identity::Dns(Arc::clone(&state.identity)))?;
         let credentials = Credentials {
@@ -203,6 +228,11 @@ impl Fleet {
             .map_err(|error| FleetError::Identity { workload: state.key.to_string(), error })?;
         Ok(IdentityHandle::new(identity))
     }
+}
+
+/// The name that a pod's application proves in TLS of its own.
+pub(crate) fn application_name(namespace: &str, pod: &str) -> String {
+    format!("{pod}.{namespace}")
 }
 
 fn refused(workload: String, error: StartError) -> FleetError {
