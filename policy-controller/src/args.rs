@@ -137,7 +137,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_concurrent_streams)]
     pub max_concurrent_streams: u32,
 
-    /// Ports of one native watch.
+    /// Ports of one native watch that the workload does not declare.
     #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_ports_per_stream)]
     pub max_ports_per_stream: usize,
 

@@ -102,8 +102,9 @@ pub struct PortPolicy {
 pub struct Seen {
     /// Epoch, and per kind the version of the newest event read; `content` is 0.
     pub revision: Revision,
-    /// How many times every kind has been listed completely since the start. A list begun after a
-    /// client connected shows everything that the client can have seen.
+    /// How many times every kind has been listed completely since the start, one list after the
+    /// other. A list begun after a client connected shows everything that the client can have seen:
+    /// the second to end after that moment is one for certain.
     pub lists: u64,
 }
 

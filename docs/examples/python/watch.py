@@ -92,14 +92,14 @@ class Port:
             new.header = update.header
         if new.header is None:
             raise Refused("header", "must be set")
-        for authorization in update.authorizations:
-            new.authorizations[authorization.key] = authorization
         for key in update.removed_authorizations:
             new.authorizations.pop(key, None)
-        for route in update.routes:
-            new.routes[route.key] = route
+        for authorization in update.authorizations:
+            new.authorizations[authorization.key] = authorization
         for key in update.removed_routes:
             new.routes.pop(key, None)
+        for route in update.routes:
+            new.routes[route.key] = route
         if update.HasField("server_authorizations"):
             new.server_authorizations = splice(
                 new.server_authorizations, update.server_authorizations

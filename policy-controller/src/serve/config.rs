@@ -15,7 +15,7 @@ pub struct ServeConfig {
     pub max_connections_per_peer: u32,
     /// Open streams of one connection, as announced in HTTP/2 settings.
     pub max_concurrent_streams: u32,
-    /// Ports of one native watch, declared ones included.
+    /// Ports of one native watch that the workload does not declare.
     pub max_ports_per_stream: usize,
     /// Largest message accepted from a client, in bytes.
     pub max_request_bytes: usize,

@@ -180,6 +180,12 @@ impl ServeMetrics {
         self.nacks.get_or_create(&Refusal { reason }).inc();
     }
 
+    /// How many refusals of clients were counted for `reason`.
+    #[cfg(test)]
+    pub(crate) fn refused(&self, reason: &'static str) -> u64 {
+        self.nacks.get_or_create(&Refusal { reason }).get()
+    }
+
     /// How many encodings were made and how many reused, of both APIs. For tests.
     #[doc(hidden)]
     pub fn encodings(&self) -> (u64, u64) {

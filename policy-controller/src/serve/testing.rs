@@ -189,6 +189,11 @@ impl Index {
         }
     }
 
+    /// How many listen to a port.
+    pub(crate) fn watchers(&self, key: &WorkloadKey, number: u16) -> usize {
+        self.workloads.lock()[key].ports[&port(number)].receiver_count()
+    }
+
     /// Changes what is known of a workload.
     pub(crate) fn change(&self, key: &WorkloadKey, change: impl FnOnce(&mut WorkloadState)) {
         let workloads = self.workloads.lock();

@@ -863,10 +863,10 @@ pub struct Ack {
 /// The update of this revision was refused. What was in force before stays in force.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Nack {
-    /// The port.
+    /// The port; 0: the workload was refused.
     #[prost(uint32, tag = "1")]
     pub port: u32,
-    /// The revision as it was received.
+    /// The revision as it was received; absent for the workload.
     #[prost(message, optional, tag = "2")]
     pub revision: ::core::option::Option<Revision>,
     /// Why, for people.

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::fields::{port_number, revision, shortened};
+use super::port::InFlight;
 use crate::publish::LookupError;
 use crate::serve::applied::{AppliedPort, Refused};
 use crate::serve::refusal;
@@ -23,6 +24,7 @@ impl Session {
                 if let Some(port) = self.ports.get_mut(&number) {
                     self.service.core.metrics.nacked("resync");
                     port.sent = None;
+                    port.claims = None;
                     port.due = true;
                 }
                 Ok(())
@@ -32,20 +34,23 @@ impl Session {
     }
 
     async fn subscribe(&mut self, ports: &[u32]) -> Result<(), Status> {
+        // Declared ports do not count: no client chose their number.
+        let declared = self.state.borrow().declared.clone();
+        let mut chosen = self.ports.keys().filter(|port| !declared.contains(port)).count();
         for (index, port) in ports.iter().enumerate() {
             let number = port_number(&format!("subscribe.ports[{index}]"), *port)?;
             if let Some(port) = self.ports.get_mut(&number) {
                 port.subscribed = true;
                 continue;
             }
-            let refused = if self.ports.len() >= self.service.core.config.max_ports_per_stream {
+            let refused = if chosen >= self.service.core.config.max_ports_per_stream {
                 self.service.core.metrics.refused_ports();
                 Err(LookupError::TooManyPorts)
             } else {
                 self.open_port(number, true).await
             };
             match refused {
-                Ok(()) => {}
+                Ok(()) => chosen = chosen.saturating_add(1),
                 Err(error @ LookupError::TooManyPorts) => {
                     self.refused.insert(number, error);
                 }
@@ -75,21 +80,24 @@ impl Session {
         let revision = revision("ack.revision", ack.revision.as_ref())?;
         // Of a port given up meanwhile, or of an update long superseded.
         let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
-        let Some(sent) = port.answered(&revision) else { return Ok(()) };
+        let Some(sent) = port.acknowledged(&revision) else { return Ok(()) };
         self.service.core.metrics.acked(sent.since.elapsed());
         port.in_force = Some((sent.policy, sent.revision));
-        port.refused = None;
+        port.refused.take_if(|(number, _)| *number < sent.number);
         self.record(number);
         Ok(())
     }
 
     fn nack(&mut self, nack: &Nack) -> Result<(), Status> {
+        if nack.port == 0 {
+            return Err(self.workload_refused(nack));
+        }
         let number = port_number("nack.port", nack.port)?;
         let revision = revision("nack.revision", nack.revision.as_ref())?;
         let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
-        if port.answered(&revision).is_none() {
+        let Some(InFlight { number: refused_number, .. }) = port.nacked(&revision) else {
             return Ok(());
-        }
+        };
         // What the client has is not what was sent: the next change goes out in full. The same is
         // not sent again, for it would be refused again.
         if let Some(sent) = port.sent.take()
@@ -102,9 +110,17 @@ impl Session {
         self.service.core.metrics.nacked("refused");
         let (reason, field) = (&refused.reason, &refused.field_path);
         tracing::warn!(workload = %self.key, port = number, ?reason, ?field, "client refused an update");
-        port.refused = Some(refused);
+        port.refused = Some((refused_number, refused));
         self.record(number);
         Ok(())
+    }
+
+    /// The client cannot read the workload. Ending the stream tells it that this was heard.
+    fn workload_refused(&self, nack: &Nack) -> Status {
+        let (reason, field) = (shortened(&nack.reason), shortened(&nack.field_path));
+        self.service.core.metrics.nacked("workload");
+        tracing::warn!(workload = %self.key, ?reason, ?field, "client refused the workload");
+        Status::aborted("the client refused the workload")
     }
 
     /// Tells status what the client has on a port.
@@ -114,7 +130,7 @@ impl Session {
         let record = AppliedPort {
             current: port.policy.borrow().policy.clone(),
             in_force: port.in_force.clone(),
-            refused: port.refused.clone(),
+            refused: port.refused.as_ref().map(|(_, refused)| refused.clone()),
         };
         self.service.core.applied.record(&self.key, number, self.number, record);
     }

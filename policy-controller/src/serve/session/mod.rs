@@ -32,7 +32,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where messages go. One place: it is free when the last message has been taken.
 type Sender = mpsc::Sender<Result<Payload, Status>>;
 
-/// Waits for the next policy of a port; gives back the receiver, or nothing if the workload went.
+/// Waits for the next policy of a port; gives back the receiver, or nothing if the workload went or
+/// the port was given up.
 type Change = BoxFuture<'static, (NonZeroU16, u64, Option<watch::Receiver<Arc<PortPolicy>>>)>;
 
 /// One watch.
@@ -108,17 +109,17 @@ impl Session {
             };
             match event {
                 Event::Room => {}
-                Event::End | Event::WorkloadChanged(false) | Event::PortChanged(_, _, None) => {
-                    return Ok(());
-                }
+                Event::End | Event::WorkloadChanged(false) => return Ok(()),
                 Event::Seen(false) => return Ok(()),
                 Event::Seen(true) => session.end_holds(),
                 Event::WorkloadChanged(true) => {
                     session.workload_due = true;
                     session.follow_declared().await?;
                 }
-                Event::PortChanged(port, opened, Some(policy)) => {
-                    session.port_changed(port, opened, policy);
+                Event::PortChanged(port, opened, policy) => {
+                    if !session.port_changed(port, opened, policy) {
+                        return Ok(());
+                    }
                 }
                 Event::Request(None) => open = false,
                 Event::Request(Some(request)) => {
@@ -192,10 +193,11 @@ impl Session {
         let hold = applied.as_ref().and_then(|applied| self.hold(&revision, applied));
         self.opened = self.opened.wrapping_add(1);
         let opened = self.opened;
-        self.changes.push(next_change(port, opened, policy.clone()));
         self.refused.remove(&port);
         let claims = applied.map(|applied| applied.content);
-        self.ports.insert(port, Port::new(opened, policy, subscribed, hold, claims));
+        let watched = Port::new(opened, policy.clone(), subscribed, hold, claims);
+        self.changes.push(next_change(port, opened, policy, watched.closed.clone()));
+        self.ports.insert(port, watched);
         Ok(())
     }
 
@@ -215,14 +217,16 @@ impl Session {
         self.ports.values().any(|port| port.hold.is_some())
     }
 
-    /// Lets go what this replica has caught up with. A consistent list begun after the client asked
-    /// shows everything the client can have seen.
+    /// Lets go what this replica has caught up with. A list begun after the client asked shows
+    /// everything the client can have seen; the first to end may have begun before, the second has
+    /// not.
     fn end_holds(&mut self) {
         let seen = self.service.core.policies.seen();
         let seen = seen.borrow();
         for port in self.ports.values_mut() {
             let caught_up = port.hold.as_ref().is_some_and(|hold| {
-                seen.lists > hold.lists || seen.revision.has_caught_up_with(&hold.until)
+                seen.lists > hold.lists.saturating_add(1)
+                    || seen.revision.has_caught_up_with(&hold.until)
             });
             if caught_up {
                 port.hold = None;
@@ -236,21 +240,26 @@ impl Session {
         }
     }
 
+    /// Takes note of a port's next policy; false: the workload is gone.
     fn port_changed(
         &mut self,
         number: NonZeroU16,
         opened: u64,
-        policy: watch::Receiver<Arc<PortPolicy>>,
-    ) {
-        let Some(port) = self.ports.get_mut(&number) else { return };
-        if port.opened != opened {
-            return;
-        }
+        policy: Option<watch::Receiver<Arc<PortPolicy>>>,
+    ) -> bool {
+        let Some(port) = self.ports.get_mut(&number).filter(|port| port.opened == opened) else {
+            // Given up meanwhile.
+            return true;
+        };
+        let Some(policy) = policy else { return false };
         port.due = true;
-        self.changes.push(next_change(number, opened, policy));
-        if port.answered {
+        let closed = port.closed.clone();
+        let answered = port.answered;
+        self.changes.push(next_change(number, opened, policy, closed));
+        if answered {
             self.record(number);
         }
+        true
     }
 }
 
@@ -277,9 +286,11 @@ fn next_change(
     port: NonZeroU16,
     opened: u64,
     mut policy: watch::Receiver<Arc<PortPolicy>>,
+    closed: CancellationToken,
 ) -> Change {
     Box::pin(async move {
-        let there = policy.changed().await.is_ok();
+        let changed = closed.run_until_cancelled(policy.changed()).await;
+        let there = matches!(changed, Some(Ok(())));
         (port, opened, there.then_some(policy))
     })
 }

@@ -38,7 +38,10 @@ impl Session {
         let mut revision = published.revision.clone();
         revision.content = encoding.content();
         let shared = match &port.sent {
-            Some(sent) if sent.revision == revision => return None,
+            // Equal hashes are no proof of equal content.
+            Some(sent) if sent.revision == revision && sent.encoding.says(&encoding) => {
+                return None;
+            }
             Some(sent) => encoding.change_from(&sent.encoding),
             None if port.claims == Some(revision.content) => encoding.unchanged(),
             None => encoding.full(),

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Updates of one port whose acknowledgement is still waited for, at most. A client that falls
 /// further behind is only asked about the newest.
@@ -18,6 +19,8 @@ const MAX_IN_FLIGHT: usize = 8;
 pub(super) struct Port {
     /// Tells this watch of the port from an earlier one.
     pub(super) opened: u64,
+    /// Cancelled when this is dropped: ends the wait for the next policy.
+    pub(super) closed: CancellationToken,
     /// When it was asked for.
     pub(super) since: Instant,
     pub(super) policy: watch::Receiver<Arc<PortPolicy>>,
@@ -30,7 +33,11 @@ pub(super) struct Port {
     pub(super) sent: Option<Sent>,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Revision)>,
-    pub(super) refused: Option<Refused>,
+    /// The refusal of the newest update that was refused, with that update's number; none once a
+    /// later one is in force.
+    pub(super) refused: Option<(u64, Refused)>,
+    /// How many updates were sent.
+    sent_count: u64,
     /// Whether the client ever answered.
     pub(super) answered: bool,
 }
@@ -50,6 +57,8 @@ pub(super) struct Sent {
 
 /// An update that waits for its answer.
 pub(super) struct InFlight {
+    /// Counts the port's updates.
+    pub(super) number: u64,
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) revision: Revision,
     /// When the client could first have got it.
@@ -67,6 +76,7 @@ impl Port {
     ) -> Self {
         Self {
             opened,
+            closed: CancellationToken::new(),
             since: Instant::now(),
             policy,
             subscribed,
@@ -77,6 +87,7 @@ impl Port {
             in_flight: VecDeque::new(),
             in_force: None,
             refused: None,
+            sent_count: 0,
             answered: false,
         }
     }
@@ -99,15 +110,30 @@ impl Port {
         // A client that connects later is not late: its time counts from the first it could get.
         let since = policy.published.max(self.since);
         let policy = policy.policy.clone();
-        self.in_flight.push_back(InFlight { policy, revision: revision.clone(), since });
+        self.sent_count = self.sent_count.wrapping_add(1);
+        let number = self.sent_count;
+        self.in_flight.push_back(InFlight { number, policy, revision: revision.clone(), since });
         self.sent = Some(Sent { encoding, revision });
         self.claims = None;
     }
 
-    /// The update that an answer is about; those before it are superseded by it. `None`: of an
-    /// update long superseded.
-    pub(super) fn answered(&mut self, revision: &Revision) -> Option<InFlight> {
+    /// Takes the update that an acknowledgement is about; those before it are superseded by it.
+    /// `None`: of an update long superseded.
+    pub(super) fn acknowledged(&mut self, revision: &Revision) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|sent| sent.revision == *revision)?;
         self.in_flight.drain(..=at).next_back()
+    }
+
+    /// Takes the update that a refusal is about. Those before it may still be acknowledged: what was
+    /// in force before a refusal stays.
+    pub(super) fn nacked(&mut self, revision: &Revision) -> Option<InFlight> {
+        let at = self.in_flight.iter().position(|sent| sent.revision == *revision)?;
+        self.in_flight.remove(at)
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.closed.cancel();
     }
 }

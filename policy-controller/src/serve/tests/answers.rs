@@ -5,6 +5,7 @@ use crate::serve::testing::{Harness, policy, port, revision, routed};
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, Nack, PortRevision, Resync};
 use policy_proto::native::{PortState, encode_revision};
+use tonic::Code;
 
 #[tokio::test]
 async fn an_acknowledgement_counts_for_the_objects_of_the_policy() {
@@ -106,7 +107,7 @@ async fn a_replica_behind_its_client_sends_nothing_until_it_has_caught_up() {
 }
 
 #[tokio::test]
-async fn a_complete_list_ends_every_hold() {
+async fn a_complete_list_begun_after_the_client_asked_ends_every_hold() {
     let harness = Harness::start().await;
     let pod = harness.index.pod("web-0", &[80]);
     harness.index.set(&pod, 80, &policy("web"), 1);
@@ -114,8 +115,68 @@ async fn a_complete_list_ends_every_hold() {
     let mut client = Client::open(&harness, ahead).await;
     client.workload().await;
     client.quiet().await;
+    // The first list to end may have begun before the client asked.
     harness.index.see(2, 2);
+    client.quiet().await;
+    harness.index.see(2, 3);
     assert_eq!(client.port().await.port, 80);
+}
+
+#[tokio::test]
+async fn an_acknowledgement_after_a_later_refusal_counts_and_the_refusal_stays() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    let good = routed("web", &["a"]);
+    harness.index.set(&pod, 80, &good, 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let first = client.port().await;
+    harness.index.set(&pod, 80, &routed("web", &["b"]), 2);
+    let second = client.port().await;
+    let (reason, field_path) = ("too large".to_owned(), String::new());
+    let nack = Nack { port: 80, revision: second.revision.clone(), reason, field_path };
+    client.send(Kind::Nack(nack)).await;
+    client.ack(&first).await;
+    let record = || harness.applied.port(&pod, port(80)).into_iter().next();
+    until(|| record().is_some_and(|record| record.in_force.is_some())).await;
+    let record = record().unwrap();
+    assert_eq!(record.in_force.unwrap().0, good);
+    assert_eq!(record.refused.unwrap().reason, "too large", "the newest is still refused");
+}
+
+#[tokio::test]
+async fn a_resync_before_the_first_update_is_answered_in_full() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 4);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let revision = client.port().await.revision;
+    // Held, so that the request is there before the answer.
+    let mut ahead = revision.clone().unwrap();
+    ahead.versions.insert("policy.linkerd.io/Server".into(), 5);
+    let has = vec![PortRevision { port: 80, revision: Some(ahead) }];
+    let mut client = Client::open(&harness, Hello { applied: has, ..hello("ns:web-0") }).await;
+    client.workload().await;
+    client.send(Kind::Resync(Resync { port: 80 })).await;
+    client.quiet().await;
+    harness.index.see(5, 1);
+    let update = client.port().await;
+    assert!(update.base.is_none() && update.header.is_some(), "{update:?}");
+}
+
+#[tokio::test]
+async fn a_refused_workload_is_counted_and_ends_the_stream() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    let nack = Nack { port: 0, reason: "facts".into(), ..Nack::default() };
+    client.send(Kind::Nack(nack)).await;
+    assert_eq!(client.end().await.code(), Code::Aborted);
+    assert_eq!(harness.metrics.refused("workload"), 1);
 }
 
 #[tokio::test]

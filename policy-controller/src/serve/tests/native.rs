@@ -1,6 +1,6 @@
 //! `PolicyDiscovery.Watch`: what is sent, and when.
 
-use super::client::{Client, hello, refusal};
+use super::client::{Client, hello, refusal, until};
 use crate::serve::ServeConfig;
 use crate::serve::testing::{Harness, policy, routed, with_host_table};
 use policy_core::Denied;
@@ -92,6 +92,23 @@ async fn ports_are_subscribed_and_given_up_on_demand() {
 }
 
 #[tokio::test]
+async fn a_port_given_up_is_not_listened_to_any_more() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[]);
+    harness.index.set(&pod, 9000, &policy("extra"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    for _ in 0..3 {
+        client.send(Kind::Subscribe(Subscribe { ports: vec![9000] })).await;
+        client.port().await;
+        assert_ne!(harness.index.watchers(&pod, 9000), 0);
+        client.send(Kind::Unsubscribe(Unsubscribe { ports: vec![9000] })).await;
+        until(|| harness.index.watchers(&pod, 9000) == 0).await;
+    }
+    client.quiet().await;
+}
+
+#[tokio::test]
 async fn ports_declared_later_come_unasked_and_facts_come_when_they_change() {
     let harness = Harness::start().await;
     let pod = harness.index.pod("web-0", &[]);
@@ -136,8 +153,8 @@ async fn a_client_without_a_guarding_feature_gets_a_denial_and_one_with_it_the_p
 }
 
 #[tokio::test]
-async fn too_many_ports_are_denied_one_by_one_and_the_stream_goes_on() {
-    let config = ServeConfig { max_ports_per_stream: 2, ..ServeConfig::default() };
+async fn too_many_undeclared_ports_are_denied_one_by_one_and_the_stream_goes_on() {
+    let config = ServeConfig { max_ports_per_stream: 1, ..ServeConfig::default() };
     let harness = Harness::with(config).await;
     let pod = harness.index.pod("web-0", &[80]);
     for number in [80, 81, 82] {
