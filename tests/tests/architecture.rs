@@ -1,5 +1,15 @@
 //! The rules of ARCHITECTURE.md, held by tests: who may import whom, and how files look.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test ends where it cannot go on"
+)]
+
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,14 +17,33 @@ use std::process::Command;
 
 /// What each crate may import from the workspace.
 fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    let all = ["policy-core", "policy-proto", "policy-crds", "policy-controller", "policy-proxy", "policy-cli"];
+    let all = [
+        "policy-core",
+        "policy-proto",
+        "policy-crds",
+        "policy-controller",
+        "policy-proxy",
+        "policy-cli",
+    ];
     BTreeMap::from([
         ("policy-core", BTreeSet::from([])),
         ("proto", BTreeSet::from(["policy-core"])),
         ("crds", BTreeSet::from(["policy-core"])),
-        ("policy-controller", BTreeSet::from(["policy-core", "policy-proto", "policy-crds", "policy-proxy"])),
+        (
+            "policy-controller",
+            BTreeSet::from(["policy-core", "policy-proto", "policy-crds", "policy-proxy"]),
+        ),
         ("policy-proxy", BTreeSet::from(["policy-core", "policy-proto"])),
-        ("policy-cli", BTreeSet::from(["policy-core", "policy-proto", "policy-crds", "policy-controller", "policy-proxy"])),
+        (
+            "policy-cli",
+            BTreeSet::from([
+                "policy-core",
+                "policy-proto",
+                "policy-crds",
+                "policy-controller",
+                "policy-proxy",
+            ]),
+        ),
         ("tests", BTreeSet::from(all)),
         ("xtask", BTreeSet::from(["policy-crds", "policy-proto"])),
     ])
@@ -51,7 +80,8 @@ fn crates_import_only_what_the_architecture_allows() {
     let allowed = allowed();
     assert_eq!(allowed.keys().copied().collect::<BTreeSet<_>>(), CRATES.into_iter().collect());
     for (folder, may) in &allowed {
-        let wrong: Vec<_> = edges(folder).into_iter().filter(|e| !may.contains(e.as_str())).collect();
+        let wrong: Vec<_> =
+            edges(folder).into_iter().filter(|e| !may.contains(e.as_str())).collect();
         assert!(wrong.is_empty(), "{folder} may not import {wrong:?}");
     }
 }
@@ -59,8 +89,21 @@ fn crates_import_only_what_the_architecture_allows() {
 #[test]
 fn the_proxy_links_no_kubernetes_and_the_core_no_runtime() {
     let rules = [
-        ("policy-proxy", vec!["kube", "k8s-openapi", "gateway-api", "policy-crds", "policy-controller", "serde-saphyr"]),
-        ("policy-core", vec!["tokio", "kube", "prost", "tonic", "hyper", "tower", "serde-saphyr", "tracing"]),
+        (
+            "policy-proxy",
+            vec![
+                "kube",
+                "k8s-openapi",
+                "gateway-api",
+                "policy-crds",
+                "policy-controller",
+                "serde-saphyr",
+            ],
+        ),
+        (
+            "policy-core",
+            vec!["tokio", "kube", "prost", "tonic", "hyper", "tower", "serde-saphyr", "tracing"],
+        ),
         ("policy-proto", vec!["kube", "k8s-openapi", "policy-crds"]),
         ("policy-crds", vec!["tokio", "tonic", "prost", "hyper"]),
     ];
@@ -74,8 +117,10 @@ fn the_proxy_links_no_kubernetes_and_the_core_no_runtime() {
         let tree = String::from_utf8(tree.stdout).unwrap();
         let linked: BTreeSet<_> = tree.lines().filter_map(|l| l.split(' ').next()).collect();
         assert!(linked.contains(package));
-        let wrong: Vec<_> =
-            linked.iter().filter(|c| banned.iter().any(|b| *c == b || c.starts_with(&format!("{b}-")))).collect();
+        let wrong: Vec<_> = linked
+            .iter()
+            .filter(|c| banned.iter().any(|b| *c == b || c.starts_with(&format!("{b}-"))))
+            .collect();
         assert!(wrong.is_empty(), "{package} must not link {wrong:?}");
     }
 }
@@ -101,7 +146,11 @@ fn protobuf_stops_at_discover() {
 fn one_module_names_the_yaml_library() {
     for file in files_below("crds/src") {
         if !file.path.starts_with("crds/src/document") {
-            assert!(!names(&file, "serde_saphyr"), "{}: only `document` knows the YAML library", file.path);
+            assert!(
+                !names(&file, "serde_saphyr"),
+                "{}: only `document` knows the YAML library",
+                file.path
+            );
         }
     }
 }
@@ -129,7 +178,9 @@ fn every_file_is_declared_as_a_module() {
     let files = rust_files();
     let declared = |parents: &[String], name: &str| {
         files.iter().filter(|f| parents.contains(&f.path)).any(|f| {
-            f.text.lines().any(|line| line.trim().trim_end_matches(';').ends_with(&format!("mod {name}")))
+            f.text
+                .lines()
+                .any(|line| line.trim().trim_end_matches(';').ends_with(&format!("mod {name}")))
         })
     };
     for file in files.iter().filter(|f| f.path.contains("/src/") && !f.path.contains("/src/bin/")) {
@@ -138,10 +189,19 @@ fn every_file_is_declared_as_a_module() {
         if folder.ends_with("/src") && (stem == "lib" || stem == "main") {
             continue;
         }
-        let (folder, stem) = if stem == "mod" { folder.rsplit_once('/').unwrap() } else { (folder, stem) };
-        let parents =
-            [format!("{folder}/lib.rs"), format!("{folder}/main.rs"), format!("{folder}/mod.rs"), format!("{folder}.rs")];
-        assert!(declared(&parents, stem), "{}: no `mod {stem};` declares it, so nobody compiles it", file.path);
+        let (folder, stem) =
+            if stem == "mod" { folder.rsplit_once('/').unwrap() } else { (folder, stem) };
+        let parents = [
+            format!("{folder}/lib.rs"),
+            format!("{folder}/main.rs"),
+            format!("{folder}/mod.rs"),
+            format!("{folder}.rs"),
+        ];
+        assert!(
+            declared(&parents, stem),
+            "{}: no `mod {stem};` declares it, so nobody compiles it",
+            file.path
+        );
     }
 }
 

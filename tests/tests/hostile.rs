@@ -1,6 +1,16 @@
 //! Hostile clients against a real sidecar in a process of its own. Each test states its bound in
 //! seconds and in megabytes of the sidecar's resident memory.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test ends where it cannot go on"
+)]
+
 use policy_cli::echo;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +29,11 @@ struct World {
 
 impl World {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let application = runtime
             .block_on(echo::start(SocketAddr::from(([127, 0, 0, 1], 0)), echo::Options::default()))
             .unwrap();
@@ -58,7 +72,8 @@ impl World {
     /// The sidecar still serves everybody else.
     #[track_caller]
     fn assert_serves(&self) {
-        let answer = exchange(self.connect(), b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let answer =
+            exchange(self.connect(), b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200"), "a well-behaved client got {answer:?}");
     }
 
@@ -72,7 +87,12 @@ impl World {
             "{:?} got {answer:?}",
             String::from_utf8_lossy(request)
         );
-        assert_eq!(self.forwarded(), before, "{:?} was forwarded", String::from_utf8_lossy(request));
+        assert_eq!(
+            self.forwarded(),
+            before,
+            "{:?} was forwarded",
+            String::from_utf8_lossy(request)
+        );
         self.assert_serves();
     }
 }
@@ -254,7 +274,11 @@ fn rapid_resets_end_the_connection() {
     let mut refused = false;
     for id in 0..100_000_u32 {
         let id = id * 2 + 1;
-        let burst = [frame(HEADERS, END_STREAM | END_HEADERS, id, GET), frame(RST_STREAM, 0, id, &[0, 0, 0, 8])].concat();
+        let burst = [
+            frame(HEADERS, END_STREAM | END_HEADERS, id, GET),
+            frame(RST_STREAM, 0, id, &[0, 0, 0, 8]),
+        ]
+        .concat();
         if stream.write_all(&burst).is_err() {
             refused = true;
             break;
@@ -298,7 +322,9 @@ fn a_client_that_never_reads_is_not_buffered_for() {
         let mut stream = world.connect();
         stream.write_all(&[PREFACE, &closed_window].concat()).unwrap();
         // `:method POST`, `:scheme http`, `:path /`, `:authority a`; the echo answers with what it got.
-        stream.write_all(&frame(HEADERS, END_HEADERS, 1, &[0x83, 0x86, 0x84, 0x01, 0x01, b'a'])).unwrap();
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, 1, &[0x83, 0x86, 0x84, 0x01, 0x01, b'a']))
+            .unwrap();
         for _ in 0..7 {
             let _ = stream.write_all(&frame(0, 0, 1, &body));
         }

@@ -2,6 +2,16 @@
 //! client. A scenario is a folder: its name is the promise, `manifests/` the objects,
 //! `requests.yaml` what is asked and what must become of it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "a test ends where it cannot go on"
+)]
+
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_tests::sources::root;
 use std::fs;
@@ -34,11 +44,8 @@ fn scenarios_are_decided_as_promised_by_the_evaluator() {
 
 #[test]
 fn scenarios_are_decided_as_promised_through_the_pipeline() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut broken = Vec::new();
     for folder in scenarios() {
         let (manifests, requests) = (folder.join("manifests"), folder.join("requests.yaml"));
