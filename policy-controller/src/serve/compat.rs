@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_core::{Denied, Facts, ServerPolicy};
-use policy_proto::compat::{EncodeOptions, encode};
-use policy_proto::linkerd::inbound::PortSpec;
+use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
+use policy_proto::linkerd::inbound::{PortSpec, Server};
 use prost::Message;
 use std::convert::Infallible;
 use std::num::NonZeroU16;
@@ -25,11 +25,36 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
 
+/// What an encoding depends on beside the policy: what network symbols stand for, and how many bytes
+/// the workload's own addresses take of the message's bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Shape {
+    symbols: Facts,
+    own: usize,
+}
+
+/// A message: the workload's own addresses, then what workloads of one shape share.
+#[derive(Clone, Debug)]
+struct Encoded {
+    own: Bytes,
+    shared: Arc<Bytes>,
+}
+
+impl Encoded {
+    fn payload(&self) -> Payload {
+        Payload { own: self.own.clone(), shared: Bytes::clone(&self.shared) }
+    }
+
+    fn says(&self, other: &Encoded) -> bool {
+        self.own == other.own && self.shared == other.shared
+    }
+}
+
 /// The service.
 #[derive(Clone, Debug)]
 pub(crate) struct Compat {
     core: Arc<Core>,
-    cache: Arc<Cache<Arc<Facts>, Bytes>>,
+    cache: Arc<Cache<Shape, Bytes>>,
     options: EncodeOptions,
 }
 
@@ -40,28 +65,31 @@ impl Compat {
     }
 
     /// What is sent for `policy` to a client of a workload with `facts`.
-    fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Arc<Facts>) -> Arc<Bytes> {
-        let (bytes, made) =
-            self.cache.get(policy, facts.clone(), |facts| self.encode(policy, facts));
+    fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Facts) -> Encoded {
+        let own = Server { server_ips: server_ips(facts), ..Server::default() }.encode_to_vec();
+        let symbols = Facts { pod_addresses: Vec::new(), ..facts.clone() };
+        let shape = Shape { symbols, own: own.len() };
+        let (shared, made) = self.cache.get(policy, shape, |shape| self.encode(policy, shape));
         if made {
             self.core.metrics.encoded("compatible");
         } else {
             self.core.metrics.shared("compatible");
         }
-        bytes
+        Encoded { own: own.into(), shared }
     }
 
-    fn encode(&self, policy: &ServerPolicy, facts: &Facts) -> Bytes {
-        let encoded = encode(policy, facts, &self.options);
+    fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Bytes {
+        let encoded = encode(policy, &shape.symbols, &self.options);
         self.core.metrics.replaced("compatible", &policy.owner, &encoded.replaced);
         let bytes = encoded.server.encode_to_vec();
-        let limit = self.core.config.max_policy_bytes;
-        if bytes.len() <= limit {
+        let (size, limit) =
+            (bytes.len().saturating_add(shape.own), self.core.config.max_policy_bytes);
+        if size <= limit {
             return bytes.into();
         }
         // A client could not read it; what it cannot read it must not guess.
         self.core.metrics.too_large("compatible");
-        let (owner, size) = (&policy.owner, bytes.len());
+        let owner = &policy.owner;
         tracing::warn!(
             ?owner,
             size,
@@ -69,7 +97,7 @@ impl Compat {
             "policy is too large for the client and sent as a denial"
         );
         let denial = Core::denial(policy, Denied::ProxyUnsupported);
-        encode(&denial, facts, &self.options).server.encode_to_vec().into()
+        encode(&denial, &shape.symbols, &self.options).server.encode_to_vec().into()
     }
 
     async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
@@ -78,8 +106,7 @@ impl Compat {
         let result = self.lookup(request.get_ref()).await.map(|(state, port)| {
             let facts = state.borrow().facts.clone();
             let policy = port.borrow().policy.clone();
-            let bytes = self.encoded(&policy, &facts);
-            Response::new(Payload::shared(Bytes::clone(&bytes)))
+            Response::new(self.encoded(&policy, &facts).payload())
         });
         call.end(result.as_ref().map_or_else(Status::code, |_| Code::Ok));
         result
@@ -134,7 +161,7 @@ struct PortWatch {
     port: watch::Receiver<Arc<PortPolicy>>,
     ending: CancellationToken,
     call: Call,
-    sent: Option<Arc<Bytes>>,
+    sent: Option<Encoded>,
     _held: Held,
 }
 
@@ -151,11 +178,11 @@ impl PortWatch {
             let encoded = self.service.encoded(&policy, &facts);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
-            if self.sent.as_ref().is_some_and(|sent| **sent == *encoded) {
+            if self.sent.as_ref().is_some_and(|sent| sent.says(&encoded)) {
                 self.sent = Some(encoded);
                 continue;
             }
-            let payload = Payload::shared(Bytes::clone(&encoded));
+            let payload = encoded.payload();
             self.sent = Some(encoded);
             self.call.sent();
             return Some((Ok(payload), self));

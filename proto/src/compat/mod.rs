@@ -17,7 +17,7 @@ mod read_route;
 mod route;
 
 use crate::error::{At, DecodeError};
-use crate::linkerd::inbound;
+use crate::linkerd::{inbound, net};
 use crate::replaced::{Part, Replacement, Report};
 use grant::Grants;
 use policy_core::network::Facts;
@@ -49,11 +49,16 @@ pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> 
     };
     let server = inbound::Server {
         protocol: Some(protocol),
-        server_ips: facts.pod_addresses.iter().copied().map(network::address).collect(),
+        server_ips: server_ips(facts),
         authorizations,
         labels: meta::owner_labels(&policy.owner),
     };
     Encoded { server, replaced: report.finish() }
+}
+
+/// `Server.server_ips`: the one part of the message that pods of one shape do not share.
+pub fn server_ips(facts: &Facts) -> Vec<net::IpAddress> {
+    facts.pod_addresses.iter().copied().map(network::address).collect()
 }
 
 type Body = (inbound::ProxyProtocol, Vec<inbound::Authz>);

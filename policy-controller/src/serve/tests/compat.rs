@@ -4,6 +4,10 @@ use crate::serve::ServeConfig;
 use crate::serve::testing::{Harness, QUIET, policy, routed, soon};
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
+use linkerd2_proxy_api::net::ip_address::Ip;
+use policy_core::Facts;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
@@ -77,14 +81,25 @@ async fn refusals_have_the_code_that_proxies_expect_and_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn two_clients_share_one_encoding() {
+async fn pods_of_one_shape_share_one_encoding_and_have_their_own_addresses() {
     let harness = Harness::start().await;
-    let pod = harness.index.pod("web-0", &[80]);
-    harness.index.set(&pod, 80, &routed("web", &["a"]), 1);
-    let mut first = watch(&harness, "ns:web-0", 80).await.unwrap();
-    let mut second = watch(&harness, "ns:web-0", 80).await.unwrap();
-    let one = soon(first.message()).await.unwrap().unwrap();
-    assert_eq!(soon(second.message()).await.unwrap().unwrap(), one);
+    let shared = routed("web", &["a"]);
+    let mut servers = Vec::new();
+    for (name, last) in [("web-0", 3), ("web-1", 4)] {
+        let pod = harness.index.pod(name, &[80]);
+        harness.index.change(&pod, |state| {
+            let pod_addresses = vec![[10, 1, 2, last].into()];
+            state.facts = Arc::new(Facts { pod_addresses, ..Facts::default() });
+        });
+        harness.index.set(&pod, 80, &shared, 1);
+        let mut stream = watch(&harness, &format!("ns:{name}"), 80).await.unwrap();
+        let server = soon(stream.message()).await.unwrap().unwrap();
+        let addresses: Vec<_> = server.server_ips.iter().map(|ip| ip.ip.clone()).collect();
+        let bits = Ipv4Addr::new(10, 1, 2, last).to_bits();
+        assert_eq!(addresses, [Some(Ip::Ipv4(bits))]);
+        servers.push((stream, Server { server_ips: Vec::new(), ..server }));
+    }
+    assert_eq!(servers[0].1, servers[1].1);
     assert_eq!(harness.metrics.encodings(), (1, 1));
 }
 
