@@ -36,6 +36,9 @@ const PATIENCE: Duration = Duration::from_millis(400);
 /// manifest may be valid and mean something else.
 const STEADY: Duration = Duration::from_millis(25);
 
+/// The same where a file is empty: most likely it was truncated and not filled yet.
+const STEADY_EMPTY: Duration = Duration::from_millis(500);
+
 /// How often a directory that never rests is read before it is believed nonetheless.
 const LOOKS: usize = 20;
 
@@ -191,7 +194,7 @@ impl DirectorySource {
             if known == Some(fingerprint) {
                 break;
             }
-            tokio::time::sleep(STEADY).await;
+            tokio::time::sleep(if scan.has_empty_file() { STEADY_EMPTY } else { STEADY }).await;
             scan = self.scan().await?;
             if scan.fingerprint() == fingerprint {
                 break;

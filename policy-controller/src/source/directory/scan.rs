@@ -32,6 +32,11 @@ impl Scan {
         }
         hasher.finish().max(1)
     }
+
+    /// Whether a file has no content at all.
+    pub(super) fn has_empty_file(&self) -> bool {
+        self.files.values().any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
+    }
 }
 
 /// What is in a file.
