@@ -14,7 +14,13 @@ pub enum ErrorKind {
     TooManyConnections,
     /// No ClientHello and nothing else within the bound.
     TlsDetectTimeout,
-    /// A TLS handshake failed: version, certificate, chain, or bytes that are not TLS.
+    /// A client that does not speak TLS 1.3.
+    TlsVersion,
+    /// A client certificate that is not valid now.
+    TlsCertificateExpired,
+    /// A client certificate that our roots do not vouch for, or that cannot be read.
+    TlsCertificateUntrusted,
+    /// A TLS handshake failed otherwise: bytes that are not TLS, an end in the middle, or too slow.
     TlsHandshake,
     /// Not the protocol that the Server declares.
     ProtocolMismatch,
@@ -55,10 +61,13 @@ struct Kind {
 
 impl ErrorKind {
     /// Every kind, for tables and metrics.
-    pub const ALL: [ErrorKind; 14] = [
+    pub const ALL: [ErrorKind; 17] = [
         Self::Destination,
         Self::TooManyConnections,
         Self::TlsDetectTimeout,
+        Self::TlsVersion,
+        Self::TlsCertificateExpired,
+        Self::TlsCertificateUntrusted,
         Self::TlsHandshake,
         Self::ProtocolMismatch,
         Self::BadRequestHead,
@@ -78,6 +87,9 @@ impl ErrorKind {
             Self::Destination => "destination",
             Self::TooManyConnections => "too_many_connections",
             Self::TlsDetectTimeout => "tls_detect_timeout",
+            Self::TlsVersion => "tls_version",
+            Self::TlsCertificateExpired => "tls_certificate_expired",
+            Self::TlsCertificateUntrusted => "tls_certificate_untrusted",
             Self::TlsHandshake => "tls_handshake",
             Self::ProtocolMismatch => "protocol_mismatch",
             Self::BadRequestHead => "bad_request_head",

@@ -6,6 +6,7 @@ use crate::identity::{IdentityHandle, TlsIdentity, identity_of};
 use crate::peer::PeerTls;
 use crate::record::ErrorKind;
 use bytes::{Bytes, BytesMut};
+use rustls::{CertificateError, PeerIncompatible};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -95,13 +96,38 @@ async fn terminate(
     });
     let stream = match timeout(bounds.handshake, Box::pin(accept)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(_)) | Err(_) => return Err(ErrorKind::TlsHandshake),
+        Ok(Err(error)) => return Err(handshake_error(&error)),
+        Err(_) => return Err(ErrorKind::TlsHandshake),
     };
     let (_, connection) = stream.get_ref();
     let leaf = connection.peer_certificates().and_then(<[_]>::first);
     let identity = leaf.and_then(|leaf| identity_of(leaf));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
     Ok(Recognised { io, tls: PeerTls::Terminated(identity) })
+}
+
+/// Why a handshake failed, as operators tell it apart.
+fn handshake_error(error: &std::io::Error) -> ErrorKind {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let version = [
+        PeerIncompatible::SupportedVersionsExtensionRequired,
+        PeerIncompatible::Tls12NotOfferedOrEnabled,
+        PeerIncompatible::Tls13RequiredForQuic,
+    ];
+    if let Some(rustls::Error::PeerIncompatible(what)) = cause {
+        if version.contains(what) { ErrorKind::TlsVersion } else { ErrorKind::TlsHandshake }
+    } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
+        let now = matches!(
+            what,
+            CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. }
+        );
+        if now { ErrorKind::TlsCertificateExpired } else { ErrorKind::TlsCertificateUntrusted }
+    } else {
+        ErrorKind::TlsHandshake
+    }
 }
 
 /// Holds a usual ClientHello or request head.

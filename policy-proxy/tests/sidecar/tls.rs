@@ -164,8 +164,10 @@ async fn certificates_that_do_not_verify_fail_the_handshake_and_are_counted() {
         assert_eq!(status(&setup, &authority.client(leaf)).await, None);
     }
     assert_eq!(app.requests(), 0);
-    let counted = "inbound_tcp_errors_total{error=\"tls_handshake\"} 3";
-    assert!(setup.metrics().contains(counted), "{}", setup.metrics());
+    for (error, count) in [("tls_certificate_expired", 1), ("tls_certificate_untrusted", 2)] {
+        let counted = format!("inbound_tcp_errors_total{{error=\"{error}\"}} {count}");
+        assert!(setup.metrics().contains(&counted), "{}", setup.metrics());
+    }
 }
 
 #[tokio::test]
