@@ -1,0 +1,23 @@
+//! The whole pipeline as it runs: a directory of manifests, the controller, gRPC, a sidecar and
+//! real clients over real sockets. What is promised here is promised of a mesh.
+
+#![allow(clippy::arithmetic_side_effects, reason = "tests")]
+
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod edits;
+#[cfg(test)]
+mod identity;
+#[cfg(test)]
+mod load;
+#[cfg(test)]
+mod open;
+#[cfg(test)]
+mod restart;
+#[cfg(test)]
+mod tls;
+#[cfg(test)]
+mod wire;
+#[cfg(test)]
+mod world;
