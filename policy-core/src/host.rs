@@ -30,8 +30,7 @@ pub fn canonical_host(authority: &str) -> Result<Host<'_>, TargetFault> {
         None => (authority, None),
     };
     let name = name.strip_suffix('.').unwrap_or(name);
-    check_name(name)?;
-    let name = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    let name = if has_upper_case(name)? {
         Cow::Owned(name.to_ascii_lowercase())
     } else {
         Cow::Borrowed(name)
@@ -48,7 +47,8 @@ fn bracketed(authority: &str) -> Result<Host<'_>, TargetFault> {
         None if after.is_empty() => None,
         None => return Err(TargetFault::InvalidHost),
     };
-    let inner = literal.trim_start_matches('[').trim_end_matches(']');
+    let inner = literal.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let inner = inner.ok_or(TargetFault::InvalidHost)?;
     let address: Ipv6Addr = inner.parse().map_err(|_| TargetFault::InvalidHost)?;
     let mut short = Short { bytes: [0; 48], used: 0 };
     write!(short, "[{address}]").map_err(|_| TargetFault::InvalidHost)?;
@@ -74,33 +74,46 @@ fn read_port(text: &str) -> Result<Option<u16>, TargetFault> {
     }
 }
 
-fn check_name(name: &str) -> Result<(), TargetFault> {
+/// Refuses what is no name; whether it has upper-case letters.
+fn has_upper_case(name: &str) -> Result<bool, TargetFault> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(TargetFault::InvalidHost);
     }
-    let mut last = "";
-    for label in name.split('.') {
-        let sized = !label.is_empty() && label.len() <= MAX_LABEL;
-        let lettered = label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-        if !sized || !lettered {
-            return Err(TargetFault::InvalidHost);
+    let mut upper = false;
+    // Where the label begins, and whether it has digits alone.
+    let (mut start, mut number) = (0_usize, true);
+    let sized = |start: usize, end: usize| {
+        let length = end.saturating_sub(start);
+        length > 0 && length <= MAX_LABEL
+    };
+    for (at, byte) in name.bytes().enumerate() {
+        match byte {
+            b'.' if sized(start, at) => {
+                start = at.saturating_add(1);
+                number = true;
+            }
+            b'0'..=b'9' => {}
+            b'a'..=b'z' | b'-' | b'_' => number = false,
+            b'A'..=b'Z' => {
+                upper = true;
+                number = false;
+            }
+            _ => return Err(TargetFault::InvalidHost),
         }
-        last = label;
     }
     // Some resolvers read a name that ends in a number as an IPv4 address, with octal, hexadecimal
     // and missing parts (WHATWG URL, "ends in a number"). Only the plain form has one meaning.
-    if ends_in_number(last) && name.parse::<Ipv4Addr>().is_err() {
+    let number = number || name.get(start..).is_some_and(is_hexadecimal);
+    if !sized(start, name.len()) || (number && name.parse::<Ipv4Addr>().is_err()) {
         return Err(TargetFault::InvalidHost);
     }
-    Ok(())
+    Ok(upper)
 }
 
-fn ends_in_number(label: &str) -> bool {
-    let hex = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
-    match hex {
-        Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        None => label.bytes().all(|byte| byte.is_ascii_digit()),
-    }
+/// `0x` and any number of hexadecimal digits.
+fn is_hexadecimal(label: &str) -> bool {
+    let digits = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Room for the longest IPv6 address in brackets, so that comparing does not allocate.

@@ -6,7 +6,8 @@
 //!
 //! **Invariants.** This crate does no I/O, reads no clock, logs nothing, spawns nothing and knows
 //! neither Kubernetes nor protobuf. An empty list never means "everything": each type says what its
-//! empty list means. `decide` never allocates.
+//! empty list means. Deciding does not allocate, with two exceptions that
+//! [`Evaluator::decide_request`] names.
 
 pub mod authorization;
 pub mod decision;
