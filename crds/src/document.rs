@@ -11,7 +11,7 @@ mod scalar;
 use serde_json::Value;
 use std::ops::Range;
 
-/// Values in one text, aliases counted as often as they are used.
+/// Values in one text, aliases counted as often as they are used and by the length of their texts.
 pub const MAX_VALUES: usize = 1_000_000;
 
 /// Collections inside collections.

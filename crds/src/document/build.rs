@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// Longest key that is not quoted or explicit, in characters; a label key has at most 317.
 const MAX_KEY: usize = 1024;
 
+/// Bytes of text that count as much as a value where they are copied.
+const BYTES_PER_VALUE: usize = 64;
+
 /// What a document counts for beside its values.
 const DOCUMENT_VALUES: usize = 10;
 
@@ -120,7 +123,7 @@ impl<'t> Reader<'t> {
                     self.charge(1, place)?;
                     let value = scalar_value(&text, style, tag.as_deref(), place)?;
                     let spans = Spans::scalar(place);
-                    Some((anchor, Built { value, spans, count: 1 }, place))
+                    Some((anchor, Built { value, spans, count: weight(&text) }, place))
                 }
                 Event::Alias(id) => {
                     let loops = || error_at(place, "an alias inside the value it refers to");
@@ -246,7 +249,7 @@ impl Mapping {
         if key == MERGE {
             return self.take_merged(built, key_place);
         }
-        self.count = self.count.saturating_add(built.count);
+        self.count = self.count.saturating_add(built.count).saturating_add(weight(&key));
         self.spans.insert(key.as_str().into(), (key_place, built.spans));
         if self.value.insert(key.clone(), built.value).is_some() {
             return Err(error_at(key_place, &format!("duplicate key {}", quote(&key))));
@@ -287,6 +290,11 @@ impl Mapping {
         }
         self.count = self.count.saturating_add(merged.count);
     }
+}
+
+/// What a copy of a text counts for: long texts must not be multiplied by short aliases.
+fn weight(text: &str) -> usize {
+    (text.len() / BYTES_PER_VALUE).saturating_add(1)
 }
 
 /// The key that merges another mapping into its own (YAML 1.1).

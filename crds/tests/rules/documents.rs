@@ -199,6 +199,18 @@ fn aliases_of_aliases_are_bounded() {
 }
 
 #[test]
+fn long_texts_are_not_multiplied_by_aliases() {
+    let (long, aliases) = ("x".repeat(1024 * 1024), "*a,".repeat(100_000));
+    for text in [
+        format!("- &a {long}\n- [{aliases}]\n"),
+        format!("- &a '{long}'\n- [{aliases}]\n"),
+        format!("- &a {{? '{long}'\n : 1}}\n- [{aliases}]\n"),
+    ] {
+        assert_eq!(within(Duration::from_secs(20), &text), "more than 1000000 values");
+    }
+}
+
+#[test]
 fn depth_is_bounded() {
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert!(one(&nested(MAX_DEPTH)).value.is_ok());
