@@ -56,8 +56,9 @@ fn from(node: &Node<'_>) -> Option<GrantFrom> {
 fn to(node: &Node<'_>) -> Option<GrantTo> {
     let fields = node.fields(Known::Only(&["group", "kind", "name"]))?;
     let (group, kind) = type_of(&fields)?;
+    // Absent stands for every object of the kind; an empty name must not.
     let name = match fields.get("name") {
-        Some(node) => Some(shared(node.text()?)).filter(|name| !name.is_empty()),
+        Some(node) => Some(shared(node.text_up_to(253)?)),
         None => None,
     };
     Some(GrantTo { group, kind, name })

@@ -202,12 +202,13 @@ fn every_rule_of_a_reference_grant_is_checked() {
             (&format!("{grant}to: [{{kind: Server}}]"), &["spec.to[0].group: is required"]),
             (&format!("{grant}to: [{{group: '', kind: ''}}]"), &["spec.to[0].kind: must not be empty"]),
             (&format!("{grant}to: [{{group: '', kind: S, only: 1}}]"), &["spec.to[0].only: unknown field, expected one of `group`, `kind`, `name`"]),
+            (&format!("{grant}to: [{{group: '', kind: S, name: ''}}]"), &["spec.to[0].name: must not be empty"]),
             ("from: [{group: '', kind: K, namespace: '*'}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: `*` is not a namespace, each namespace needs an entry"]),
             ("from: [{group: '', kind: K, namespace: ''}]\nto: [{group: '', kind: S}]", &["spec.from[0].namespace: must not be empty"]),
         ],
     );
     let core =
-        "from: [{group: core, kind: K, namespace: a}]\nto: [{group: core, kind: S, name: ''}]";
+        "from: [{group: core, kind: K, namespace: a}]\nto: [{group: core, kind: S}]";
     let Resource::ReferenceGrant(grant) =
         resource(object("gateway.networking.k8s.io/v1", "ReferenceGrant", core))
     else {
