@@ -273,6 +273,15 @@ fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
         text.ok_or_else(|| missing("expected text"))
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    if (api_version, kind) == ("v1", "List") {
+        // One that can be read has been taken apart before.
+        return Err(NotAnObject::Field {
+            field: "items".to_owned(),
+            message: format!(
+                "expected a list, in at most {MAX_LIST_DEPTH} lists around it: nothing of it is read"
+            ),
+        });
+    }
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     // Group and kind of a manifest are exact for the API server; references are compared without
     // case.

@@ -166,5 +166,17 @@ fn lists_are_followed_only_so_deep() {
     }
     let parsed = parse_all(&list);
     assert_eq!(parsed.len(), 1);
-    assert!(parsed[0].is_err());
+    assert_eq!(parsed[0].as_ref().unwrap_err().to_string(), LIST);
+}
+
+const LIST: &str = "items: expected a list, in at most 4 lists around it: nothing of it is read";
+
+#[test]
+fn a_list_that_cannot_be_read_is_no_stranger() {
+    for items in [json!(7), json!({"a": {}}), json!(null)] {
+        let error =
+            parse(&json!({"apiVersion": "v1", "kind": "List", "items": items})).unwrap_err();
+        assert!(!error.is_foreign());
+        assert_eq!(error.to_string(), LIST);
+    }
 }
