@@ -310,8 +310,19 @@ fn an_invalid_route_claims_every_parent_that_can_be_read() {
     assert_eq!(parents(&format!("{both}hostnames: ['*']")), expected);
     assert_eq!(parents(&format!("{both}rules: [{{matches: 1}}]")), expected);
     assert_eq!(parents("parentRefs: [{kind: 7, name: a}]"), [("a".to_owned(), true)]);
+    assert_eq!(
+        parents("parentRefs: [{group: a.b, kind: Server, name: a}]"),
+        [("a".to_owned(), true)]
+    );
     assert_eq!(parents("parentRefs: 7"), []);
     assert_eq!(parents("7"), []);
+}
+
+#[test]
+fn a_forgotten_group_does_not_unbind_the_server() {
+    let route = object(GATEWAY, "HTTPRoute", "parentRefs: [{kind: Server, name: a}]");
+    let Claims::Route { parents } = claims(route) else { panic!() };
+    assert!(parents.len() == 1 && parents[0].is_server(), "{parents:?}");
 }
 
 #[test]

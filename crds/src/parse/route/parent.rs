@@ -16,7 +16,7 @@ pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> Vec<ParentRef> {
 }
 
 /// A parent, if at least its name can be read; everything else that is wrong is reported. One whose
-/// group or kind cannot be read is taken for a Server.
+/// group or kind cannot be read, or that names a Server of another group, is taken for a Server.
 fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
     let names = &["group", "kind", "name", "namespace", "port", "sectionName"];
     let fields = node.fields(dialect.growing(names))?;
@@ -33,9 +33,18 @@ fn parent(node: &Node<'_>, dialect: Dialect) -> Option<ParentRef> {
     let section = fields.get("sectionName").and_then(|node| node.text_up_to(253)).map(shared);
     let name = shared(fields.require("name")?.text_up_to(253)?);
     let port = port.and_then(|port| u16::try_from(port).ok());
-    let parent = ParentRef { group, kind, namespace, name, port, section };
+    let mut parent = ParentRef { group, kind, namespace, name, port, section };
     check(&fields, &parent);
+    if is_misplaced(&parent) {
+        // The route is invalid for it. It was meant for a Server, which must not stop being bound.
+        parent.group = shared(Kind::Server.group());
+    }
     Some(parent)
+}
+
+/// A Server of another group than its own.
+fn is_misplaced(parent: &ParentRef) -> bool {
+    parent.kind.eq_ignore_ascii_case(Kind::Server.as_str()) && !parent.is_server()
 }
 
 fn check(fields: &Fields<'_>, parent: &ParentRef) {
@@ -46,8 +55,7 @@ fn check(fields: &Fields<'_>, parent: &ParentRef) {
             }
         }
     }
-    let wrong_group = parent.kind.eq_ignore_ascii_case("Server") && !parent.is_server();
-    if wrong_group {
+    if is_misplaced(parent) {
         let right = Kind::Server.group();
         let message = if fields.get("group").is_none() {
             format!("is required for Server, write `group: {right}`")
