@@ -768,6 +768,14 @@ fn what_is_refused_is_named() {
             format!("{one}.path.exact: must begin with `/`, is `a`"),
         ),
         (
+            with_path(Kind::Prefix("//a".into())),
+            format!("{one}.path.prefix: must not begin or end with `//`, is `//a`"),
+        ),
+        (
+            with_path(Kind::Prefix("/a//".into())),
+            format!("{one}.path.prefix: must not begin or end with `//`, is `/a//`"),
+        ),
+        (
             with_path(Kind::Regex("a".repeat(5000))),
             format!("{one}.path.regex: regular expression of 5000 bytes is longer than 4096"),
         ),
@@ -980,6 +988,54 @@ fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
         messages(&encoded),
         ["port: paths with parameters that compete with others: the port is denied"]
     );
+}
+
+/// A call of this method of the service `s`, or of any; granted to `client` alone.
+fn call_route(service: &str, method: Option<&str>, client: &str) -> Arc<policy_core::Route> {
+    let wanted = RequestMatch::grpc(Some(service), method);
+    let grant = testing::grant(client, vec![testing::identity(client)]);
+    Arc::new(policy_core::Route {
+        kind: policy_core::RouteKind::Grpc,
+        inherits_server: false,
+        authorizations: testing::set(vec![grant]),
+        ..testing::route(client, vec![wanted])
+    })
+}
+
+#[test]
+fn a_path_with_parameters_never_takes_requests_from_an_exact_one() {
+    // Linkerd's proxies rank both by the length matched, so that the first would win for `b`.
+    for other in [call_route("s", Some("m"), "b"), {
+        let mut route = (*call_route("s", None, "b")).clone();
+        route.rules[0].matches = vec![RequestMatch {
+            method: Some(Method::POST),
+            ..RequestMatch::path(PathPattern::prefix("/s/m"))
+        }];
+        Arc::new(route)
+    }] {
+        let mut policy = testing::policy();
+        policy.routes.routes = vec![call_route("s", None, "a"), other];
+        let encoded = encode(&policy, &facts());
+        assert_eq!(names(http1_routes(&encoded.server)), ["proxy_unsupported"]);
+    }
+}
+
+#[test]
+fn calls_of_different_services_are_sent_where_the_protocol_is_not_grpc() {
+    let mut policy = testing::policy();
+    policy.routes.routes = vec![
+        call_route("s", None, "a"),
+        call_route("t", None, "b"),
+        call_route("u", Some("m"), "c"),
+    ];
+    let encoded = encode(&policy, &facts());
+    assert_eq!(names(http1_routes(&encoded.server)), ["a", "b", "c"]);
+    // One service by any name meets all of them.
+    let mut any = (*call_route("s", None, "d")).clone();
+    any.rules[0].matches = vec![RequestMatch::grpc(None, Some("m"))];
+    policy.routes.routes.push(Arc::new(any));
+    let encoded = encode(&policy, &facts());
+    assert_eq!(names(http1_routes(&encoded.server)), ["proxy_unsupported"]);
 }
 
 #[test]

@@ -322,6 +322,22 @@ fn what_cannot_be_read_is_named() {
             "header.deny: reason `x` is not known here",
         ),
         (
+            refused(|u| {
+                use messages::{host_pattern, unmatched};
+                let rule = |then| messages::HostRule {
+                    host: Some(messages::HostPattern {
+                        kind: Some(host_pattern::Kind::Exact("a".into())),
+                    }),
+                    unmatched: Some(messages::Unmatched { kind: Some(then) }),
+                };
+                let not_found = rule(unmatched::Kind::NotFound(messages::Unit {}));
+                let default = rule(unmatched::Kind::DefaultRoute(messages::Unit {}));
+                let hosts = vec![not_found, default];
+                u.header = Some(messages::PortHeader { hosts, ..header(u) });
+            }),
+            "header.hosts[1]: names a host twice",
+        ),
+        (
             refused(|u| u.required_features.push("telepathy".into())),
             "required_features[0]: feature `telepathy` is not known here",
         ),

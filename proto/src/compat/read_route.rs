@@ -107,8 +107,10 @@ fn http_match(wanted: &HttpRouteMatch) -> Result<RequestMatch> {
 fn path(path: &PathMatch) -> Result<PathPattern> {
     match path.kind.as_ref().ok_or_else(DecodeError::missing)? {
         path_match::Kind::Exact(path) => Ok(PathPattern::exact(absolute(path).at("exact")?)),
-        path_match::Kind::Prefix(prefix) if prefix.starts_with("//") => {
-            Err(DecodeError::here(format!("must not begin with `//`, is `{prefix}`"))).at("prefix")
+        // Trimmed like a single `/`, it would match more than it says.
+        path_match::Kind::Prefix(prefix) if prefix.starts_with("//") || prefix.ends_with("//") => {
+            let message = format!("must not begin or end with `//`, is `{prefix}`");
+            Err(DecodeError::here(message)).at("prefix")
         }
         path_match::Kind::Prefix(prefix) => Ok(PathPattern::prefix(absolute(prefix).at("prefix")?)),
         path_match::Kind::Regex(source) => Ok(PathPattern::Regex(expression(source).at("regex")?)),

@@ -14,6 +14,7 @@ use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::matching::{HostPattern, PathPattern, RequestMatch, Segment};
 use policy_core::name::Origin;
 use policy_core::policy::{Route, RouteTable, ServerPolicy, Unmatched};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 /// A port with HTTP routes.
@@ -240,26 +241,68 @@ fn settle<F: Flavor>(
     (routes.collect(), Vec::new())
 }
 
-/// Segments with parameters are sent as expressions, which rank together with all others. That is
-/// the same only where it makes no difference which of them wins.
+/// Segments with parameters are sent as expressions. Linkerd's proxies rank a path by the length that
+/// was matched alone, so that an expression ties with every exact path and with every other
+/// expression that matches the same request. That is the same only where it makes no difference which
+/// of them wins.
 fn http_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
-    let mut translated = 0_usize;
-    let mut expressions: Vec<(&Route, &RequestMatch)> = Vec::new();
+    let mut expressions: Vec<Contender<'_>> = Vec::new();
+    let mut by_length: BTreeMap<usize, Vec<Contender<'_>>> = BTreeMap::new();
     for (route, wanted) in matches(policy) {
         match &wanted.path {
             PathPattern::Regex(_) => expressions.push((route, wanted)),
             PathPattern::Segments { segments, rest: _ } => {
-                if segments.iter().any(|s| matches!(s, Segment::Parameter(_))) {
-                    translated = translated.saturating_add(1);
-                    expressions.push((route, wanted));
-                }
+                by_length.entry(segments.len()).or_default().push((route, wanted));
             }
         }
     }
-    if translated == 0 || expressions.len() == 1 || is_indifferent(&expressions) {
+    let translated = || by_length.values().flatten().filter(|(_, wanted)| shape(wanted).is_some());
+    if translated().next().is_none() {
+        return Ok(());
+    }
+    let among_expressions = expressions.is_empty() || {
+        expressions.extend(translated().copied());
+        is_indifferent(&expressions)
+    };
+    let among_segments =
+        by_length.values().all(|same| contests(same).iter().all(|all| is_indifferent(all)));
+    if among_expressions && among_segments {
         return Ok(());
     }
     Err("paths with parameters that compete with others".to_owned())
+}
+
+/// A match and the route it belongs to.
+type Contender<'p> = (&'p Route, &'p RequestMatch);
+
+/// Which segments of a path are parameters; nothing if none is.
+fn shape(wanted: &RequestMatch) -> Option<Vec<bool>> {
+    let PathPattern::Segments { segments, rest: _ } = &wanted.path else { return None };
+    let shape: Vec<bool> = segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
+    shape.contains(&true).then_some(shape)
+}
+
+/// Of matches with equally many segments, those that may match the same path as one with parameters,
+/// together.
+fn contests<'p>(same_length: &[Contender<'p>]) -> Vec<Vec<Contender<'p>>> {
+    let shapes: BTreeSet<Vec<bool>> =
+        same_length.iter().filter_map(|(_, wanted)| shape(wanted)).collect();
+    let mut shapes = shapes.into_iter();
+    let (shape, other) = (shapes.next(), shapes.next());
+    let Some(shape) = shape else { return Vec::new() };
+    if other.is_some() {
+        return vec![same_length.to_vec()];
+    }
+    // With one shape, paths that differ where it has literals never meet.
+    let mut groups: BTreeMap<Vec<&Segment>, Vec<Contender<'p>>> = BTreeMap::new();
+    for (route, wanted) in same_length {
+        let PathPattern::Segments { segments, rest: _ } = &wanted.path else { continue };
+        let literals = segments.iter().zip(&shape).filter(|(_, parameter)| !**parameter);
+        let literals = literals.map(|(segment, _)| segment).collect();
+        groups.entry(literals).or_default().push((route, wanted));
+    }
+    let has_shape = |group: &[Contender<'_>]| group.iter().any(|(_, w)| self::shape(w).is_some());
+    groups.into_values().filter(|group| has_shape(group)).collect()
 }
 
 /// A call of any service and any method ranks above a match of every request, but is sent as the
@@ -271,8 +314,7 @@ fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
             segments.iter().all(|s| matches!(s, Segment::Parameter(_)))
         }
     };
-    let wild: Vec<(&Route, &RequestMatch)> =
-        matches(policy).filter(|(_, wanted)| is_wild(wanted)).collect();
+    let wild: Vec<Contender<'_>> = matches(policy).filter(|(_, wanted)| is_wild(wanted)).collect();
     let is_call = |wanted: &RequestMatch| wanted.method.is_some();
     let all_calls = wild.iter().all(|(_, wanted)| is_call(wanted));
     let no_calls = !wild.iter().any(|(_, wanted)| is_call(wanted));
@@ -284,7 +326,7 @@ fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
     Err("matches of any call that compete with matches of every request".to_owned())
 }
 
-fn matches(policy: &ServerPolicy) -> impl Iterator<Item = (&Route, &RequestMatch)> {
+fn matches(policy: &ServerPolicy) -> impl Iterator<Item = Contender<'_>> {
     policy.routes.routes.iter().flat_map(|route| {
         let rules = route.rules.iter();
         rules.flat_map(|rule| &rule.matches).map(move |wanted| (&**route, wanted))
@@ -292,8 +334,11 @@ fn matches(policy: &ServerPolicy) -> impl Iterator<Item = (&Route, &RequestMatch
 }
 
 /// Whether it makes no difference to permission which of these matches.
-fn is_indifferent(matches: &[(&Route, &RequestMatch)]) -> bool {
-    let Some((first, _)) = matches.first() else { return true };
+fn is_indifferent(matches: &[Contender<'_>]) -> bool {
+    let Some(((first, _), others)) = matches.split_first() else { return true };
+    if others.is_empty() {
+        return true;
+    }
     matches.iter().all(|(route, wanted)| {
         wanted.headers.is_empty()
             && wanted.query.is_empty()

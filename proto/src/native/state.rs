@@ -249,6 +249,12 @@ fn policy(
             required("unmatched", rule.unmatched.as_ref(), read::unmatched)?,
         ))
     };
+    let mut table = BTreeMap::new();
+    for (number, (name, unmatched)) in each("hosts", hosts, host)?.into_iter().enumerate() {
+        if table.insert(name, unmatched).is_some() {
+            return Err(DecodeError::here("names a host twice")).item("hosts", number);
+        }
+    }
     Ok(ServerPolicy {
         owner: required("owner", owner.as_ref(), read::owner)?,
         protocol: required("protocol", protocol.as_ref(), read::protocol)?,
@@ -258,7 +264,7 @@ fn policy(
         exemptions: each("exemptions", exemptions, exempt)?,
         routes: RouteTable {
             routes,
-            hosts: each("hosts", hosts, host)?.into_iter().collect(),
+            hosts: table,
             otherwise: required("otherwise", otherwise.as_ref(), read::unmatched)?,
         },
         rate_limit: rate_limit.as_ref().map(read::rate_limit).transpose().at("rate_limit")?,
