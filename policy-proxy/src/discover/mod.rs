@@ -21,6 +21,7 @@ use crate::identity::IdentityHandle;
 use crate::store::PolicyStore;
 use backoff::random;
 use policy_core::Facts;
+use policy_proto::DecodeError;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::num::NonZeroU16;
@@ -78,6 +79,9 @@ pub(super) enum Ended {
     /// A bound of ours on a stream that works.
     #[error("opened anew after {0:?}")]
     Renewed(Duration),
+    /// The server described the workload in a way that this version cannot read.
+    #[error("workload.{0}")]
+    Workload(DecodeError),
     /// The server broke the protocol.
     #[error("{0}")]
     Protocol(String),
@@ -119,7 +123,7 @@ impl Ended {
             Self::Refused(status) => {
                 matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition)
             }
-            Self::Protocol(_) => true,
+            Self::Workload(_) | Self::Protocol(_) => true,
             Self::Connect(_) | Self::Closed | Self::Silent(_) | Self::Renewed(_) => false,
         }
     }
@@ -129,7 +133,11 @@ impl Ended {
         match self {
             Self::Refused(status) => status.code() == Code::Unavailable || status.source().is_some(),
             Self::Connect(_) => true,
-            Self::Closed | Self::Silent(_) | Self::Renewed(_) | Self::Protocol(_) => false,
+            Self::Closed
+            | Self::Silent(_)
+            | Self::Renewed(_)
+            | Self::Workload(_)
+            | Self::Protocol(_) => false,
         }
     }
 
@@ -140,6 +148,7 @@ impl Ended {
             | Self::Closed
             | Self::Silent(_)
             | Self::Renewed(_)
+            | Self::Workload(_)
             | Self::Protocol(_) => None,
         }
     }
@@ -204,6 +213,7 @@ async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &ControllerAddr
         | Ended::Connect(_)
         | Ended::Closed
         | Ended::Silent(_)
+        | Ended::Workload(_)
         | Ended::Protocol(_) => {
             tracing::warn!(%controller, reason = %ended, ?delay, "policy stream ended, trying again");
         }

@@ -43,6 +43,9 @@ struct Session<'a> {
 /// More than any number of ports needs; a server that takes nothing off is not worth talking to.
 const MAX_OUTBOX: usize = 4096;
 
+/// How long a refusal of the workload may take to reach the server.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 impl Client {
     pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
         Self { config, store, ports: BTreeMap::new() }
@@ -114,6 +117,35 @@ impl Session<'_> {
         mut inbound: Streaming<m::WatchResponse>,
         outbound: mpsc::Sender<m::WatchRequest>,
     ) -> Result<(), Ended> {
+        let ended = self.talk(first, &mut inbound, &outbound).await;
+        if matches!(ended, Err(Ended::Workload(_))) {
+            // Its server ends the stream once it has read why; another may not.
+            let told = self.tell(&mut inbound, &outbound);
+            let _ = tokio::time::timeout(LAST_WORDS, told).await;
+        }
+        ended
+    }
+
+    /// Says what is left to say and waits until the server ends the stream.
+    async fn tell(
+        &mut self,
+        inbound: &mut Streaming<m::WatchResponse>,
+        outbound: &mpsc::Sender<m::WatchRequest>,
+    ) {
+        while let Some(kind) = self.outbox.pop_front() {
+            if outbound.send(m::WatchRequest { kind: Some(kind) }).await.is_err() {
+                return;
+            }
+        }
+        while let Ok(Some(_)) = inbound.message().await {}
+    }
+
+    async fn talk(
+        &mut self,
+        first: m::WatchResponse,
+        inbound: &mut Streaming<m::WatchResponse>,
+        outbound: &mpsc::Sender<m::WatchRequest>,
+    ) -> Result<(), Ended> {
         let begun = Instant::now();
         let mut heard = begun;
         self.hear(first)?;
@@ -147,16 +179,22 @@ impl Session<'_> {
 
     fn hear(&mut self, message: m::WatchResponse) -> Result<(), Ended> {
         match message.kind {
-            Some(Hear::Workload(workload)) => self.workload(&workload),
+            Some(Hear::Workload(workload)) => {
+                self.workload(&workload).map_err(|error| self.refuse_workload(error))
+            }
             Some(Hear::Port(update)) => self.port(&update),
             None => Err(Ended::Protocol("kind: not set, or not known to this version".to_owned())),
         }
     }
 
-    fn workload(&mut self, workload: &m::Workload) -> Result<(), Ended> {
-        let refuse = |field: &str, message: String| Ended::Protocol(format!("workload.{field}: {message}"));
-        let facts = workload.facts.as_ref().ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
-        let facts = decode_facts(facts).map_err(|error| refuse("facts", error.to_string()))?;
+    /// Puts the workload in force, whole or not at all.
+    fn workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
+        let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
+        let facts = workload.facts.as_ref();
+        let facts = facts.ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
+        let facts = decode_facts(facts).map_err(|error| {
+            refuse(&format!("facts.{}", error.path), error.message)
+        })?;
         let undeclared = match m::Undeclared::try_from(workload.undeclared) {
             Ok(m::Undeclared::Default) => UndeclaredPorts::Ask,
             Ok(m::Undeclared::Deny) => UndeclaredPorts::Refuse,
@@ -171,6 +209,19 @@ impl Session<'_> {
         self.client.store.set_facts(Arc::new(facts));
         self.client.store.declare(&ports, undeclared);
         Ok(())
+    }
+
+    /// Nothing of the workload is applied, and nothing that follows: policies may lean on facts that
+    /// are not known here. The server learns why, and the stream ends.
+    fn refuse_workload(&mut self, error: DecodeError) -> Ended {
+        self.client.store.telemetry().discovery.rejected.inc();
+        self.outbox.push_back(Say::Nack(m::Nack {
+            port: 0,
+            revision: None,
+            reason: error.message.clone(),
+            field_path: error.path.clone(),
+        }));
+        Ended::Workload(error)
     }
 
     fn port(&mut self, update: &m::PortUpdate) -> Result<(), Ended> {

@@ -98,6 +98,25 @@ async fn a_malformed_update_is_refused_by_its_field_and_the_last_good_policy_sta
 }
 
 #[tokio::test]
+async fn a_workload_that_cannot_be_read_is_refused_by_its_field_and_changes_nothing() {
+    let mut controller = Controller::start().await;
+    let client = Client::of(controller.address);
+    let mut stream = controller.stream().await;
+    stream.hello().await;
+    stream.begin(&policy(OPEN)).await;
+    stream.workload(&[80, 81], m::Undeclared::Unspecified).await;
+    let nack = stream.nack().await;
+    assert_eq!((nack.port, nack.revision, nack.field_path.as_str()), (0, None, "undeclared"));
+    assert_eq!(client.state(81), "absent", "no part of it is in force");
+    // Nothing that builds on it is either.
+    stream.send(Hear::Port(encode(&policy(SHUT)).full(port(80), &revision(2)))).await;
+    drop(stream);
+    client.becomes(80, "stale").await;
+    assert_eq!(*client.policy(80).unwrap(), policy(OPEN));
+    assert_eq!(controller.stream().await.hello().await.applied.len(), 1);
+}
+
+#[tokio::test]
 async fn a_feature_unknown_here_is_refused() {
     let mut controller = Controller::start().await;
     let client = Client::of(controller.address);
