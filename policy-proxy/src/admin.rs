@@ -224,6 +224,8 @@ impl Admin {
 
     fn metrics(&self) -> Response<Full<Bytes>> {
         let store = &self.shared.store;
+        let workers = store.workers();
+        store.telemetry().generations(workers.published(), workers.reached());
         match store.telemetry().encode(&store.status()) {
             Ok(body) => with_type(StatusCode::OK, OPENMETRICS, body),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n"),

@@ -67,6 +67,10 @@ pub struct RunArgs {
     /// The default policy of --pending-policy=default [LINKERD2_PROXY_INBOUND_DEFAULT_POLICY]
     #[arg(long, value_name = "POLICY")]
     pub default_policy: Option<String>,
+    /// Ports on which --pending-policy=default does not look for a protocol
+    /// [LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION]
+    #[arg(long, value_name = "PORTS")]
+    pub opaque_ports: Option<String>,
     /// How long a connection waits for the first policy [default: 10s]
     #[arg(long, value_name = "DURATION")]
     pub pending_timeout: Option<String>,

@@ -15,7 +15,7 @@ use policy_core::{
     DefaultPolicy, Facts, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched,
 };
 use reader::Reader;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ fn discover(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> Option<Di
     let given = reader.given("workload", args.workload.as_ref(), &["POLICY_WORKLOAD"]);
     let workload = reader.required(given, "workload", "POLICY_WORKLOAD");
     let given = reader.given("ports", args.ports.as_ref(), &["INBOUND_PORTS"]);
-    let declared = reader.read(given, std::collections::BTreeSet::new(), parse::ports);
+    let declared = reader.read(given, BTreeSet::new(), parse::ports);
     let mut bound = |flag, typed, linkerd| {
         let given = reader.given(flag, typed, &[linkerd]);
         let given = given.filter(|given| !given.value.is_empty());
@@ -233,6 +233,9 @@ fn store(args: &RunArgs, reader: &mut Reader<'_>, facts: Facts, detect: Duration
         _ => Err("expected wait or default"),
     });
     config.pending = pending.then(|| Arc::new(pending_policy(default, detect)));
+    let linkerd = ["INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION"];
+    let given = reader.given("opaque-ports", args.opaque_ports.as_ref(), &linkerd);
+    config.pending_opaque = reader.read(given, BTreeSet::new(), parse::ports);
     let given = reader.given("maximum-policy-age", args.maximum_policy_age.as_ref(), &[]);
     config.maximum_age = reader.read(given, None, |text| parse::duration(text).map(Some));
     let given = reader.given(

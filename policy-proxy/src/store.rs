@@ -50,6 +50,8 @@ pub struct StoreConfig {
     /// Decides while nothing has been received (`--pending-policy=default`); absent: connections
     /// wait, bounded, and are refused as `policy_pending`.
     pub pending: Option<Arc<ServerPolicy>>,
+    /// Ports on which `pending` is opaque: what is said there need not be looked at.
+    pub pending_opaque: BTreeSet<NonZeroU16>,
     /// How long a policy may be stale before its port refuses as `policy_expired`; absent: for ever.
     pub maximum_age: Option<Duration>,
     /// The workload's facts until the controller states them.
@@ -64,6 +66,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             pending: None,
+            pending_opaque: BTreeSet::new(),
             maximum_age: None,
             facts: Arc::new(Facts::default()),
             on_demand_ports: 256,

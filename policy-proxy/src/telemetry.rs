@@ -66,6 +66,12 @@ pub struct Discovery {
     pub rejected: Counter,
     /// Streams open now.
     pub streams: Gauge,
+    /// Updates put in force that some worker does not decide by yet.
+    pub unacknowledged: Gauge,
+    /// The newest generation put in force; see [`Telemetry::generations`].
+    published: Gauge,
+    /// The newest generation that every worker decides by.
+    reached: Gauge,
 }
 
 /// What is counted about connections.
@@ -192,6 +198,13 @@ impl Telemetry {
         self.tcp_errors.get_or_create_owned(&labelled("error", error)).inc();
     }
 
+    /// States how far the workers are: a difference that stays is a worker that hangs.
+    pub fn generations(&self, published: u64, reached: u64) {
+        let shown = |generation| i64::try_from(generation).unwrap_or(i64::MAX);
+        self.discovery.published.set(shown(published));
+        self.discovery.reached.set(shown(reached));
+    }
+
     /// The OpenMetrics text of everything, with the state of each port.
     pub fn encode(&self, ports: &[PortStatus]) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -218,7 +231,15 @@ impl Discovery {
         for (name, help, counter) in rows {
             registry.register(name, help, counter.clone());
         }
-        registry.register("policy_streams_open", "Policy streams open now", self.streams.clone());
+        let rows = [
+            ("policy_streams_open", "Policy streams open now", &self.streams),
+            ("policy_updates_unacknowledged", "Policies that wait for a worker", &self.unacknowledged),
+            ("policy_generation_published", "Number of the newest change put in force", &self.published),
+            ("policy_generation_reached", "Number of the newest change that every worker decides by", &self.reached),
+        ];
+        for (name, help, gauge) in rows {
+            registry.register(name, help, gauge.clone());
+        }
     }
 }
 

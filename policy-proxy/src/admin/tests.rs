@@ -85,6 +85,23 @@ fn metrics_are_under_the_policy_of_the_admin_port() {
 }
 
 #[test]
+fn a_worker_that_hangs_shows_in_the_metrics() {
+    let admin = admin(MetricsAccess::All, false);
+    let worker = admin.shared.store.workers().register();
+    apply(&admin, usual());
+    let published = admin.shared.store.workers().published();
+    let shown = |name: &str, value: u64| {
+        let (_, body) = get(&admin, &plain("10.9.0.1"), "/metrics");
+        assert!(body.contains(&format!("\n{name} {value}\n")), "{name} {value} in {body}");
+    };
+    assert_ne!(published, 0);
+    shown("policy_generation_published", published);
+    shown("policy_generation_reached", 0);
+    worker.pass(published);
+    shown("policy_generation_reached", published);
+}
+
+#[test]
 fn access_to_metrics_can_be_set() {
     let local = admin(MetricsAccess::Local, false);
     assert_eq!(get(&local, &plain("127.0.0.1"), "/metrics").0, StatusCode::OK);

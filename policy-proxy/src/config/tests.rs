@@ -112,6 +112,9 @@ fn the_default_policy_decides_only_when_asked_to() {
     let asked = with(&[default, ("PORTCULLIS_PENDING_POLICY", "default")]);
     let pending = from(&asked, RunArgs::default()).unwrap().store.pending.unwrap();
     assert_eq!(pending.owner, Owner::Default(DefaultPolicy::ClusterAuthenticated));
+    let opaque = [("LINKERD2_PROXY_INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", "25,3306-3307")];
+    let opaque = from(&with(&opaque), RunArgs::default()).unwrap().store.pending_opaque;
+    assert_eq!(opaque.iter().map(|port| port.get()).collect::<Vec<_>>(), [25, 3306, 3307]);
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl Client {
             unacknowledged: BTreeMap::new(),
         };
         let ended = session.converse(first, inbound, outbound).await;
+        self.store.telemetry().discovery.unacknowledged.set(0);
         streams.dec();
         ended
     }
@@ -153,6 +154,7 @@ impl Session<'_> {
         loop {
             let oldest = self.unacknowledged.values().map(|(_, generation)| *generation).min();
             let workers = self.client.store.workers().clone();
+            self.note_unacknowledged();
             tokio::select! {
                 message = inbound.message() => {
                     heard = Instant::now();
@@ -277,6 +279,11 @@ impl Session<'_> {
             reason: error.message,
             field_path: error.path,
         }));
+    }
+
+    fn note_unacknowledged(&self) {
+        let waiting = i64::try_from(self.unacknowledged.len()).unwrap_or(i64::MAX);
+        self.client.store.telemetry().discovery.unacknowledged.set(waiting);
     }
 
     /// Acknowledges everything that every worker decides by.

@@ -83,9 +83,9 @@ impl PortCell {
         MutexGuard::map(self.held.lock(), |held| &mut held.state)
     }
 
-    /// Whether the port has a policy to decide by that is not expired.
+    /// Whether the port has a policy of the controller's to decide by that is not expired.
     pub(super) fn has_policy(&self) -> bool {
-        self.live.load().in_force().is_ok()
+        matches!(*self.state(), State::Current(_) | State::Stale { .. })
     }
 
     pub(super) fn is_declared(&self) -> bool {

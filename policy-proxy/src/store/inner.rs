@@ -10,7 +10,7 @@ use crate::telemetry::Telemetry;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use policy_core::evaluator::{BuildError, Evaluator};
-use policy_core::{Facts, Revision, ServerPolicy};
+use policy_core::{Facts, Protocol, Revision, ServerPolicy};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub(super) struct Inner {
     pub(super) config: StoreConfig,
     pub(super) telemetry: Arc<Telemetry>,
-    pending: Option<Arc<Evaluator>>,
+    pending: Option<Pending>,
     pub(super) cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
     /// Answers for ports beyond the bound: refuses everything.
     overflow: Arc<PortCell>,
@@ -33,6 +33,24 @@ pub(super) struct Inner {
     pub(super) workers: Workers,
     /// Counts changes of the set of ports that have a cell.
     pub(super) demand: watch::Sender<u64>,
+}
+
+/// What decides while nothing has been received.
+#[derive(Debug)]
+struct Pending {
+    usual: Arc<Evaluator>,
+    /// On the ports of [`StoreConfig::pending_opaque`].
+    opaque: Arc<Evaluator>,
+}
+
+impl Pending {
+    fn new(policy: &Arc<ServerPolicy>) -> Result<Self, BuildError> {
+        let opaque = ServerPolicy { protocol: Protocol::Opaque, ..ServerPolicy::clone(policy) };
+        Ok(Self {
+            usual: Arc::new(Evaluator::build(Arc::clone(policy))?),
+            opaque: Arc::new(Evaluator::build(Arc::new(opaque))?),
+        })
+    }
 }
 
 /// What the control thread knows beside the ports.
@@ -53,8 +71,7 @@ const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
 
 impl Inner {
     pub(super) fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
-        let pending = config.pending.as_ref().map(|policy| Evaluator::build(Arc::clone(policy)));
-        let pending = pending.transpose()?.map(Arc::new);
+        let pending = config.pending.as_ref().map(Pending::new).transpose()?;
         let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
         let control = Control {
             facts: Arc::clone(&config.facts),
@@ -134,7 +151,9 @@ impl Inner {
     }
 
     fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
-        let evaluator = Arc::clone(self.pending.as_ref()?);
+        let pending = self.pending.as_ref()?;
+        let opaque = self.config.pending_opaque.contains(&port);
+        let evaluator = Arc::clone(if opaque { &pending.opaque } else { &pending.usual });
         let policy = evaluator.policy();
         let limiter = Arc::new(Limiter::new(policy.rate_limit.as_ref()));
         let counters = self.telemetry.counters(port, policy, facts);

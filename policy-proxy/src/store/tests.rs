@@ -176,6 +176,22 @@ async fn undeclared_ports_are_refused_when_the_workload_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pending_policy_is_opaque_on_the_ports_that_say_so() {
+    let pending = Some(policy(DefaultPolicy::AllAuthenticated));
+    let pending_opaque = BTreeSet::from([port(25)]);
+    let store = store(StoreConfig { pending, pending_opaque, ..StoreConfig::default() });
+    let pending = |number| {
+        let handle = store.port(port(number));
+        let live = handle.live();
+        ServerPolicy::clone(live.in_force().unwrap().evaluator.policy())
+    };
+    let usual = policy(DefaultPolicy::AllAuthenticated);
+    assert_eq!(pending(80), *usual);
+    let opaque = ServerPolicy { protocol: Protocol::Opaque, ..ServerPolicy::clone(&usual) };
+    assert_eq!(pending(25), opaque, "nothing else differs");
+}
+
+#[tokio::test(start_paused = true)]
 async fn ports_on_demand_are_bounded_and_evicted_when_idle() {
     let store = store(StoreConfig { on_demand_ports: 2, ..StoreConfig::default() });
     declared(&store, &[80]);
@@ -203,8 +219,10 @@ async fn a_pending_policy_decides_until_the_first_answer_and_never_after_it() {
     declared(&store, &[80]);
     let handle = store.port(port(80));
     assert_eq!(handle.ready(Duration::ZERO).await, Ok(()));
-    assert_eq!(store.unready(), None);
+    let ports = vec![port(80)];
+    assert_eq!(store.unready(), Some(Unready { workload: false, ports }), "nothing was received");
     store.apply(port(80), policy(DefaultPolicy::Deny), revision(1)).unwrap();
+    assert_eq!(store.unready(), None);
     let live = handle.live();
     assert_eq!(live.in_force().unwrap().evaluator.policy(), &policy(DefaultPolicy::Deny));
     drop(live);
