@@ -1,0 +1,99 @@
+//! The documents say what the code does: every reason is explained, with the answer it gets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends where it cannot go on"
+)]
+
+use http::{Method, Request};
+use policy_core::{Denied, TargetFault};
+use policy_proxy::respond::{Answer, Asker, respond};
+use policy_tests::sources::root;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Every reason but the faults of targets; the match makes a new one a compile error here.
+fn reasons() -> Vec<Denied> {
+    let all = [
+        Denied::NoRoute,
+        Denied::Unauthorized,
+        Denied::CannotTell,
+        Denied::TlsRequired,
+        Denied::ProtocolMismatch,
+        Denied::ServerInvalid,
+        Denied::RoutesInvalid,
+        Denied::ProxyUnsupported,
+        Denied::PortUndeclared,
+        Denied::PolicyPending,
+        Denied::PolicyExpired,
+        Denied::RateLimited,
+        Denied::Revoked,
+    ];
+    for reason in all {
+        match reason {
+            Denied::NoRoute
+            | Denied::Unauthorized
+            | Denied::CannotTell
+            | Denied::Target(_)
+            | Denied::TlsRequired
+            | Denied::ProtocolMismatch
+            | Denied::ServerInvalid
+            | Denied::RoutesInvalid
+            | Denied::ProxyUnsupported
+            | Denied::PortUndeclared
+            | Denied::PolicyPending
+            | Denied::PolicyExpired
+            | Denied::RateLimited
+            | Denied::Revoked => {}
+        }
+    }
+    all.to_vec()
+}
+
+/// The rows of the tables: the reason, and the other cells.
+fn rows() -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(root().join("docs/reasons.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<String> =
+            line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+        (cells[0].trim_matches('`').to_owned(), cells[1..].to_vec())
+    })
+    .collect()
+}
+
+fn asker(grpc: bool) -> Asker {
+    let mut request = Request::builder().method(Method::POST);
+    if grpc {
+        request = request.version(http::Version::HTTP_2).header("content-type", "application/grpc");
+    }
+    Asker::of(&request.body(()).unwrap().into_parts().0, false)
+}
+
+/// What a caller is answered: the HTTP status and the gRPC code.
+fn answered(reason: Denied) -> (String, String) {
+    let answer = Answer::Denied(reason);
+    let plain = respond(&answer, &asker(false)).status().as_u16().to_string();
+    let grpc = respond(&answer, &asker(true)).headers()["grpc-status"].to_str().unwrap().to_owned();
+    (plain, grpc)
+}
+
+#[test]
+fn every_reason_is_explained_with_the_answer_it_gets() {
+    let mut rows = rows();
+    for reason in reasons() {
+        let row = rows.remove(reason.as_str()).unwrap_or_else(|| panic!("no row for {reason:?}"));
+        let stated = (row[0].clone(), row[1].split(' ').next().unwrap().to_owned());
+        assert_eq!(stated, answered(reason), "{reason:?}");
+    }
+    for fault in TargetFault::ALL {
+        assert!(rows.remove(fault.as_str()).is_some(), "no row for {fault:?}");
+        assert_eq!(
+            answered(Denied::Target(fault)),
+            ("400".to_owned(), "3".to_owned()),
+            "{fault:?}"
+        );
+    }
+    assert!(rows.is_empty(), "reasons that do not exist: {rows:?}");
+}
