@@ -122,8 +122,7 @@ async fn a_file_that_stops_parsing_loses_its_grants_and_keeps_its_claims_until_i
     let diagnostics = world.controller().diagnostics.borrow().clone();
     let broken = diagnostics.iter().find(|d| d.file.ends_with("servers.yaml"));
     let broken = broken.unwrap_or_else(|| panic!("no diagnostic: {diagnostics:?}"));
-    let told = broken.to_string();
-    assert!(told.contains("servers.yaml:"), "{told}");
+    assert!(broken.line.is_some() && broken.column.is_some(), "{broken}");
 
     // Another object changes meanwhile: the broken file's claims survive that too.
     world.write("clients.yaml", &clients(&[HERE, "127.0.0.2/32"]));

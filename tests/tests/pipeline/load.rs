@@ -38,7 +38,7 @@ fn churn(round: usize) -> [(&'static str, Option<String>); 3] {
         1 => Some(route("first", "/")),
         _ => Some(route("first", "/admin")),
     };
-    let second = (round % 5 != 0).then(|| route("second", &format!("/{round}")));
+    let second = (!round.is_multiple_of(5)).then(|| route("second", &format!("/{round}")));
     [("clients.yaml", Some(grant)), ("first.yaml", first), ("second.yaml", second)]
 }
 

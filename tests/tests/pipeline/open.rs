@@ -1,7 +1,7 @@
 //! What is open when its permission goes ends within a second; whoever keeps theirs goes on.
 
 use crate::client::{Client, Kind, grpc_status};
-use crate::world::{EDIT, HTTP, RAW, REVOKED, World, clients, soon};
+use crate::world::{BASE, EDIT, HERE, HTTP, RAW, REVOKED, World, clients, soon};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::net::Ipv4Addr;
@@ -103,6 +103,55 @@ async fn what_is_open_ends_within_a_second_of_losing_its_permission_and_bystande
     let silence = tokio::time::timeout(Duration::from_millis(100), stays.call.frame()).await;
     assert!(silence.is_err(), "the bystander's call ended: {silence:?}");
     world.told(&format!("deny revoked - {RAW}")).await;
+}
+
+/// Routes `kept` and `lost`, each granted to the authentication of its name.
+fn routes() -> String {
+    let route = |name: &str| {
+        format!(
+            "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+             metadata: {{name: {name}, namespace: shop}}\nspec:\n\
+             \x20 parentRefs: [{{group: policy.linkerd.io, kind: Server, name: http}}]\n\
+             \x20 rules: [{{matches: [{{path: {{type: PathPrefix, value: /{name}}}}}]}}]\n---\n\
+             apiVersion: policy.linkerd.io/v1alpha1\nkind: AuthorizationPolicy\n\
+             metadata: {{name: {name}, namespace: shop}}\nspec:\n\
+             \x20 targetRef: {{group: policy.linkerd.io, kind: HTTPRoute, name: {name}}}\n\
+             \x20 requiredAuthenticationRefs:\n\
+             \x20 - {{group: policy.linkerd.io, kind: NetworkAuthentication, name: {name}}}\n---\n"
+        )
+    };
+    route("kept") + &route("lost")
+}
+
+fn authentication(name: &str) -> String {
+    clients(&[HERE]).replace("name: clients", &format!("name: {name}"))
+}
+
+#[tokio::test]
+async fn streams_of_one_connection_end_one_by_one() {
+    let (routes, kept, lost) = (routes(), authentication("kept"), authentication("lost"));
+    let files =
+        [("base.yaml", BASE), ("routes.yaml", &*routes), ("kept.yaml", &*kept), ("lost.yaml", &*lost)];
+    let world = World::with(&files).await;
+    let mut client = world.client(Kind::Http2).await;
+    let wish = [("echo-stream", "100000"), ("echo-interval-ms", "20")];
+    let mut open = async |path: &str| {
+        let mut body = client.send(client.request(path, &wish)).await.into_body();
+        soon(body.frame()).await.unwrap().unwrap();
+        body
+    };
+    let mut stays = open("/kept/feed").await;
+    let mut goes = open("/lost/feed").await;
+    let mut probe = world.client(Kind::Http1).await;
+    world.delete("lost.yaml");
+    assert!(probe.turns("/lost/x", 200, 403).await < EDIT);
+    let ended = async { while let Some(Ok(_)) = goes.frame().await {} };
+    tokio::time::timeout(REVOKED, ended).await.expect("ends within a second");
+    for _ in 0..3 {
+        soon(stays.frame()).await.unwrap().unwrap();
+    }
+    assert_eq!(client.ask("/kept/x").await, 200, "the connection goes on");
+    assert_eq!(client.ask("/lost/x").await, 403);
 }
 
 #[tokio::test]
