@@ -79,13 +79,14 @@ impl Feature {
     /// less, and it is omitted and reported.
     pub fn guards(self) -> bool {
         match self {
-            Self::PathParameters | Self::HostTables | Self::DenyReasons => true,
+            Self::PathParameters | Self::HostTables | Self::DenyReasons | Self::ServerEffects => {
+                true
+            }
             Self::Conditions
             | Self::NetworkSymbols
             | Self::Exemptions
             | Self::ResponseHeaders
             | Self::Timeouts
-            | Self::ServerEffects
             | Self::RawPaths => false,
         }
     }

@@ -296,6 +296,26 @@ fn refused(change: impl FnOnce(&mut PortUpdate)) -> String {
 }
 
 #[test]
+fn what_a_server_does_to_all_requests_is_not_left_out() {
+    let (mut policy, _) = example();
+    let name = http::HeaderName::from_static("x-admin");
+    let change = policy_core::effect::HeaderChange { remove: vec![name], ..Default::default() };
+    policy.effects = vec![Effect {
+        source: policy_core::Source::Default("test".into()),
+        kind: EffectKind::RequestHeaders(change),
+    }];
+    for feature in Feature::ALL {
+        let mut features = all();
+        features.remove(&feature);
+        let update = encode_port(&policy, &features).full(PORT, &Revision::default());
+        let received = PortState::new().apply(&sent(&update)).unwrap();
+        let denied = (feature == Feature::ServerEffects)
+            .then_some(policy_core::decision::Denied::ProxyUnsupported);
+        assert_eq!(received.deny, denied, "{feature:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_named() {
     let header = |update: &mut PortUpdate| update.header.clone().unwrap();
     let cases = [

@@ -41,8 +41,9 @@ struct Restriction<'m> {
 impl Restriction<'_> {
     fn policy(&mut self, policy: &ServerPolicy) -> ServerPolicy {
         // Which request a pattern or a host's table is about cannot be said in a narrower way: left
-        // out, other routes would decide on the same requests.
-        for feature in [Feature::PathParameters, Feature::HostTables] {
+        // out, other routes would decide on the same requests. What a Server does to all requests may
+        // be what keeps them, or a header of theirs, from the workload.
+        for feature in [Feature::PathParameters, Feature::HostTables, Feature::ServerEffects] {
             if self.missing.contains(&feature) {
                 let message = format!(
                     "needs `{}`, which the client lacks; the port is denied",
@@ -76,7 +77,7 @@ impl Restriction<'_> {
             exemptions: self.exemptions(exemptions),
             routes: self.table(routes),
             rate_limit: rate_limit.clone(),
-            effects: self.server_effects(effects),
+            effects: self.effects(effects),
             withheld: withheld.clone(),
         }
     }
@@ -217,17 +218,6 @@ impl Restriction<'_> {
             inherits_server: *inherits_server && !denies,
             withheld: withheld.clone(),
         })
-    }
-
-    fn server_effects(&mut self, effects: &[Effect]) -> Vec<Effect> {
-        if self.missing.contains(&Feature::ServerEffects) {
-            for effect in effects {
-                let part = Part::Effect(effect.source.clone());
-                self.report.note(part, "set for all requests of the port; not sent");
-            }
-            return Vec::new();
-        }
-        self.effects(effects)
     }
 
     fn effects(&mut self, effects: &[Effect]) -> Vec<Effect> {
