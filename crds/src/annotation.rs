@@ -26,6 +26,8 @@ pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
 /// What holds for ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
+/// The port of the proxy's own `/ready` and `/metrics`.
+pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
 /// On a Server: what is done about ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 
@@ -160,6 +162,21 @@ pub fn undeclared_ports(annotations: &Annotations) -> Reading<Option<UndeclaredP
         }
     };
     Reading { value: Some(value), errors }
+}
+
+/// The proxy's admin port; `None` if the object does not say or cannot be read: the usual one holds.
+pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
+    let Some(text) = annotations.get(ADMIN_PORT) else {
+        return Reading { value: None, errors: Vec::new() };
+    };
+    match text.parse() {
+        Ok(port) => Reading { value: Some(port), errors: Vec::new() },
+        Err(_) => {
+            let message = format!("{} is not a port from 1 to 65535", quote(text));
+            let errors = vec![FieldError { field: field(ADMIN_PORT), message }];
+            Reading { value: None, errors }
+        }
+    }
 }
 
 /// What a Server does about ambiguous paths: `canonical` (also if absent or unreadable) or `raw`.

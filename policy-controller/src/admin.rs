@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 /// Connections served at once; scrapes and probes are few.
 const MAX_CONNECTIONS: usize = 64;
 
+/// How long a connection lasts at most.
+const CONNECTION: Duration = Duration::from_secs(60);
+
 /// What must hold before this process is ready, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
@@ -70,12 +73,14 @@ impl Requirement {
 pub struct Admin {
     readiness: Readiness,
     registry: Arc<Registry>,
+    /// For a whole connection, so that clients that do not read cannot keep the probes out.
+    bound: Duration,
 }
 
 impl Admin {
     /// An admin server over `readiness` and the metrics of `registry`.
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
-        Self { readiness, registry: Arc::new(registry) }
+        Self { readiness, registry: Arc::new(registry), bound: CONNECTION }
     }
 
     /// Serves on `listener` until `shutdown` is cancelled.
@@ -91,10 +96,10 @@ impl Admin {
                 Ok((stream, remote)) => {
                     let (admin, shutdown) = (self.clone(), shutdown.clone());
                     tokio::spawn(async move {
-                        tokio::select! {
-                            () = admin.connection(stream, remote) => {}
-                            () = shutdown.cancelled() => {}
-                        }
+                        let bound = admin.bound;
+                        let served = tokio::time::timeout(bound, admin.connection(stream, remote));
+                        // Over the bound or not, the connection ends here.
+                        _ = shutdown.run_until_cancelled(served).await;
                         drop(permit);
                     });
                 }
@@ -220,6 +225,30 @@ mod tests {
         assert_eq!(ask(&admin, Method::POST, "/live").await.0, 405);
         assert_eq!(ask(&admin, Method::POST, "/other").await.0, 404);
         assert_eq!(ask(&admin, Method::GET, "/metrics").await, (200, "# EOF\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn clients_that_read_nothing_do_not_keep_probes_out() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut admin = Admin::new(Readiness::default(), Registry::default());
+        admin.bound = Duration::from_millis(300);
+        tokio::spawn(admin.run(listener, CancellationToken::new()));
+        for _ in 0..MAX_CONNECTIONS {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // More answers than any buffer holds; the first refused write ends it.
+            let asking = async move {
+                while stream.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {}
+            };
+            tokio::spawn(asking);
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        let answered = probe.read_to_string(&mut answer);
+        tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     }
 
     #[tokio::test]

@@ -112,8 +112,9 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
     pub undeclared_ports: UndeclaredArg,
 
-    /// Ports of the proxy itself, declared on every workload, separated by commas.
-    #[arg(long, value_name = "PORTS", default_value = "")]
+    /// Ports of the proxy itself, declared on every workload beside the one that its annotation
+    /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
+    #[arg(long, value_name = "PORTS", default_value = "4191")]
     pub proxy_ports: String,
 
     /// Bounds on serving.
@@ -429,6 +430,7 @@ fn default_policy(value: &str) -> Result<DefaultPolicy, ArgsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU16;
 
     fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
         let command = ["policy-controller", "run", "--manifests", "/m"];
@@ -444,7 +446,9 @@ mod tests {
     #[test]
     fn without_flags_the_settings_are_the_defaults() {
         let settings = settings(&[]).unwrap();
-        assert_eq!(settings.controller, ControllerConfig::default());
+        // Whoever runs the binary has proxies; who embeds the controller may not.
+        let proxy_ports = [NonZeroU16::new(4191).unwrap()].into();
+        assert_eq!(settings.controller, ControllerConfig { proxy_ports, ..Default::default() });
         assert_eq!(settings.serve, ServeConfig::default());
         assert_eq!(settings.admin.to_string(), "0.0.0.0:8080");
         assert_eq!(settings.log_format, LogFormat::Plain);
@@ -464,7 +468,7 @@ mod tests {
             "--localhost-authorization",
             "--reference-grants=warn",
             "--undeclared-ports=deny",
-            "--proxy-ports=4191",
+            "--proxy-ports=4190,4191",
             "--max-connection-age=0",
             "--max-streams-per-peer=7",
             "--max-undeclared-ports=9",
@@ -484,7 +488,7 @@ mod tests {
         assert!(controller.localhost_authorization);
         assert_eq!(controller.reference_grants, ReferenceGrants::Warn);
         assert_eq!(controller.undeclared_ports, UndeclaredPorts::Deny);
-        assert_eq!(controller.proxy_ports.len(), 1);
+        assert_eq!(controller.proxy_ports.len(), 2);
         assert_eq!(controller.limits.undeclared_ports_per_workload.get(), 9);
         assert_eq!(settings.serve.max_connection_age, None);
         assert_eq!(settings.serve.max_streams_per_peer, 7);

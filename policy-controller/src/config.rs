@@ -33,7 +33,9 @@ pub struct ControllerConfig {
     pub shared_namespaces: BTreeSet<Arc<str>>,
     /// What holds for ports that nothing declares, where no annotation says otherwise.
     pub undeclared_ports: UndeclaredPorts,
-    /// Ports of the proxy itself (its admin port), declared on every workload.
+    /// Ports of the proxy itself (its admin port), declared on every workload, as is the one that
+    /// the annotation `config.linkerd.io/admin-port` states. Empty: workloads have no proxy of their
+    /// own, and the annotation means nothing.
     pub proxy_ports: BTreeSet<NonZeroU16>,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,

@@ -104,6 +104,20 @@ fn ports_are_opaque_require_identities_or_are_undeclared() {
 }
 
 #[test]
+fn the_proxys_admin_port_is_declared_where_there_are_proxies() {
+    let pod = annotated("config.linkerd.io/admin-port: '14191'");
+    let declared = |proxy_ports: &[u16]| {
+        let proxy_ports = proxy_ports.iter().map(|number| port(*number)).collect();
+        let config = ControllerConfig { proxy_ports, ..ControllerConfig::default() };
+        let compiled = compiled_with(&[&pod], &config);
+        let state = &compiled.workloads[&WorkloadKey::pod("shop", "web")].state;
+        state.declared.iter().map(|port| port.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(declared(&[4191]), [4191, 8080, 14191]);
+    assert_eq!(declared(&[]), [8080]);
+}
+
+#[test]
 fn probes_pass_from_the_node_alone() {
     let config = with_default(DefaultPolicy::Deny);
     let compiled = compiled_with(&[POD], &config);

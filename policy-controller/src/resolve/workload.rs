@@ -191,14 +191,19 @@ fn content(
         undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
         opaque,
         require_identity: Ports::from(&identity),
-        declared: ports.into_iter().chain(probed).chain(proxy_ports(cx)).collect(),
+        declared: ports.into_iter().chain(probed).chain(proxy_ports(cx, object)).collect(),
         named_ports,
         probes,
     }
 }
 
-fn proxy_ports(cx: &Context<'_>) -> impl Iterator<Item = NonZeroU16> {
-    cx.config.proxy_ports.clone().into_iter()
+/// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the
+/// workload states.
+fn proxy_ports(cx: &Context<'_>, object: &Object) -> impl Iterator<Item = NonZeroU16> {
+    let usual = cx.config.proxy_ports.clone();
+    let own = annotation::admin_port(&object.meta.annotations).value;
+    let own = own.filter(|_| !usual.is_empty());
+    usual.into_iter().chain(own)
 }
 
 type PortsOf = (BTreeMap<Arc<str>, Vec<NonZeroU16>>, Vec<NonZeroU16>, BTreeSet<Probe>);

@@ -189,6 +189,7 @@ fn workload_annotations(
 ) -> Vec<FieldError> {
     let mut errors = annotation::default_policy(annotations).errors;
     errors.extend(annotation::undeclared_ports(annotations).errors);
+    errors.extend(annotation::admin_port(annotations).errors);
     errors.extend(annotation::opaque_ports(annotations, named).errors);
     errors.extend(annotation::require_identity_ports(annotations, named).errors);
     for error in &mut errors {
