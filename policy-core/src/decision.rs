@@ -133,6 +133,33 @@ pub enum TargetFault {
 }
 
 impl Denied {
+    /// Every reason besides the target faults.
+    const PLAIN: [Denied; 13] = [
+        Self::NoRoute,
+        Self::Unauthorized,
+        Self::CannotTell,
+        Self::TlsRequired,
+        Self::ProtocolMismatch,
+        Self::ServerInvalid,
+        Self::RoutesInvalid,
+        Self::ProxyUnsupported,
+        Self::PortUndeclared,
+        Self::PolicyPending,
+        Self::PolicyExpired,
+        Self::RateLimited,
+        Self::Revoked,
+    ];
+
+    /// Every reason, the target faults last.
+    pub fn all() -> impl Iterator<Item = Denied> {
+        Self::PLAIN.into_iter().chain(TargetFault::ALL.into_iter().map(Self::Target))
+    }
+
+    /// The reason whose stable name this is; `None`: a reason this version does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::all().find(|reason| reason.as_str() == name)
+    }
+
     /// The reason as logs, metrics and the API write it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -191,5 +218,42 @@ impl TargetFault {
             Self::MissingHost => "host_missing",
             Self::ObsText => "header_obs_text",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does not compile when a reason is added, which belongs into `PLAIN`, too.
+    fn in_table(reason: Denied) -> Option<usize> {
+        let at = match reason {
+            Denied::Target(_) => return None,
+            Denied::NoRoute => 0,
+            Denied::Unauthorized => 1,
+            Denied::CannotTell => 2,
+            Denied::TlsRequired => 3,
+            Denied::ProtocolMismatch => 4,
+            Denied::ServerInvalid => 5,
+            Denied::RoutesInvalid => 6,
+            Denied::ProxyUnsupported => 7,
+            Denied::PortUndeclared => 8,
+            Denied::PolicyPending => 9,
+            Denied::PolicyExpired => 10,
+            Denied::RateLimited => 11,
+            Denied::Revoked => 12,
+        };
+        Some(at)
+    }
+
+    #[test]
+    fn every_reason_reads_back_by_its_name() {
+        for reason in Denied::all() {
+            assert_eq!(Denied::parse(reason.as_str()), Some(reason));
+        }
+        let places: Vec<usize> = Denied::all().filter_map(in_table).collect();
+        assert_eq!(places, Vec::from_iter(0..13), "each once, in order");
+        assert_eq!(Denied::parse("no-route"), None);
+        assert_eq!(Denied::parse(""), None);
     }
 }

@@ -199,8 +199,9 @@ impl Admin {
         let live = self.shared.own.as_ref().ok_or(Denied::PolicyPending)?.live();
         let policy = live.in_force()?;
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-        let target = canonical_target(method, uri, request.version(), headers, PathHandling::Canonical)
-            .map_err(Denied::Target)?;
+        let target =
+            canonical_target(method, uri, request.version(), headers, PathHandling::Canonical)
+                .map_err(Denied::Target)?;
         let view = RequestView {
             method,
             host: target.host.as_deref(),
@@ -275,7 +276,11 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     with_type(status, "text/plain; charset=utf-8", body)
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn with_type(
+    status: StatusCode,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));

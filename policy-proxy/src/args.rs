@@ -4,7 +4,11 @@ use clap::{Args, Parser, Subcommand};
 
 /// The command line of `policy-proxy`.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "policy-proxy", version, about = "Enforces policy on every connection and request to a workload")]
+#[command(
+    name = "policy-proxy",
+    version,
+    about = "Enforces policy on every connection and request to a workload"
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

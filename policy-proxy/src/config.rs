@@ -107,7 +107,9 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
         _ => Err("expected off, apache or json"),
     });
     let Some(mut discover) = discover else {
-        return reader.finish(()).and(Err(ConfigError(vec!["--policy-addr: must be given".to_owned()])));
+        return reader
+            .finish(())
+            .and(Err(ConfigError(vec!["--policy-addr: must be given".to_owned()])));
     };
     // The proxy's own admin port is watched too (product: Admin port).
     discover.declared.extend(NonZeroU16::new(admin.listen.port()));
@@ -117,8 +119,11 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
 fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
     let given = reader.given("inbound-ips", args.inbound_ips.as_ref(), &["INBOUND_IPS"]);
     let pod_addresses = reader.read(given, Vec::new(), parse::addresses);
-    let given =
-        reader.given("cluster-networks", args.cluster_networks.as_ref(), &["POLICY_CLUSTER_NETWORKS"]);
+    let given = reader.given(
+        "cluster-networks",
+        args.cluster_networks.as_ref(),
+        &["POLICY_CLUSTER_NETWORKS"],
+    );
     let cluster = reader.read(given, Vec::new(), parse::networks);
     Facts { pod_addresses, node_local: Vec::new(), cluster }
 }
@@ -142,9 +147,13 @@ fn discover(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> Option<Di
         args.stream_initial_timeout.as_ref(),
         "CONTROL_STREAM_INITIAL_TIMEOUT",
     );
-    let idle =
-        bound("stream-idle-timeout", args.stream_idle_timeout.as_ref(), "CONTROL_STREAM_IDLE_TIMEOUT");
-    let lifetime = bound("stream-lifetime", args.stream_lifetime.as_ref(), "CONTROL_STREAM_LIFETIME");
+    let idle = bound(
+        "stream-idle-timeout",
+        args.stream_idle_timeout.as_ref(),
+        "CONTROL_STREAM_IDLE_TIMEOUT",
+    );
+    let lifetime =
+        bound("stream-lifetime", args.stream_lifetime.as_ref(), "CONTROL_STREAM_LIFETIME");
     if address.is_empty() {
         return None;
     }
@@ -177,7 +186,11 @@ fn admin(args: &RunArgs, reader: &mut Reader<'_>) -> AdminConfig {
         "all" => Ok(MetricsAccess::All),
         _ => Err("expected policy, local or all"),
     });
-    let given = reader.given("admin-shutdown", args.admin_shutdown.as_ref(), &["SHUTDOWN_ENDPOINT_ENABLED"]);
+    let given = reader.given(
+        "admin-shutdown",
+        args.admin_shutdown.as_ref(),
+        &["SHUTDOWN_ENDPOINT_ENABLED"],
+    );
     let shutdown = reader.read(given, false, parse::boolean);
     AdminConfig { listen, metrics, shutdown }
 }
@@ -188,15 +201,17 @@ fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarCon
     config.pod_addresses = facts.pod_addresses.clone();
     let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
     let given = reader.given("listen", args.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);
-    let redirected = Listener {
-        address: reader.read(given, default, parse::socket),
-        target: Target::Original,
-    };
+    let redirected =
+        Listener { address: reader.read(given, default, parse::socket), target: Target::Original };
     let given = reader.given("forward", args.forward.as_ref(), &[]);
     let forwards = reader.read(given, Vec::new(), parse::forwards);
-    let fixed = |(address, port, upstream)| Listener { address, target: Target::Fixed { port, upstream } };
-    config.listeners =
-        if forwards.is_empty() { vec![redirected] } else { forwards.into_iter().map(fixed).collect() };
+    let fixed =
+        |(address, port, upstream)| Listener { address, target: Target::Fixed { port, upstream } };
+    config.listeners = if forwards.is_empty() {
+        vec![redirected]
+    } else {
+        forwards.into_iter().map(fixed).collect()
+    };
     let given = reader.given("workers", args.workers.as_ref(), &["CORES", "CORES_MAX"]);
     config.workers = reader.read(given, NonZeroUsize::MIN, parse::count);
     let mut bound = |flag, typed, linkerd: &[&str], default| {
@@ -204,8 +219,12 @@ fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarCon
         reader.read(given, default, parse::duration)
     };
     let timeouts = &mut config.timeouts;
-    timeouts.detect =
-        bound("detect-timeout", args.detect_timeout.as_ref(), &["INBOUND_DETECT_TIMEOUT"], timeouts.detect);
+    timeouts.detect = bound(
+        "detect-timeout",
+        args.detect_timeout.as_ref(),
+        &["INBOUND_DETECT_TIMEOUT"],
+        timeouts.detect,
+    );
     timeouts.connect = bound(
         "connect-timeout",
         args.connect_timeout.as_ref(),
@@ -214,7 +233,8 @@ fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarCon
     );
     timeouts.pending_policy =
         bound("pending-timeout", args.pending_timeout.as_ref(), &[], timeouts.pending_policy);
-    timeouts.grace = bound("grace", args.grace.as_ref(), &["SHUTDOWN_GRACE_PERIOD"], timeouts.grace);
+    timeouts.grace =
+        bound("grace", args.grace.as_ref(), &["SHUTDOWN_GRACE_PERIOD"], timeouts.grace);
     config
 }
 

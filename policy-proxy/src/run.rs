@@ -87,11 +87,13 @@ async fn control(config: Config) -> Result<(), RunError> {
     }
     let drain = CancellationToken::new();
     let address = config.admin.listen;
-    let listener = TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
+    let listener =
+        TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
     let needs_identity = config.identity.is_some();
     let admin =
         Admin::new(config.admin, store.clone(), identity.clone(), needs_identity, drain.clone());
-    let recorder = config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
+    let recorder =
+        config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
     let mut sidecar = Sidecar::start(config.sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));

@@ -131,11 +131,16 @@ impl Telemetry {
         discovery.register(&mut registry);
         transport.register(&mut registry);
         let refused = Family::<Labels, Counter>::default();
-        let named = |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
+        let named =
+            |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
         let by_reason = reasons().map(named).collect();
         let (http_errors, tcp_errors) = (Family::default(), Family::default());
         let ports_refused = Counter::default();
-        registry.register("policy_refused", "Refused without a policy to decide by, by reason", refused.clone());
+        registry.register(
+            "policy_refused",
+            "Refused without a policy to decide by, by reason",
+            refused.clone(),
+        );
         registry.register("inbound_http_errors", "Requests that failed", http_errors.clone());
         registry.register("inbound_tcp_errors", "Connections that failed", tcp_errors.clone());
         registry.register(
@@ -161,9 +166,15 @@ impl Telemetry {
 
     /// Counters for a policy of `port`. What was counted under policies that nobody holds any more
     /// is kept in sums.
-    pub fn counters(&self, port: NonZeroU16, policy: &Arc<ServerPolicy>, facts: &Facts) -> Arc<Counters> {
+    pub fn counters(
+        &self,
+        port: NonZeroU16,
+        policy: &Arc<ServerPolicy>,
+        facts: &Facts,
+    ) -> Arc<Counters> {
         let address = facts.pod_addresses.first().map(ToString::to_string).unwrap_or_default();
-        let counters = Arc::new(Counters::new(port, address.into(), Arc::clone(policy), self.workers));
+        let counters =
+            Arc::new(Counters::new(port, address.into(), Arc::clone(policy), self.workers));
         let clients = self.shared.clients.lock().names.clone();
         let mut tallies = self.shared.tallies.lock();
         tallies.retire(&clients);
@@ -182,7 +193,8 @@ impl Telemetry {
 
     /// A connection or request was refused because there was no policy to decide by.
     pub fn refused(&self, reason: Denied) {
-        let counter = usize::try_from(reason_number(reason)).ok().and_then(|at| self.refused.get(at));
+        let counter =
+            usize::try_from(reason_number(reason)).ok().and_then(|at| self.refused.get(at));
         if let Some(counter) = counter {
             counter.inc();
         }
@@ -225,7 +237,11 @@ impl Discovery {
             ("policy_stream_attempts", "Attempts to open a policy stream", &self.attempts),
             ("policy_streams_ended", "Policy streams that ended", &self.ended),
             ("policy_updates_applied", "Policies put in force", &self.applied),
-            ("policy_updates_acknowledged", "Policies that every worker decides by", &self.acknowledged),
+            (
+                "policy_updates_acknowledged",
+                "Policies that every worker decides by",
+                &self.acknowledged,
+            ),
             ("policy_updates_rejected", "Policies that could not be applied", &self.rejected),
         ];
         for (name, help, counter) in rows {
@@ -233,9 +249,21 @@ impl Discovery {
         }
         let rows = [
             ("policy_streams_open", "Policy streams open now", &self.streams),
-            ("policy_updates_unacknowledged", "Policies that wait for a worker", &self.unacknowledged),
-            ("policy_generation_published", "Number of the newest change put in force", &self.published),
-            ("policy_generation_reached", "Number of the newest change that every worker decides by", &self.reached),
+            (
+                "policy_updates_unacknowledged",
+                "Policies that wait for a worker",
+                &self.unacknowledged,
+            ),
+            (
+                "policy_generation_published",
+                "Number of the newest change put in force",
+                &self.published,
+            ),
+            (
+                "policy_generation_reached",
+                "Number of the newest change that every worker decides by",
+                &self.reached,
+            ),
         ];
         for (name, help, gauge) in rows {
             registry.register(name, help, gauge.clone());

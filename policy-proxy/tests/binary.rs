@@ -27,7 +27,12 @@ const LONG: Duration = Duration::from_secs(20);
 
 fn proxy(arguments: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_policy-proxy"));
-    command.env_clear().args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .env_clear()
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -48,7 +53,11 @@ fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
     invalid.env("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "soon");
     let invalid = invalid.output().unwrap();
     assert_eq!(invalid.status.code(), Some(64));
-    assert!(said(&invalid).contains("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT: `soon`"), "{}", said(&invalid));
+    assert!(
+        said(&invalid).contains("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT: `soon`"),
+        "{}",
+        said(&invalid)
+    );
     let unknown = proxy(&words("run --no-such-flag")).output().unwrap();
     assert_eq!(unknown.status.code(), Some(64));
     assert_eq!(proxy(&words("--version")).output().unwrap().status.code(), Some(0));
@@ -126,7 +135,9 @@ fn application(delay: Duration) -> SocketAddr {
                 let mut head = [0; 1024];
                 let _ = stream.read(&mut head);
                 std::thread::sleep(delay);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi");
+                let _ = stream.write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi",
+                );
             });
         }
     });
@@ -228,7 +239,8 @@ fn metrics_count_what_was_decided() {
     };
     assert!(metrics.lines().any(counted), "{metrics}");
     let acknowledged = || {
-        get(proxy.admin, "/metrics").is_ok_and(|text| text.contains("policy_updates_acknowledged_total 2"))
+        get(proxy.admin, "/metrics")
+            .is_ok_and(|text| text.contains("policy_updates_acknowledged_total 2"))
     };
     eventually(acknowledged, "both ports are acknowledged");
 }

@@ -14,7 +14,6 @@ mod error;
 mod hash;
 pub mod linkerd;
 pub mod native;
-mod reason;
 mod replaced;
 pub mod workload;
 

@@ -57,7 +57,8 @@ fn ask(admin: &Admin, peer: &Peer, method: Method, path: &str) -> (StatusCode, S
         Request::builder().method(method).uri(path).header("host", "web-0:4191").body(()).unwrap();
     let response = admin.answer(peer, &request);
     let status = response.status();
-    let body = futures_util::FutureExt::now_or_never(response.into_body().collect()).unwrap().unwrap();
+    let body =
+        futures_util::FutureExt::now_or_never(response.into_body().collect()).unwrap().unwrap();
     (status, String::from_utf8(body.to_bytes().to_vec()).unwrap())
 }
 
@@ -79,7 +80,10 @@ fn metrics_are_under_the_policy_of_the_admin_port() {
     let meshed = from("10.1.2.3", PeerTls::Terminated(Some(Identity::Dns("prometheus".into()))));
     let (status, body) = get(&admin, &meshed, "/metrics");
     assert_eq!(status, StatusCode::OK);
-    assert!(body.ends_with("# EOF\n") && body.contains("policy_age_seconds{port=\"4191\"} 0"), "{body}");
+    assert!(
+        body.ends_with("# EOF\n") && body.contains("policy_age_seconds{port=\"4191\"} 0"),
+        "{body}"
+    );
     let nameless = from("10.1.2.3", PeerTls::Terminated(None));
     assert_eq!(get(&admin, &nameless, "/metrics").0, StatusCode::FORBIDDEN);
 }
@@ -156,7 +160,10 @@ fn only_reading_is_allowed() {
     let admin = admin(MetricsAccess::All, false);
     for path in ["/live", "/ready", "/metrics"] {
         let (status, body) = ask(&admin, &plain("127.0.0.1"), Method::POST, path);
-        assert_eq!((status, body.as_str()), (StatusCode::METHOD_NOT_ALLOWED, "allowed: GET, HEAD\n"));
+        assert_eq!(
+            (status, body.as_str()),
+            (StatusCode::METHOD_NOT_ALLOWED, "allowed: GET, HEAD\n")
+        );
     }
 }
 

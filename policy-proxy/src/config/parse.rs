@@ -103,9 +103,14 @@ mod tests {
 
     #[test]
     fn durations_are_whole_numbers_with_a_unit() {
-        for (text, millis) in
-            [("0", 0), ("10ms", 10), ("3s", 3000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
-        {
+        for (text, millis) in [
+            ("0", 0),
+            ("10ms", 10),
+            ("3s", 3000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("2d", 172_800_000),
+        ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "10", "1.5s", "-1s", "s", "10 s", "10sec", "99999999999999999999s"] {
@@ -145,7 +150,8 @@ mod tests {
     fn forwards_name_listener_port_and_application() {
         let list = forwards("0.0.0.0:9080,8080,127.0.0.1:8080 [::]:9081,8081,[::1]:8081").unwrap();
         assert_eq!(list.len(), 2);
-        for text in ["", "0.0.0.0:9080,8080", "0.0.0.0:9080,0,127.0.0.1:1", "a,1,b", "a:1,1,b:1,c"] {
+        for text in ["", "0.0.0.0:9080,8080", "0.0.0.0:9080,0,127.0.0.1:1", "a,1,b", "a:1,1,b:1,c"]
+        {
             assert!(forwards(text).is_err(), "{text}");
         }
     }

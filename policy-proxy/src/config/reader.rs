@@ -28,7 +28,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order.
-    pub(super) fn given(&mut self, flag: &str, typed: Option<&String>, linkerd: &[&str]) -> Option<Given> {
+    pub(super) fn given(
+        &mut self,
+        flag: &str,
+        typed: Option<&String>,
+        linkerd: &[&str],
+    ) -> Option<Given> {
         if let Some(value) = typed {
             return Some(Given { name: format!("--{flag}"), value: value.clone() });
         }
@@ -53,7 +58,12 @@ impl<'a> Reader<'a> {
     ) -> T {
         let Some(given) = given else { return default };
         parse(&given.value).unwrap_or_else(|expected| {
-            self.errors.push(format!("{}: `{}`: {}", given.name, given.value, expected.to_string()));
+            self.errors.push(format!(
+                "{}: `{}`: {}",
+                given.name,
+                given.value,
+                expected.to_string()
+            ));
             default
         })
     }

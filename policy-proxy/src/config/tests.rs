@@ -123,5 +123,8 @@ fn the_log_settings_are_read_on_their_own() {
         (name == "LINKERD2_PROXY_LOG_FORMAT").then(|| OsString::from("JSON"))
     });
     assert_eq!(settings, Ok(LogConfig { filter: "info".to_owned(), json: true }));
-    assert!(log(&RunArgs { log_format: Some("xml".to_owned()), ..RunArgs::default() }, &|_| None).is_err());
+    assert!(
+        log(&RunArgs { log_format: Some("xml".to_owned()), ..RunArgs::default() }, &|_| None)
+            .is_err()
+    );
 }

@@ -105,7 +105,9 @@ impl ControllerAddress {
         let at = |ip: IpAddr| SocketAddr::new(ip, self.port);
         match &self.host {
             Host::Ip(ip) => Ok(vec![at(*ip)]),
-            Host::Localhost => Ok(vec![at(Ipv4Addr::LOCALHOST.into()), at(Ipv6Addr::LOCALHOST.into())]),
+            Host::Localhost => {
+                Ok(vec![at(Ipv4Addr::LOCALHOST.into()), at(Ipv6Addr::LOCALHOST.into())])
+            }
             Host::Name(name) => {
                 Ok(tokio::net::lookup_host((name.as_ref(), self.port)).await?.collect())
             }
@@ -173,7 +175,9 @@ mod tests {
         plaintext("[::ffff:127.0.0.1]:8090");
         plaintext("localhost.:8090");
         plaintext("LOCALHOST.:8090");
-        for remote in ["10.0.0.1:8090", "localhost:8090", "policy.linkerd.svc.:8090", "[fd00::1]:8090"] {
+        for remote in
+            ["10.0.0.1:8090", "localhost:8090", "policy.linkerd.svc.:8090", "[fd00::1]:8090"]
+        {
             let error = ControllerAddress::parse(remote, None).unwrap_err();
             assert_eq!(error, AddressError::NoServer(remote.to_owned()));
             let empty = ControllerAddress::parse(remote, Some("")).unwrap_err();
@@ -197,7 +201,9 @@ mod tests {
 
     #[test]
     fn malformed_addresses_are_named() {
-        for address in ["", "policy", "policy:", "policy:0", "policy:70000", "a b:1", "127.0.0.1:0", ":1"] {
+        for address in
+            ["", "policy", "policy:", "policy:0", "policy:70000", "a b:1", "127.0.0.1:0", ":1"]
+        {
             let error = ControllerAddress::parse(address, Some("x")).unwrap_err();
             assert_eq!(error, AddressError::Malformed(address.to_owned()));
         }

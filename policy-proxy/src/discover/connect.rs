@@ -1,7 +1,7 @@
 //! The connection to the controller: TCP, then TLS to the configured identity or plaintext loopback.
 
-use super::address::{ControllerAddress, Server};
 use super::DiscoverConfig;
+use super::address::{ControllerAddress, Server};
 use crate::identity::IdentityHandle;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -71,7 +71,8 @@ async fn tls(
     identity: &IdentityHandle,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let own = identity.current().clone();
-    let own = own.ok_or_else(|| Error::new(ErrorKind::NotConnected, "no identity of our own yet"))?;
+    let own =
+        own.ok_or_else(|| Error::new(ErrorKind::NotConnected, "no identity of our own yet"))?;
     let mut client = own.client(server.identity.clone()).map_err(Error::other)?;
     client.alpn_protocols = vec![b"h2".to_vec()];
     let name = ServerName::try_from(server.name.to_string()).map_err(Error::other)?;

@@ -102,14 +102,17 @@ async fn stream(
 ) -> Result<(), Ended> {
     let mut service =
         InboundServerPoliciesClient::new(channel).max_decoding_message_size(config.max_message);
-    let request = inbound::PortSpec { workload: config.workload.to_string(), port: port.get().into() };
+    let request =
+        inbound::PortSpec { workload: config.workload.to_string(), port: port.get().into() };
     let open = async {
         let mut inbound = service.watch_port(request).await?.into_inner();
         let first = inbound.message().await?;
         Ok::<_, Ended>((inbound, first))
     };
     let (mut inbound, first) = match config.initial_timeout {
-        Some(bound) => tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??,
+        Some(bound) => {
+            tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??
+        }
         None => open.await?,
     };
     let begun = Instant::now();

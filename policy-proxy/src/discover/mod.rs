@@ -131,7 +131,9 @@ impl Ended {
     /// Whether the connection is gone, so that the next one may reach another server.
     fn is_disconnect(&self) -> bool {
         match self {
-            Self::Refused(status) => status.code() == Code::Unavailable || status.source().is_some(),
+            Self::Refused(status) => {
+                status.code() == Code::Unavailable || status.source().is_some()
+            }
             Self::Connect(_) => true,
             Self::Closed
             | Self::Silent(_)

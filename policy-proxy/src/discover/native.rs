@@ -194,9 +194,8 @@ impl Session<'_> {
         let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
         let facts = workload.facts.as_ref();
         let facts = facts.ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
-        let facts = decode_facts(facts).map_err(|error| {
-            refuse(&format!("facts.{}", error.path), error.message)
-        })?;
+        let facts = decode_facts(facts)
+            .map_err(|error| refuse(&format!("facts.{}", error.path), error.message))?;
         let undeclared = match m::Undeclared::try_from(workload.undeclared) {
             Ok(m::Undeclared::Default) => UndeclaredPorts::Ask,
             Ok(m::Undeclared::Deny) => UndeclaredPorts::Refuse,
@@ -205,7 +204,8 @@ impl Session<'_> {
                 return Err(refuse("undeclared", message));
             }
         };
-        let ports: Option<BTreeSet<_>> = workload.declared_ports.iter().copied().map(number).collect();
+        let ports: Option<BTreeSet<_>> =
+            workload.declared_ports.iter().copied().map(number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
         self.client.store.set_facts(Arc::new(facts));
@@ -263,7 +263,11 @@ impl Session<'_> {
                 self.client.store.telemetry().discovery.applied.inc();
             }
             Err(error) => {
-                self.refuse(port, update, DecodeError { path: String::new(), message: error.to_string() });
+                self.refuse(
+                    port,
+                    update,
+                    DecodeError { path: String::new(), message: error.to_string() },
+                );
             }
         }
     }
@@ -288,8 +292,10 @@ impl Session<'_> {
 
     /// Acknowledges everything that every worker decides by.
     fn acknowledge(&mut self, reached: u64) {
-        let passed = |(_, (_, generation)): &(&NonZeroU16, &(m::Revision, u64))| *generation <= reached;
-        let ports: Vec<_> = self.unacknowledged.iter().filter(passed).map(|(port, _)| *port).collect();
+        let passed =
+            |(_, (_, generation)): &(&NonZeroU16, &(m::Revision, u64))| *generation <= reached;
+        let ports: Vec<_> =
+            self.unacknowledged.iter().filter(passed).map(|(port, _)| *port).collect();
         for port in ports {
             if let Some((revision, _)) = self.unacknowledged.remove(&port) {
                 let ack = m::Ack { port: port.get().into(), revision: Some(revision) };
@@ -305,7 +311,8 @@ impl Session<'_> {
         let held = self.client.store.ports();
         let wanted: BTreeSet<_> =
             held.iter().filter(|(_, declared)| !**declared).map(|(port, _)| *port).collect();
-        let ports = |ports: Vec<&NonZeroU16>| ports.iter().map(|port| u32::from(port.get())).collect();
+        let ports =
+            |ports: Vec<&NonZeroU16>| ports.iter().map(|port| u32::from(port.get())).collect();
         let more: Vec<_> = wanted.difference(&self.subscribed).collect();
         let fewer: Vec<_> = self.subscribed.difference(&wanted).collect();
         if !more.is_empty() {

@@ -73,7 +73,9 @@ pub(super) async fn follow(files: IdentityFiles, identity: IdentityHandle) {
                 tracing::info!(name = renewed.server_name(), "identity renewed");
                 identity.replace(renewed);
             }
-            Err(error) => tracing::warn!(%error, "identity files cannot be used, the identity stays"),
+            Err(error) => {
+                tracing::warn!(%error, "identity files cannot be used, the identity stays")
+            }
         }
         seen = Some(texts);
     }
@@ -112,7 +114,10 @@ fn parse(files: &IdentityFiles, texts: &Texts) -> Result<TlsIdentity, Credential
 }
 
 /// Every certificate of a PEM text, of which there must be one.
-fn certificates(place: String, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
+fn certificates(
+    place: String,
+    text: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match parsed {
         Ok(list) if list.is_empty() => {

@@ -2,9 +2,9 @@
 
 use super::state::{Event, State, step};
 use super::{InForce, Live};
+use crate::telemetry::PortStatus;
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-use crate::telemetry::PortStatus;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -100,7 +100,8 @@ impl PortCell {
     pub(super) fn note_idle(&self, now: Instant) -> Duration {
         let elapsed = now.saturating_duration_since(self.born).as_millis();
         let stamp = u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(1);
-        let since = match self.idle.compare_exchange(0, stamp, Ordering::AcqRel, Ordering::Acquire) {
+        let since = match self.idle.compare_exchange(0, stamp, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => stamp,
             Err(earlier) => earlier,
         };

@@ -119,8 +119,10 @@ impl Inner {
 
     /// A cell for a port that has none.
     pub(super) fn create(&self, port: NonZeroU16, declared: bool, now: Instant) -> Arc<PortCell> {
-        let full = || self.cells.read().values().filter(|cell| !cell.is_declared()).count()
-            >= self.config.on_demand_ports;
+        let full = || {
+            self.cells.read().values().filter(|cell| !cell.is_declared()).count()
+                >= self.config.on_demand_ports
+        };
         if !declared && full() {
             self.evict(now, EVICT_AFTER);
             if full() {

@@ -71,7 +71,10 @@ fn rejected<P>(state: State<P>, now: Instant) -> State<P> {
     match state {
         State::Waiting => State::Rejected,
         State::Current(policy) => State::Stale { policy, since: now },
-        kept @ (State::Stale { .. } | State::Expired { .. } | State::Rejected | State::Undeclared) => kept,
+        kept @ (State::Stale { .. }
+        | State::Expired { .. }
+        | State::Rejected
+        | State::Undeclared) => kept,
     }
 }
 
@@ -98,7 +101,8 @@ fn confirmed<P>(state: State<P>) -> State<P> {
 fn tick<P>(state: State<P>, now: Instant, maximum_age: Option<Duration>) -> State<P> {
     match state {
         State::Stale { policy, since } => {
-            let expired = maximum_age.is_some_and(|bound| now.saturating_duration_since(since) >= bound);
+            let expired =
+                maximum_age.is_some_and(|bound| now.saturating_duration_since(since) >= bound);
             if expired { State::Expired { policy, since } } else { State::Stale { policy, since } }
         }
         kept @ (State::Waiting
@@ -124,7 +128,9 @@ impl<P> State<P> {
     /// The last good policy, in force or expired.
     pub fn last_good(&self) -> Option<&P> {
         match self {
-            Self::Current(policy) | Self::Stale { policy, .. } | Self::Expired { policy, .. } => Some(policy),
+            Self::Current(policy) | Self::Stale { policy, .. } | Self::Expired { policy, .. } => {
+                Some(policy)
+            }
             Self::Waiting | Self::Rejected | Self::Undeclared => None,
         }
     }
@@ -235,7 +241,11 @@ mod tests {
         ];
         assert_eq!(rows.len(), 6 * 7, "a row per state and event");
         for (state, event, expected) in rows {
-            assert_eq!(step(state.clone(), event.clone(), now), expected, "{state:?} and {event:?}");
+            assert_eq!(
+                step(state.clone(), event.clone(), now),
+                expected,
+                "{state:?} and {event:?}"
+            );
         }
     }
 

@@ -149,7 +149,8 @@ async fn changed_facts_reach_every_policy_under_a_new_generation() {
     let store = store(StoreConfig { pending, ..StoreConfig::default() });
     declared(&store, &[80, 81]);
     let before = store.apply(port(80), policy(DefaultPolicy::Deny), revision(1)).unwrap();
-    let facts = Arc::new(Facts { cluster: vec!["10.0.0.0/8".parse().unwrap()], ..Facts::default() });
+    let facts =
+        Arc::new(Facts { cluster: vec!["10.0.0.0/8".parse().unwrap()], ..Facts::default() });
     let after = store.set_facts(Arc::clone(&facts));
     assert!(after > before);
     for number in [80, 81, 82] {
@@ -168,7 +169,11 @@ async fn undeclared_ports_are_refused_when_the_workload_says_so() {
     store.declare(&ports, UndeclaredPorts::Refuse);
     assert_eq!(refusal(&early), Some(Denied::PortUndeclared));
     assert_eq!(refusal(&store.port(port(9001))), Some(Denied::PortUndeclared));
-    assert_eq!(store.ports().keys().copied().collect::<BTreeSet<_>>(), ports, "nothing is asked for");
+    assert_eq!(
+        store.ports().keys().copied().collect::<BTreeSet<_>>(),
+        ports,
+        "nothing is asked for"
+    );
     store.declare(&BTreeSet::from([port(80), port(9000)]), UndeclaredPorts::Refuse);
     assert_eq!(refusal(&early), Some(Denied::PolicyPending));
     store.declare(&ports, UndeclaredPorts::Ask);
@@ -228,7 +233,11 @@ async fn a_pending_policy_decides_until_the_first_answer_and_never_after_it() {
     drop(live);
     let rejected = store.port(port(81));
     store.reject(port(81));
-    assert_eq!(refusal(&rejected), Some(Denied::PolicyPending), "an unusable answer grants nothing");
+    assert_eq!(
+        refusal(&rejected),
+        Some(Denied::PolicyPending),
+        "an unusable answer grants nothing"
+    );
 }
 
 #[tokio::test(start_paused = true)]

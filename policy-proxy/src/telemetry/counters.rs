@@ -69,7 +69,8 @@ impl Counters {
 
     /// A request was refused. Without a matching route it counts as route not found.
     pub fn http_denied(&self, worker: usize, caller: Caller, denial: &Denial) {
-        let kind = if denial.reason == Denied::NoRoute { Kind::RouteNotFound } else { Kind::HttpDeny };
+        let kind =
+            if denial.reason == Denied::NoRoute { Kind::RouteNotFound } else { Kind::HttpDeny };
         let detail = Detail::Number(reason_number(denial.reason));
         self.add(worker, Key { kind, caller, route: denial.route.map(|id| id.route), detail });
     }
@@ -94,7 +95,10 @@ impl Counters {
         let caller = Caller::NONE;
         let (route, _) = grant(permit);
         self.add(worker, Key { kind: request, caller, route, detail: Detail::Number(0) });
-        self.add(worker, Key { kind: answer, caller, route, detail: Detail::Number(u32::from(status)) });
+        self.add(
+            worker,
+            Key { kind: answer, caller, route, detail: Detail::Number(u32::from(status)) },
+        );
     }
 
     /// A connection was let through.
@@ -146,7 +150,9 @@ impl Counters {
         let mut labels = Labels::default();
         match key.kind {
             Kind::Detect => labels.push("result", self.number(key, Detected::name)),
-            Kind::HttpRequest | Kind::GrpcRequest => labels::parent(&mut labels, &self.policy.owner, self.port),
+            Kind::HttpRequest | Kind::GrpcRequest => {
+                labels::parent(&mut labels, &self.policy.owner, self.port)
+            }
             Kind::HttpStatus | Kind::GrpcStatus => {
                 labels::parent(&mut labels, &self.policy.owner, self.port);
                 labels.push("status", self.number(key, |status| status.to_string()));
@@ -217,10 +223,14 @@ impl Counters {
         match key.detail {
             Detail::Number(_) => None,
             Detail::Server(index) => self.policy.authorizations.get(at(index)?).map(Arc::as_ref),
-            Detail::Route(index) => self.route(key)?.authorizations.get(at(index)?).map(Arc::as_ref),
-            Detail::Exemption(index) => {
-                self.policy.exemptions.get(at(index)?).map(|exemption| exemption.authorization.as_ref())
+            Detail::Route(index) => {
+                self.route(key)?.authorizations.get(at(index)?).map(Arc::as_ref)
             }
+            Detail::Exemption(index) => self
+                .policy
+                .exemptions
+                .get(at(index)?)
+                .map(|exemption| exemption.authorization.as_ref()),
         }
     }
 }

@@ -41,8 +41,12 @@ impl Kind {
         match self {
             Self::HttpAllow => ("inbound_http_authz_allow", "HTTP requests that a policy allowed"),
             Self::HttpDeny => ("inbound_http_authz_deny", "HTTP requests that a policy denied"),
-            Self::RouteNotFound => ("inbound_http_route_not_found", "HTTP requests that no route matches"),
-            Self::RateLimited => ("inbound_http_local_ratelimit", "HTTP requests beyond a rate limit"),
+            Self::RouteNotFound => {
+                ("inbound_http_route_not_found", "HTTP requests that no route matches")
+            }
+            Self::RateLimited => {
+                ("inbound_http_local_ratelimit", "HTTP requests beyond a rate limit")
+            }
             Self::TcpAllow => ("inbound_tcp_authz_allow", "Connections that a policy allowed"),
             Self::TcpDeny => ("inbound_tcp_authz_deny", "Connections that a policy denied"),
             Self::TcpTerminate => {
@@ -240,7 +244,12 @@ mod tests {
     #[test]
     fn every_reason_has_its_own_number() {
         for (number, reason) in reasons().enumerate() {
-            assert_eq!(reason_number(reason), u32::try_from(number).unwrap(), "{}", reason.as_str());
+            assert_eq!(
+                reason_number(reason),
+                u32::try_from(number).unwrap(),
+                "{}",
+                reason.as_str()
+            );
         }
     }
 

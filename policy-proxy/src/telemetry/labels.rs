@@ -123,7 +123,9 @@ fn owner_names(owner: &Owner) -> [String; 3] {
 fn source_names(source: Option<&Source>, spell: fn(&str) -> String) -> [String; 3] {
     match source {
         Some(Source::Object(object)) => object_names(object, spell),
-        Some(Source::Default(name)) => [String::new(), "default".to_owned(), name.as_ref().to_owned()],
+        Some(Source::Default(name)) => {
+            [String::new(), "default".to_owned(), name.as_ref().to_owned()]
+        }
         None => [String::new(), String::new(), String::new()],
     }
 }

@@ -50,7 +50,11 @@ pub(super) fn registry(ports: &[PortStatus]) -> Registry {
     let mut registry = Registry::default();
     registry.register("policy_age_seconds", "For how long a port's policy may be out of date", age);
     registry.register("policy_state", "The state of a port's policy", state);
-    registry.register("policy_generation", "Number of the last change of a port's policy", generation);
+    registry.register(
+        "policy_generation",
+        "Number of the last change of a port's policy",
+        generation,
+    );
     registry.register("policy_revision", "The revision of a port's policy", revision);
     registry
 }

@@ -35,7 +35,8 @@ impl Table {
         let start = mix(key);
         for probe in 0..PROBES {
             let index = start.wrapping_add(probe) & self.mask;
-            let Some(slot) = usize::try_from(index).ok().and_then(|index| self.slots.get(index)) else {
+            let Some(slot) = usize::try_from(index).ok().and_then(|index| self.slots.get(index))
+            else {
                 break;
             };
             if slot.claim(key) {
@@ -48,7 +49,8 @@ impl Table {
 
     /// Every key with its count.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let read = |slot: &Slot| (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed));
+        let read =
+            |slot: &Slot| (slot.key.load(Ordering::Acquire), slot.count.load(Ordering::Relaxed));
         self.slots.iter().map(read).filter(|(key, _)| *key != 0)
     }
 

@@ -47,7 +47,8 @@ fn denials_carry_linkerds_labels_and_the_reason() {
     counters.http_denied(0, caller, &denial(Denied::Unauthorized));
     counters.http_denied(0, caller, &denial(Denied::Unauthorized));
     let text = telemetry.encode(&[]).unwrap();
-    let line = text.lines().find(|line| line.starts_with("inbound_http_authz_deny_total{")).unwrap();
+    let line =
+        text.lines().find(|line| line.starts_with("inbound_http_authz_deny_total{")).unwrap();
     for label in [
         r#"target_addr="10.1.2.3:8080""#,
         r#"target_ip="10.1.2.3""#,
@@ -82,7 +83,8 @@ fn counts_survive_the_policy_that_made_them_and_workers_are_summed() {
         counters.rate_limited(worker, caller, Scope::Total);
     }
     let text = telemetry.encode(&[]).unwrap();
-    let denied: Vec<_> = text.lines().filter(|l| l.starts_with("inbound_tcp_authz_deny_total{")).collect();
+    let denied: Vec<_> =
+        text.lines().filter(|l| l.starts_with("inbound_tcp_authz_deny_total{")).collect();
     assert_eq!(denied.len(), 1, "one series: {denied:?}");
     assert!(denied[0].ends_with(" 2"), "{denied:?}");
     assert_eq!(telemetry.encode(&[]).unwrap(), text, "a scrape changes nothing");
@@ -98,12 +100,14 @@ fn clients_beyond_the_bound_are_counted_without_their_name() {
         counters.tcp_denied(0, caller, Denied::Unauthorized);
     }
     let text = telemetry.encode(&[]).unwrap();
-    let series = text.lines().filter(|line| line.starts_with("inbound_tcp_authz_deny_total{")).count();
+    let series =
+        text.lines().filter(|line| line.starts_with("inbound_tcp_authz_deny_total{")).count();
     assert!(series <= 256, "{series} series");
     let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
     let counted: u64 =
         text.lines().filter(|l| l.starts_with("inbound_tcp_authz_deny_total{")).map(value).sum();
-    let uncounted: u64 = text.lines().filter(|l| l.starts_with("policy_uncounted_total")).map(value).sum();
+    let uncounted: u64 =
+        text.lines().filter(|l| l.starts_with("policy_uncounted_total")).map(value).sum();
     assert_eq!(counted.saturating_add(uncounted), 10_000);
 }
 
@@ -141,5 +145,8 @@ fn the_state_of_each_port_is_shown() {
     };
     let text = Telemetry::new(1).encode(&[status]).unwrap();
     assert!(text.contains("policy_age_seconds{port=\"8080\"} 7"), "{text}");
-    assert!(text.contains(r#"policy_state{port="8080",declared="true",state="stale"} 1"#), "{text}");
+    assert!(
+        text.contains(r#"policy_state{port="8080",declared="true",state="stale"} 1"#),
+        "{text}"
+    );
 }

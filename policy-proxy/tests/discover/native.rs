@@ -27,7 +27,8 @@ async fn the_first_policy_ends_waiting_and_is_acknowledged() {
     assert!(hello.applied.is_empty());
     assert!(client.store.unready().unwrap().workload);
     stream.workload(&[80], m::Undeclared::Default).await;
-    eventually(|| client.store.unready().is_some_and(|missing| !missing.workload), "workload").await;
+    eventually(|| client.store.unready().is_some_and(|missing| !missing.workload), "workload")
+        .await;
     assert_eq!(client.store.unready().unwrap().ports, [port(80)]);
     let handle = client.port(80);
     let waiting = tokio::spawn(async move { handle.ready(LONG).await });
@@ -202,7 +203,8 @@ async fn a_request_that_the_server_will_never_accept_is_repeated_slowly() {
         config.backoff = (Duration::from_millis(1), Duration::from_millis(800));
         let _client = Client::start(config, StoreConfig::default(), IdentityHandle::empty());
         controller.stream().await;
-        let early = tokio::time::timeout(Duration::from_millis(350), controller.opened.recv()).await;
+        let early =
+            tokio::time::timeout(Duration::from_millis(350), controller.opened.recv()).await;
         assert!(early.is_err(), "{code:?} repeated at once");
         controller.stream().await;
     }
@@ -223,7 +225,10 @@ async fn a_port_that_nothing_declares_is_asked_for_while_it_is_used() {
     assert_eq!(*client.policy(9000).unwrap(), policy(SHUT));
     drop(used);
     assert_eq!(stream.next().await, Say::Unsubscribe(m::Unsubscribe { ports: vec![9000] }));
-    assert_eq!(client.store.ports().into_keys().collect::<BTreeSet<_>>(), BTreeSet::from([port(80)]));
+    assert_eq!(
+        client.store.ports().into_keys().collect::<BTreeSet<_>>(),
+        BTreeSet::from([port(80)])
+    );
 }
 
 #[tokio::test]
@@ -256,7 +261,8 @@ async fn a_workload_that_cannot_be_read_changes_nothing_and_ends_the_stream() {
 #[tokio::test]
 async fn a_policy_expires_without_the_controller_and_returns_with_it() {
     let mut controller = Controller::start().await;
-    let store = StoreConfig { maximum_age: Some(Duration::from_millis(1)), ..StoreConfig::default() };
+    let store =
+        StoreConfig { maximum_age: Some(Duration::from_millis(1)), ..StoreConfig::default() };
     let client = Client::start(config(controller.address), store, IdentityHandle::empty());
     let mut stream = controller.stream().await;
     stream.hello().await;

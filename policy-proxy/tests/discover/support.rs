@@ -155,7 +155,11 @@ impl Client {
         Self::start(config(address), StoreConfig::default(), IdentityHandle::empty())
     }
 
-    pub(crate) fn start(config: DiscoverConfig, store: StoreConfig, identity: IdentityHandle) -> Self {
+    pub(crate) fn start(
+        config: DiscoverConfig,
+        store: StoreConfig,
+        identity: IdentityHandle,
+    ) -> Self {
         let store = PolicyStore::new(store, Arc::new(Telemetry::new(1))).unwrap();
         let shutdown = CancellationToken::new();
         tokio::spawn(discover::run(config, store.clone(), identity, shutdown.clone()));
@@ -174,7 +178,10 @@ impl Client {
 
     pub(crate) fn state(&self, number: u16) -> &'static str {
         let status = self.store.status();
-        status.iter().find(|status| status.port == port(number)).map_or("absent", |status| status.state)
+        status
+            .iter()
+            .find(|status| status.port == port(number))
+            .map_or("absent", |status| status.state)
     }
 
     /// Waits until the port is in this state.

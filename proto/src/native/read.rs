@@ -2,7 +2,6 @@
 
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
-use crate::reason;
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use policy_core::authorization::{Authorization, Condition, Requirement, Test, Withheld};
@@ -278,7 +277,7 @@ pub(super) fn effect(effect: &m::Effect) -> Result<Effect> {
 }
 
 pub(super) fn denied(name: &str) -> Result<Denied> {
-    reason::parse(name)
+    Denied::parse(name)
         .ok_or_else(|| DecodeError::here(format!("reason `{name}` is not known here")))
 }
 
