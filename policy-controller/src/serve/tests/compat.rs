@@ -94,7 +94,7 @@ async fn pods_of_one_shape_share_one_encoding_and_have_their_own_addresses() {
         harness.index.set(&pod, 80, &shared, 1);
         let mut stream = watch(&harness, &format!("ns:{name}"), 80).await.unwrap();
         let server = soon(stream.message()).await.unwrap().unwrap();
-        let addresses: Vec<_> = server.server_ips.iter().map(|ip| ip.ip.clone()).collect();
+        let addresses: Vec<_> = server.server_ips.iter().map(|ip| ip.ip).collect();
         let bits = Ipv4Addr::new(10, 1, 2, last).to_bits();
         assert_eq!(addresses, [Some(Ip::Ipv4(bits))]);
         servers.push((stream, Server { server_ips: Vec::new(), ..server }));
