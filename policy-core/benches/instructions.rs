@@ -1,4 +1,5 @@
-//! Instructions per decision, which do not depend on the machine's load.
+//! Instructions per case: of one decision on each of its requests. They do not depend on the machine's
+//! load.
 //!
 //! Needs valgrind and `gungraun-runner` when run: `cargo bench -p policy-core --bench instructions`
 
