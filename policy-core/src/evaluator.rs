@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
-    looks_at: Vec<HeaderName>,
+    looks_at: Arc<[HeaderName]>,
     looks_at_set: HashSet<HeaderName, foldhash::fast::FixedState>,
     exempt: Vec<Exempt>,
     routes: Routes,
@@ -107,7 +107,7 @@ impl Evaluator {
         }
         let routes = Routes::build(&policy.routes, &mut workshop)?;
         let (grants, of_route) = sets(&policy)?;
-        let looks_at = naive::looks_at(&policy);
+        let looks_at: Arc<[HeaderName]> = naive::looks_at(&policy).into();
         let looks_at_set = looks_at.iter().cloned().collect();
         Ok(Self { policy, looks_at, looks_at_set, exempt, routes, grants, of_route })
     }
@@ -249,6 +249,11 @@ impl Evaluator {
     /// The headers that any match looks at, sorted by name. An open request must keep them to be
     /// decided again.
     pub fn looks_at(&self) -> &[HeaderName] {
+        &self.looks_at
+    }
+
+    /// The same names, to be kept longer than the evaluator.
+    pub fn looks_at_shared(&self) -> &Arc<[HeaderName]> {
         &self.looks_at
     }
 }
