@@ -105,6 +105,16 @@ pub(crate) fn clean_reserved(headers: &mut HeaderMap) {
     }
 }
 
+/// Takes out of trailers what is ours to set and what means something in a head alone (RFC 9110
+/// section 6.5.1): an application that reads them as part of the head must not be told otherwise
+/// there.
+pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
+    clean_reserved(trailers);
+    for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE] {
+        trailers.remove(name);
+    }
+}
+
 struct Found {
     reserved: bool,
     hop: bool,

@@ -4,11 +4,11 @@ use crate::peer::Peer;
 use crate::store::Live;
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use policy_core::evaluator::{Evaluator, Memo};
 use policy_core::host::canonical_host;
 use policy_core::target::canonical_path;
-use policy_core::{Decision, Denied, PathHandling, RequestView};
+use policy_core::{Decision, Denied, PathHandling, Permit, RequestView};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -18,19 +18,22 @@ use std::sync::Arc;
 pub(crate) struct Kept {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
+    /// Of the client's side.
+    pub(crate) version: Version,
     /// HTTP/1: the canonical `Host`.
     pub(crate) host: Option<HeaderValue>,
     headers: HeaderMap,
-    /// Whose [`Evaluator::looks_at`] names the headers kept; absent: none are.
-    looked: Option<Arc<Evaluator>>,
+    /// Which headers are kept: [`Evaluator::looks_at`] of the policy that let the request in. Not the
+    /// policy itself, which would live as long as the request.
+    looked: Arc<[HeaderName]>,
 }
 
 impl Kept {
     /// Keeps what matters of a head that is canonical.
     pub(crate) fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();
-        let names = evaluator.looks_at();
-        for name in names {
+        let looked = Arc::clone(evaluator.looks_at_shared());
+        for name in &*looked {
             for value in head.headers.get_all(name) {
                 headers.append(name.clone(), value.clone());
             }
@@ -39,9 +42,10 @@ impl Kept {
         Self {
             method: head.method.clone(),
             uri: head.uri.clone(),
+            version: head.version,
             host: if old { head.headers.get(HOST).cloned() } else { None },
             headers,
-            looked: (!names.is_empty()).then(|| Arc::clone(evaluator)),
+            looked,
         }
     }
 
@@ -53,6 +57,13 @@ impl Kept {
         }
     }
 
+    /// Takes out of trailers what the policy judged, or found absent, in the head.
+    pub(crate) fn take_judged(&self, trailers: &mut HeaderMap) {
+        for name in &*self.looked {
+            trailers.remove(name);
+        }
+    }
+
     /// The path and query that were judged.
     pub(crate) fn target(&self) -> &str {
         self.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str)
@@ -60,10 +71,9 @@ impl Kept {
 
     /// Decides again. `Err`: permission is lost, for this reason. A policy that looks at a header
     /// that was not kept cannot be answered, so permission is lost.
-    pub(crate) fn review(&self, live: &Live, peer: &Peer) -> Result<(), Denied> {
+    pub(crate) fn review(&self, live: &Live, peer: &Peer) -> Result<Permit, Denied> {
         let policy = live.in_force()?;
-        let kept = self.looked.as_ref().map_or(&[][..], |evaluator| evaluator.looks_at());
-        if !policy.evaluator.looks_at().iter().all(|name| kept.contains(name)) {
+        if !policy.evaluator.looks_at().iter().all(|name| self.looked.contains(name)) {
             return Err(Denied::Revoked);
         }
         let path = match policy.evaluator.policy().paths {
@@ -85,7 +95,7 @@ impl Kept {
         };
         let connection = peer.connection(&policy.facts);
         match policy.evaluator.decide_request(&connection, &mut Memo::new(), &view) {
-            Decision::Permit(_) => Ok(()),
+            Decision::Permit(permit) => Ok(permit),
             Decision::Deny(denial) => Err(denial.reason),
         }
     }

@@ -1,6 +1,7 @@
-//! The body of a response: the application's, watched while the request is open.
+//! The bodies of a request and of its response, watched while the request is open.
 
 use super::open::OpenGuard;
+use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -112,8 +113,9 @@ impl Body for ResponseBody {
             }
             Source::Upstream(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let (Some(trailers), Some(open)) = (frame.trailers_ref(), &this.open) {
+                Poll::Ready(Some(Ok(mut frame))) => {
+                    if let (Some(trailers), Some(open)) = (frame.trailers_mut(), &this.open) {
+                        headers::clean_trailers(trailers);
                         open.answered(trailers);
                     }
                     Poll::Ready(Some(Ok(frame)))
@@ -146,5 +148,80 @@ impl Body for ResponseBody {
             }
             Source::Upstream(body) => body.size_hint(),
         }
+    }
+}
+
+/// What is sent to the application. It is watched on its own, since a client that takes no response
+/// keeps the response's body from being asked for.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    body: Incoming,
+    /// Absent where there is nothing to send, and once all is sent.
+    open: Option<OpenGuard>,
+    /// Permission was lost before the end.
+    cut: bool,
+}
+
+/// Why a request's body breaks off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotSent {
+    /// The client broke off.
+    #[error("client: {0}")]
+    Client(#[from] hyper::Error),
+    /// Permission was lost.
+    #[error("ended by policy")]
+    Cut,
+}
+
+impl RequestBody {
+    /// The client's, for as long as `open` is permitted. It keeps the request open too.
+    pub(super) fn new(body: Incoming, open: &OpenGuard) -> Self {
+        let open = (!body.is_end_stream()).then(|| open.for_upload());
+        Self { body, open, cut: false }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = NotSent;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        let this = self.get_mut();
+        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
+            this.cut = true;
+            this.open = None;
+        }
+        if this.cut {
+            return Poll::Ready(Some(Err(NotSent::Cut)));
+        }
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let (Some(trailers), Some(open)) = (frame.trailers_mut(), &this.open) {
+                    headers::clean_trailers(trailers);
+                    open.take_judged(trailers);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                this.open = None;
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(None) => {
+                this.open = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        !self.cut && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -1,11 +1,11 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
 use super::accept::Arrival;
-use super::body::ResponseBody;
+use super::body::{RequestBody, ResponseBody};
 use super::io::{ClientIo, Watched};
 use super::open::{Ending, HttpConnection, OpenGuard};
 use super::tunnel;
-use super::upstream::LocalExecutor;
+use super::upstream::{LEAST_BUFFER, LocalExecutor};
 use super::worker::Member;
 use crate::middleware::gate::{Forward, Refusal, Verdict};
 use crate::middleware::headers::{self, Asked};
@@ -124,7 +124,7 @@ async fn answer(
     connection: Rc<HttpConnection>,
     request: Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Infallible> {
-    connection.activity.reset();
+    connection.begin();
     let (mut head, body) = request.into_parts();
     let started = Instant::now();
     let told = connection.worker.is_recording().then(|| Box::new(Told::of(&head)));
@@ -175,9 +175,10 @@ async fn proxy(
     let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
     let sent = Instant::now();
     let carried = asking.asked.carried.is_some();
+    let request = request.map(|body| RequestBody::new(body, &permitted.guard));
     let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.elapsed();
-    let mut response = match forwarded {
+    let mut response = match forwarded.and_then(|response| asked_for(response, upgrade.is_some())) {
         Ok(response) => response,
         Err(answer) => {
             connection.failed(&answer);
@@ -197,18 +198,27 @@ async fn proxy(
     }
     connection.count(&permitted, &response);
     asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
-    if switching {
-        return switch(connection, response, upgrade, (permitted.guard, asking));
+    permitted.guard.begun(response.status(), (asking.started, waited));
+    if let (true, Some(client)) = (switching, upgrade) {
+        return switch(response, client, permitted.guard, asking.asker);
     }
     *response.version_mut() = Version::HTTP_11;
     let asker = asking.asker;
     response.map(|body| ResponseBody::upstream(body, permitted.guard, deadline, asker))
 }
 
+/// Refuses a 101 that nobody asked for.
+fn asked_for(response: Response<Incoming>, upgrade: bool) -> Result<Response<Incoming>, Answer> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
+        return Err(Answer::Upstream(Fault::UnaskedUpgrade));
+    }
+    Ok(response)
+}
+
 /// Sends the request on and waits for the response's head, or for a reason to give up.
 async fn forward(
     connection: &Rc<HttpConnection>,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
     carried: bool,
@@ -265,20 +275,14 @@ fn refuse(
 
 /// Passes a 101 on and carries what follows, still under the request's permission.
 fn switch(
-    connection: &Rc<HttpConnection>,
     mut response: Response<Incoming>,
-    upgrade: Option<OnUpgrade>,
-    (guard, asking): (OpenGuard, Asking),
+    client: OnUpgrade,
+    guard: OpenGuard,
+    asker: Asker,
 ) -> Response<ResponseBody> {
-    let Some(client) = upgrade else {
-        let answer = Answer::Upstream(Fault::UnaskedUpgrade);
-        connection.failed(&answer);
-        let response = respond::respond(&answer, &asking.asker);
-        return response.map(|text| ResponseBody::text(text, asking.asker));
-    };
     let server = hyper::upgrade::on(&mut response);
     spawn_local(tunnel::carry(client, server, guard));
-    response.map(|_| ResponseBody::text(Bytes::new(), asking.asker))
+    response.map(|_| ResponseBody::text(Bytes::new(), asker))
 }
 
 impl HttpConnection {
@@ -332,8 +336,6 @@ impl Asking {
     }
 }
 
-/// hyper refuses to work with less.
-const LEAST_BUFFER: usize = 8 * 1024;
 /// Streams that a client made us reset by breaking the protocol, before its connection is closed.
 const MOST_ERROR_RESETS: usize = 128;
 

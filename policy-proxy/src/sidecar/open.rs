@@ -10,17 +10,17 @@ use crate::middleware::gate::Gate;
 use crate::middleware::headers::CLIENT_ID;
 use crate::middleware::open::Kept;
 use crate::peer::Peer;
-use crate::record::{Decided, ErrorKind};
+use crate::record::{Decided, ErrorKind, RequestRecord};
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::Caller;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use policy_core::{Denial, Denied, Identity, Permit, Protocol};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Context;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// One HTTP connection.
 pub(super) struct HttpConnection {
@@ -59,13 +59,31 @@ struct Open {
     kept: Kept,
     permit: Permit,
     policy: Arc<InForce>,
+    /// Tells whoever answers that permission is lost.
     lost: Signal<Denied>,
+    /// Tells whoever sends the request's body.
+    lost_upload: Signal<Denied>,
+    /// When it was lost, by the worker's clock.
+    lost_at: u32,
+    /// How the answer began; none before it did, and where nobody records.
+    begun: Option<Begun>,
+    /// Guards that keep it open.
+    guards: u8,
 }
 
-/// Keeps a request open; it is closed when this is dropped.
+/// How an answer began.
+#[derive(Clone, Copy)]
+struct Begun {
+    status: StatusCode,
+    total: Duration,
+    waited: Duration,
+}
+
+/// Keeps a request open; it is closed when the last of its guards is dropped.
 pub(super) struct OpenGuard {
     connection: Rc<HttpConnection>,
     place: usize,
+    upload: bool,
 }
 
 impl HttpConnection {
@@ -113,6 +131,12 @@ impl HttpConnection {
         }
     }
 
+    /// A request's head is complete.
+    pub(super) fn begin(&self) {
+        self.activity.reset();
+        self.idle_since.set(self.worker.now());
+    }
+
     /// Registers a permitted request.
     pub(super) fn open(
         self: &Rc<Self>,
@@ -120,9 +144,11 @@ impl HttpConnection {
         permit: Permit,
         policy: Arc<InForce>,
     ) -> OpenGuard {
-        let open = Open { kept, permit, policy, lost: Signal::new() };
+        let (lost, lost_upload) = (Signal::new(), Signal::new());
+        let open =
+            Open { kept, permit, policy, lost, lost_upload, lost_at: 0, begun: None, guards: 1 };
         let place = self.open.borrow_mut().insert(open);
-        OpenGuard { connection: Rc::clone(self), place }
+        OpenGuard { connection: Rc::clone(self), place, upload: false }
     }
 
     /// Counts a failed connection by what hyper says of it.
@@ -144,8 +170,32 @@ impl HttpConnection {
         self.worker.http_error(kind, self.client());
     }
 
+    /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
+    fn revoke(&self, open: &mut Open) {
+        let route = open.permit.route();
+        let denial = Denial { reason: Denied::Revoked, route };
+        open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
+        if let Some(begun) = open.begun {
+            let decided = Decided {
+                at: SystemTime::now(),
+                port: self.handle.port(),
+                peer: &self.peer,
+                policy: Some(&open.policy),
+                decision: Err(denial),
+            };
+            self.worker.record(&decided, Some(open.request(begun)));
+        }
+        open.lost_at = self.worker.now();
+        open.lost.raise(Denied::Revoked);
+        open.lost_upload.raise(Denied::Revoked);
+    }
+
     fn close(&self, place: usize) {
         let mut open = self.open.borrow_mut();
+        if let Some(shared) = open.get_mut(place).filter(|open| open.guards > 1) {
+            shared.guards = shared.guards.saturating_sub(1);
+            return;
+        }
         open.remove(place);
         if open.is_empty() {
             self.idle_since.set(self.worker.now());
@@ -154,10 +204,56 @@ impl HttpConnection {
     }
 }
 
+impl Open {
+    /// What a record of its end tells.
+    fn request(&self, begun: Begun) -> RequestRecord<'_> {
+        RequestRecord {
+            method: &self.kept.method,
+            host: self.kept.authority(),
+            target: self.kept.target(),
+            version: self.kept.version,
+            status: begun.status,
+            request_bytes: None,
+            response_bytes: None,
+            user_agent: None,
+            trace_id: None,
+            total: begun.total,
+            processing: begun.total.saturating_sub(begun.waited),
+        }
+    }
+}
+
 impl OpenGuard {
     /// Why permission was lost, or a promise to wake `cx` when it is.
     pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
-        self.connection.open.borrow().get(self.place)?.lost.poll(cx)
+        let open = self.connection.open.borrow();
+        let open = open.get(self.place)?;
+        if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
+    }
+
+    /// Another guard of the same request, for whoever sends its body.
+    pub(super) fn for_upload(&self) -> OpenGuard {
+        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+            open.guards = open.guards.saturating_add(1);
+        }
+        OpenGuard { connection: Rc::clone(&self.connection), place: self.place, upload: true }
+    }
+
+    /// Takes out of trailers what the policy judged in the head.
+    pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
+        if let Some(open) = self.connection.open.borrow().get(self.place) {
+            open.kept.take_judged(trailers);
+        }
+    }
+
+    /// The answer began, and was recorded if somebody records.
+    pub(super) fn begun(&self, status: StatusCode, (started, waited): (Instant, Duration)) {
+        if !self.connection.worker.is_recording() {
+            return;
+        }
+        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+            open.begun = Some(Begun { status, total: started.elapsed(), waited });
+        }
     }
 
     /// Counts the answer of a gRPC Server, whose status comes in the trailers or, without a body,
@@ -190,24 +286,18 @@ impl Member for HttpConnection {
     fn review(&self) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
-        for open in self.open.borrow().iter() {
+        for open in self.open.borrow_mut().iter_mut() {
             let same = policy.is_some_and(|policy| Arc::ptr_eq(policy, &open.policy));
             if same || open.lost.get().is_some() {
                 continue;
             }
-            if open.kept.review(&live, &self.peer).is_err() {
-                let route = open.permit.route();
-                let denial = Denial { reason: Denied::Revoked, route };
-                open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
-                let decided = Decided {
-                    at: SystemTime::now(),
-                    port: self.handle.port(),
-                    peer: &self.peer,
-                    policy: Some(&open.policy),
-                    decision: Err(denial),
-                };
-                self.worker.record(&decided, None);
-                open.lost.raise(Denied::Revoked);
+            match (open.kept.review(&live, &self.peer), policy) {
+                (Ok(permit), Some(policy)) => {
+                    // Else a long stream would keep the policy that let it in for as long as it lasts.
+                    open.permit = permit;
+                    open.policy = Arc::clone(policy);
+                }
+                (Ok(_) | Err(_), _) => self.revoke(open),
             }
         }
         self.gate.borrow_mut().forget_unless(policy);
@@ -215,6 +305,12 @@ impl Member for HttpConnection {
 
     fn tick(&self) {
         if !self.open.borrow().is_empty() {
+            // A client that takes no response is not told that it broke off.
+            let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
+            let stuck = |open: &Open| open.lost.get().is_some() && old(open);
+            if !self.http2 && self.open.borrow().iter().any(stuck) {
+                self.ending.raise(Ending::Now);
+            }
             return;
         }
         let timeouts = &self.worker.shared.config.timeouts;
@@ -231,3 +327,6 @@ impl Member for HttpConnection {
         self.ending.raise(Ending::Gracefully);
     }
 }
+
+/// Ticks, of a second each, after which a client that does not take the end of what it lost is cut off.
+const LOST_TICKS: u32 = 2;

@@ -15,11 +15,9 @@ impl<T: Copy> Signal<T> {
         Self { value: Cell::new(None), waker: RefCell::new(None) }
     }
 
-    /// Sets the value and wakes the task. The first value stays.
+    /// Sets the value and wakes the task. The last value counts.
     pub(super) fn raise(&self, value: T) {
-        if self.value.get().is_none() {
-            self.value.set(Some(value));
-        }
+        self.value.set(Some(value));
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }

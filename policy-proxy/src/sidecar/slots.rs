@@ -42,6 +42,19 @@ impl<T> Slots<T> {
         self.places.iter().flatten()
     }
 
+    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut T> {
+        self.places.get_mut(place)?.as_mut()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten()
+    }
+
+    /// How many places there are, taken or free.
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
     }

@@ -1,5 +1,6 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
+use super::body::RequestBody;
 use crate::respond::Fault;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -23,10 +24,10 @@ pub(super) struct Upstream {
     windows: (u32, u32),
     head: u32,
     /// The HTTP/1 connection while no request uses it.
-    idle: RefCell<Option<http1::SendRequest<Incoming>>>,
-    http2: RefCell<Option<http2::SendRequest<Incoming>>>,
+    idle: RefCell<Option<http1::SendRequest<RequestBody>>>,
+    http2: RefCell<Option<http2::SendRequest<RequestBody>>>,
     /// HTTP/1 connections for requests that the client carries in HTTP/2.
-    many: RefCell<Vec<http1::SendRequest<Incoming>>>,
+    many: RefCell<Vec<http1::SendRequest<RequestBody>>>,
     room: Semaphore,
     /// Held while an HTTP/2 connection is being made, so that streams do not make one each.
     connecting: Mutex<()>,
@@ -76,7 +77,7 @@ impl Upstream {
 
     /// Sends one HTTP/1 request at a time. A request that a kept connection did not take is sent
     /// again on a new one, once.
-    pub(super) async fn http1(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn http1(&self, request: Request<RequestBody>) -> Result<Response<Incoming>, Fault> {
         let mut request = request;
         let kept = self.idle.borrow_mut().take();
         if let Some(mut sender) = kept
@@ -96,27 +97,30 @@ impl Upstream {
 
     fn keep(
         &self,
-        sender: http1::SendRequest<Incoming>,
+        sender: http1::SendRequest<RequestBody>,
         response: Response<Incoming>,
     ) -> Response<Incoming> {
         *self.idle.borrow_mut() = Some(sender);
         response
     }
 
-    async fn connect_http1(&self) -> Result<http1::SendRequest<Incoming>, Fault> {
+    async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, Fault> {
         let stream = connect(self.address, self.connect).await?;
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
+        let size = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
+        let handshake =
+            http1::Builder::new().max_buf_size(size).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;
         // Its end is seen by whoever sends next.
         spawn_local(connection.with_upgrades());
         Ok(sender)
     }
 
-    /// Sends one of several HTTP/1 requests that are open at once, over at most [`MOST_CONNECTIONS`]
-    /// connections. Waits while all of them have a response's head to come.
+    /// Sends one of several HTTP/1 requests that are open at once. At most [`MOST_CONNECTIONS`] wait for
+    /// a response's head, and as many connections are kept; responses in progress have one each, of
+    /// which the client's number of streams is the bound.
     pub(super) async fn one_of_many(
         &self,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, Fault> {
         // Never closed.
         let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
@@ -135,7 +139,7 @@ impl Upstream {
     }
 
     /// A connection whose last response is complete. Those that have ended are let go.
-    fn free(&self) -> Option<http1::SendRequest<Incoming>> {
+    fn free(&self) -> Option<http1::SendRequest<RequestBody>> {
         let mut many = self.many.borrow_mut();
         many.retain(|sender| !sender.is_closed());
         let ready = many.iter().position(http1::SendRequest::is_ready)?;
@@ -144,7 +148,7 @@ impl Upstream {
 
     fn keep_one(
         &self,
-        sender: http1::SendRequest<Incoming>,
+        sender: http1::SendRequest<RequestBody>,
         response: Response<Incoming>,
     ) -> Response<Incoming> {
         let mut many = self.many.borrow_mut();
@@ -156,7 +160,7 @@ impl Upstream {
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
-    pub(super) async fn http2(&self, request: Request<Incoming>) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn http2(&self, request: Request<RequestBody>) -> Result<Response<Incoming>, Fault> {
         let (mut sender, kept) = match self.ready_http2() {
             Some(sender) => (sender, true),
             None => (self.connect_http2().await?, false),
@@ -173,11 +177,11 @@ impl Upstream {
         }
     }
 
-    fn ready_http2(&self) -> Option<http2::SendRequest<Incoming>> {
+    fn ready_http2(&self) -> Option<http2::SendRequest<RequestBody>> {
         self.http2.borrow().as_ref().filter(|sender| !sender.is_closed()).cloned()
     }
 
-    async fn connect_http2(&self) -> Result<http2::SendRequest<Incoming>, Fault> {
+    async fn connect_http2(&self) -> Result<http2::SendRequest<RequestBody>, Fault> {
         let _alone = self.connecting.lock().await;
         if let Some(sender) = self.ready_http2() {
             return Ok(sender);
@@ -199,5 +203,7 @@ impl Upstream {
     }
 }
 
+/// hyper refuses to work with less.
+pub(super) const LEAST_BUFFER: usize = 8 * 1024;
 /// HTTP/1 connections that one client's HTTP/2 connection may keep.
 const MOST_CONNECTIONS: usize = 16;

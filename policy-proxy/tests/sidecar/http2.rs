@@ -196,3 +196,53 @@ async fn a_client_that_opens_no_window_does_not_make_the_proxy_read_ahead() {
     assert_eq!(got(sender.send_request(get("/")).await.unwrap()).await.status, StatusCode::OK);
     drop(stalled);
 }
+
+#[tokio::test]
+async fn trailers_say_nothing_that_only_a_head_may_say() {
+    let app = App::start().await;
+    let mut role = prefix("/");
+    role.headers = vec![policy_core::HeaderMatch {
+        name: http::HeaderName::from_static("x-role"),
+        value: policy_core::ValueMatch::Exact(b"user"[..].into()),
+    }];
+    let policy = with_routes(server(detect(), nobody()), vec![route(role, everybody())]);
+    let setup = Setup::new(policy, app.address).await;
+    let io = TokioIo::new(setup.connect().await);
+    let (mut sender, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    let mut trailers = http::HeaderMap::new();
+    for name in ["l5d-client-id", "L5D_client-id", "host", "content-length", "x-role", "x-sum"] {
+        let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+        trailers.insert(name, http::HeaderValue::from_static("admin"));
+    }
+    let body = Full::new(Bytes::from_static(b"a"));
+    let body = body.with_trailers(std::future::ready(Some(Ok(trailers))));
+    let request = Request::post("http://a/trailers").header("x-role", "user").body(body).unwrap();
+    let got = got(sender.send_request(request).await.unwrap()).await;
+    assert_eq!(got.body, "{\"x-sum\": \"admin\"}");
+}
+
+/// Bound: twice `http2_ping` (here one second), since nothing but the rest of the head may follow, an
+/// answer to a PING neither.
+#[tokio::test]
+async fn a_client_that_stalls_inside_a_head_is_closed() {
+    let app = App::start().await;
+    let policy = Some(server(Protocol::Http2, everybody()));
+    let setup = Setup::with(policy, app.address, policy_proxy::IdentityHandle::empty(), |config| {
+        config.timeouts.http2_ping = Duration::from_secs(1);
+    })
+    .await;
+    let settings = &b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"[..];
+    // HEADERS without END_HEADERS; and a frame that announces more than ever comes.
+    let open = &b"\x00\x00\x03\x01\x01\x00\x00\x00\x01\x82\x86\x84"[..];
+    let short = &b"\x00\x10\x00\x01\x05\x00\x00\x00\x01\x82"[..];
+    for head in [open, short] {
+        let mut stream = setup.connect().await;
+        let all = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], settings, head].concat();
+        stream.write_all(&all).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(4), stream.read_to_end(&mut answer));
+        assert!(ended.await.is_ok(), "still open");
+    }
+    assert_eq!(app.requests(), 0);
+}

@@ -4,6 +4,13 @@ use crate::support::*;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_core::{HeaderMatch, PathPattern, RequestMatch, ValueMatch};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -40,7 +47,7 @@ async fn an_open_response_that_lost_its_permission_breaks_off_and_another_goes_o
     setup.apply(more).await;
     assert!(ends(&mut body).await.is_some(), "revoked within a second");
     assert_eq!(ends(&mut bystander).await, None, "still permitted");
-    setup.logged("deny revoked - connection").await;
+    setup.logged("deny revoked - GET /stream/a 200").await;
 }
 
 #[tokio::test]
@@ -107,4 +114,112 @@ async fn the_next_request_on_a_connection_is_decided_by_the_new_policy() {
         setup.apply(server(detect(), everybody())).await;
     }
     assert_eq!(app.connections(), 1, "no connection was dropped");
+}
+
+/// Sends chunks until the proxy takes no more; how long that took.
+async fn send_on(stream: &mut tokio::net::TcpStream) -> Duration {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(6) {
+        if stream.write_all(b"4\r\nmore\r\n").await.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    begun.elapsed()
+}
+
+/// Bound: nothing after the revocation; the connection ends within three seconds of it.
+#[tokio::test]
+async fn a_client_that_takes_no_response_cannot_send_on_once_its_permission_is_lost() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut stream = setup.connect().await;
+    let head = b"POST /swallow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
+    stream.write_all(head).await.unwrap();
+    // Until what the application floods with has filled every buffer on the way.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stream.write_all(b"4\r\nmore\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(app.swallowed(), 8);
+    setup.apply(server(detect(), nobody())).await;
+    let took = send_on(&mut stream).await;
+    assert_eq!(app.swallowed(), 8, "not a byte more");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    setup.logged("deny revoked - POST /swallow 200").await;
+}
+
+#[tokio::test]
+async fn an_upload_is_watched_after_its_response_is_complete() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut stream = setup.connect().await;
+    let head = b"POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
+    stream.write_all(head).await.unwrap();
+    let mut buffer = vec![0; 1024];
+    assert!(stream.read(&mut buffer).await.unwrap() > 0);
+    stream.write_all(b"4\r\nmore\r\n").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(app.swallowed(), 8);
+    setup.apply(server(detect(), nobody())).await;
+    send_on(&mut stream).await;
+    assert_eq!(app.swallowed(), 8, "not a byte more");
+}
+
+#[tokio::test]
+async fn a_stream_whose_window_is_shut_cannot_send_on_once_its_permission_is_lost() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let io = TokioIo::new(setup.connect().await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    let (frames, body) = tokio::sync::mpsc::channel::<Result<Frame<Bytes>, Infallible>>(1);
+    let body = StreamBody::new(tokio_stream::wrappers::ReceiverStream::new(body));
+    let some = || Ok(Frame::data(Bytes::from_static(b"some")));
+    frames.send(some()).await.unwrap();
+    let upload = Request::post("http://web.example/swallow").body(body).unwrap();
+    // Its body is never asked for.
+    let response = sender.send_request(upload).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    frames.send(some()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(app.swallowed(), 8);
+    setup.apply(server(detect(), nobody())).await;
+    for _ in 0..20 {
+        let _ = tokio::time::timeout(Duration::from_millis(20), frames.send(some())).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(app.swallowed(), 8, "not a byte more");
+    drop(response);
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_while_it_waits_is_recorded_once_with_its_path() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut client = Client::new(setup.connect().await).await;
+    let asked = tokio::spawn(async move { client.get("/never").await.status });
+    while app.requests() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    setup.apply(server(detect(), nobody())).await;
+    assert_eq!(asked.await.unwrap(), 403);
+    assert_eq!(setup.log.lines(), ["deny revoked - GET /never 403"]);
+}
+
+/// Or a port whose policy changes often would hold as many policies as it has long streams.
+#[tokio::test]
+async fn a_stream_that_stays_permitted_does_not_keep_an_old_policy_alive() {
+    let app = App::start().await;
+    let setup = Setup::new(by_role("admin"), app.address).await;
+    let old = Arc::downgrade(setup.store.port(PORT).live().in_force().unwrap());
+    let mut client = Client::new(setup.connect().await).await;
+    let response = client.send(request("/stream", &[("x-role", "admin")])).await;
+    assert_eq!(response.status(), 200);
+    let mut again = by_role("admin");
+    again.paths = policy_core::PathHandling::Raw;
+    setup.apply(again).await;
+    assert!(old.upgrade().is_none());
+    setup.apply(by_role("root")).await;
+    assert!(ends(&mut response.into_body()).await.is_some(), "and is judged on");
 }

@@ -197,6 +197,7 @@ pub(crate) struct App {
     requests: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
     flooded: Arc<AtomicUsize>,
+    swallowed: Arc<AtomicUsize>,
 }
 
 pub(crate) type AppBody = BoxBody<Bytes, Infallible>;
@@ -206,18 +207,20 @@ impl App {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (requests, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let flooded = Arc::<AtomicUsize>::default();
+        let (flooded, swallowed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let app = Self {
             address,
             requests: requests.clone(),
             connections: connections.clone(),
             flooded: flooded.clone(),
+            swallowed: swallowed.clone(),
         };
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 connections.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(serve_app(stream, requests.clone(), flooded.clone()));
+                let counted = [requests.clone(), flooded.clone(), swallowed.clone()];
+                tokio::spawn(serve_app(stream, counted));
             }
         });
         app
@@ -232,21 +235,22 @@ impl App {
         self.flooded.load(Ordering::Relaxed)
     }
 
+    /// Bytes of request bodies that `/swallow` and `/early` got.
+    pub(crate) fn swallowed(&self) -> usize {
+        self.swallowed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 }
 
-async fn serve_app(
-    stream: TcpStream,
-    requests: Arc<AtomicUsize>,
-    flooded: Arc<AtomicUsize>,
-) {
+async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<AtomicUsize>; 3]) {
     let mut first = [0; 4];
     let http2 = matches!(stream.peek(&mut first).await, Ok(n) if n >= 3 && first.starts_with(b"PRI"));
     let service = service_fn(move |request| {
         requests.fetch_add(1, Ordering::Relaxed);
-        app_answer(request, flooded.clone())
+        app_answer(request, flooded.clone(), swallowed.clone())
     });
     let io = TokioIo::new(stream);
     if http2 {
@@ -258,19 +262,34 @@ async fn serve_app(
     }
 }
 
-/// `METHOD target\nname: value\n…`; `/stream` and `/flood` never end, `/ws` switches to an echo, `/grpc…` sends
-/// trailers, `/upload` counts the body.
+/// `METHOD target\nname: value\n…`; `/stream`, `/flood` and `/swallow` never end, `/never` never begins,
+/// `/early` ends before it was sent all, `/ws` switches to an echo, `/pkg.…` sends trailers, `/upload`
+/// counts the body, `/trailers` tells what trailers it got.
 async fn app_answer(
     mut request: Request<Incoming>,
     flooded: Arc<AtomicUsize>,
+    swallowed: Arc<AtomicUsize>,
 ) -> Result<Response<AppBody>, Infallible> {
     let path = request.uri().path().to_owned();
-    if path == "/flood" {
-        let frames = futures_util::stream::repeat_with(move || {
-            flooded.fetch_add(16 * 1024, Ordering::Relaxed);
-            Ok(Frame::data(Bytes::from_static(&[0; 16 * 1024])))
+    if path == "/never" {
+        std::future::pending::<()>().await;
+    }
+    if path == "/trailers" {
+        let trailers = request.collect().await.map(|b| b.trailers().cloned());
+        return Ok(Response::new(full(&format!("{:?}", trailers.unwrap().unwrap_or_default()))));
+    }
+    if path == "/swallow" || path == "/early" {
+        let mut body = request.into_body();
+        tokio::spawn(async move {
+            while let Some(Ok(frame)) = body.frame().await {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                swallowed.fetch_add(bytes, Ordering::Relaxed);
+            }
         });
-        return Ok(Response::new(BodyExt::boxed(StreamBody::new(frames))));
+        return Ok(Response::new(if path == "/early" { full("") } else { flood(flooded) }));
+    }
+    if path == "/flood" {
+        return Ok(Response::new(flood(flooded)));
     }
     if path.starts_with("/stream") || path.starts_with("/pkg.Stream/") {
         let ticks = IntervalStream::new(tokio::time::interval(Duration::from_millis(20)));
@@ -315,6 +334,14 @@ async fn app_answer(
         .header("l5d-proxy-error", "spoofed by the application")
         .header("x-app", "yes");
     Ok(response.body(full(&text)).unwrap())
+}
+
+fn flood(flooded: Arc<AtomicUsize>) -> AppBody {
+    let frames = futures_util::stream::repeat_with(move || {
+        flooded.fetch_add(16 * 1024, Ordering::Relaxed);
+        Ok(Frame::data(Bytes::from_static(&[0; 16 * 1024])))
+    });
+    BodyExt::boxed(StreamBody::new(frames))
 }
 
 fn full(text: &str) -> AppBody {
