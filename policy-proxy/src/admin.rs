@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, PathHandling, RequestView};
@@ -72,6 +72,8 @@ struct Shared {
 
 /// Connections served at a time; more wait in the kernel.
 const MOST_CONNECTIONS: usize = 64;
+/// Requests of one HTTP/2 connection at a time.
+const MOST_STREAMS: u32 = 8;
 /// For a handshake, for a request head, and for the whole of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
@@ -138,12 +140,12 @@ impl Admin {
             let answer = self.answer(&peer, &request);
             async move { Ok::<_, Infallible>(answer) }
         });
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .serve_connection(TokioIo::new(stream), service)
-            .await
-            .map_err(io::Error::other)
+        // HTTP/2 too: a mesh may carry a scraper's HTTP/1 in it.
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+        let served = builder.serve_connection(TokioIo::new(stream), service).await;
+        served.map_err(io::Error::other)
     }
 
     /// The answer to one request. Bodies are never read.

@@ -180,3 +180,22 @@ async fn requests_are_answered_over_a_connection() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("live\n"), "{answer}");
     server.abort();
 }
+
+#[tokio::test]
+async fn a_mesh_that_carries_requests_in_http2_is_answered() {
+    let admin = admin(MetricsAccess::All, false);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(admin.serve(listener));
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let shake = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream);
+    let (mut sender, connection) = shake.await.unwrap();
+    let client = tokio::spawn(connection);
+    let request = Request::get("http://web-0:4191/metrics").body(Full::<Bytes>::default()).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(body.ends_with(b"# EOF\n"));
+    server.abort();
+    client.abort();
+}
