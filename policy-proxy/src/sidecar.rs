@@ -38,7 +38,7 @@ pub struct SidecarConfig {
     /// Threads that serve connections, each with listeners of its own.
     pub workers: NonZeroUsize,
     /// The pod's addresses, beside those that the controller states. A redirected connection to any
-    /// other address is refused.
+    /// other address is refused; where none is stated, to any but the one it arrived at.
     pub pod_addresses: Vec<IpAddr>,
     /// What a client's address stands for; absent: itself. Applied before policy, rate limits and
     /// records see it.

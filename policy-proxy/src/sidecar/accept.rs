@@ -10,10 +10,10 @@ use super::{Listener, Target, http, opaque};
 use crate::peer::{Peer, PeerTls};
 use crate::record::{Decided, ErrorKind};
 use crate::store::{Live, PortHandle};
-use policy_core::{Denial, Denied, Facts, Protocol, fold_mapped};
-use socket2::{Domain, SockRef, Socket, Type};
+use policy_core::{Denial, Denied, Protocol, fold_mapped};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
@@ -74,6 +74,8 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
+    // Connections inherit it: a client that vanished without a word does not stay for ever.
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(QUIET).with_interval(ASKED_AGAIN))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
@@ -115,7 +117,7 @@ fn concerns_one(error: &io::Error) -> bool {
 
 async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
-    let (port, upstream) = match destination(&worker, target, &stream, from) {
+    let (port, upstream) = match destination(&worker.shared.listening, target, &stream, from) {
         Some(known) => known,
         None => {
             worker.shared.store.telemetry().transport.closed.inc();
@@ -134,6 +136,9 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     if matches!(**arrival.handle.live(), Live::Waiting) {
         // Still waiting afterwards is decided like any other state: as `policy_pending`.
         let _ = arrival.handle.ready(arrival.worker.shared.config.timeouts.pending_policy).await;
+    }
+    if target == Target::Original && !arrival.is_ours(&stream) {
+        return arrival.worker.tcp_error(ErrorKind::Destination, client);
     }
     if arrival.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
@@ -238,6 +243,16 @@ impl Arrival {
             .map_or(Protocol::Detect { timeout }, |policy| policy.evaluator.policy().protocol)
     }
 
+    /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
+    /// the facts beside it state the pod's addresses.
+    fn is_ours(&self, stream: &TcpStream) -> bool {
+        let live = self.handle.live();
+        let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
+        let configured: &[IpAddr] = &self.worker.shared.config.pod_addresses;
+        let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
+        is_one_of(self.upstream.ip(), [facts, configured], local)
+    }
+
     /// Closes a connection that is not of the kind that the Server declares.
     fn refuse(&self, peer: &Peer, reason: Denied) {
         let live = self.handle.live();
@@ -275,9 +290,10 @@ impl Arrival {
     }
 }
 
-/// The workload's port and the application's address; `None` if the connection must not be forwarded.
+/// The workload's port and the application's address; `None` if the connection must not be forwarded
+/// whatever the pod's addresses are.
 fn destination(
-    worker: &Worker,
+    listening: &[SocketAddr],
     target: Target,
     stream: &TcpStream,
     from: SocketAddr,
@@ -286,21 +302,25 @@ fn destination(
         Target::Fixed { port, upstream } => Some((port, upstream)),
         Target::Original => {
             let original = original(stream, from).ok()?;
-            let port = NonZeroU16::new(original.port())?;
-            let facts = worker.shared.store.port(port).live().in_force().ok().map(|p| p.facts.clone());
-            let local = fold_mapped(stream.local_addr().ok()?.ip());
-            let ours = original.ip() == local || is_ours(worker, facts.as_deref(), original);
-            // Redirected loopback traffic, other addresses, and a loop through ourselves.
-            let loops = worker.shared.listening.iter().any(|own| own.port() == original.port());
-            let forward = ours && !loops && !original.ip().is_loopback();
-            forward.then_some((port, original))
+            forwardable(original, listening).map(|port| (port, original))
         }
     }
 }
 
-fn is_ours(worker: &Worker, facts: Option<&Facts>, original: SocketAddr) -> bool {
-    let stated = facts.is_some_and(|facts| facts.pod_addresses.contains(&original.ip()));
-    stated || worker.shared.config.pod_addresses.contains(&original.ip())
+/// The port, unless this is redirected loopback traffic or a loop through ourselves.
+fn forwardable(original: SocketAddr, listening: &[SocketAddr]) -> Option<NonZeroU16> {
+    let loops = listening.iter().any(|own| own.port() == original.port());
+    let local = original.ip().is_loopback() || original.ip().is_unspecified();
+    NonZeroU16::new(original.port()).filter(|_| !loops && !local)
+}
+
+/// What is stated of the pod's addresses decides alone. Where nothing is, the pod is reached at the
+/// address that this end of the connection has.
+fn is_one_of(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
+    if stated.iter().all(|stated| stated.is_empty()) {
+        return local == Some(address);
+    }
+    stated.iter().any(|stated| stated.iter().any(|ip| fold_mapped(*ip) == address))
 }
 
 /// Where netfilter says the connection was going. The option depends on the family that the client
@@ -316,6 +336,9 @@ fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 const BACKLOG: i32 = 1024;
+/// After this long without a byte a client is asked whether it is still there.
+const QUIET: Duration = Duration::from_secs(60);
+const ASKED_AGAIN: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -326,4 +349,34 @@ pub(super) fn size_of_arrive() -> usize {
         size_of::<F>()
     }
     size(arrive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_and_the_listener_itself_are_not_forwarded_to() {
+        let port = |original: &str| {
+            let listening = ["0.0.0.0:4143".parse().unwrap()];
+            forwardable(original.parse().unwrap(), &listening).map(NonZeroU16::get)
+        };
+        assert_eq!(port("10.1.2.3:80"), Some(80));
+        assert_eq!(port("[fd00::3]:80"), Some(80));
+        for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:4143"] {
+            assert_eq!(port(refused), None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn stated_addresses_decide_alone_and_the_sockets_own_only_without_them() {
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let (pod, other) = (ip("10.1.2.3"), ip("10.1.2.4"));
+        assert!(is_one_of(pod, [&[pod], &[]], None));
+        assert!(is_one_of(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
+        assert!(!is_one_of(other, [&[pod], &[]], Some(other)), "an address of the host's");
+        assert!(is_one_of(other, [&[], &[]], Some(other)));
+        assert!(!is_one_of(other, [&[], &[]], Some(pod)));
+        assert!(!is_one_of(other, [&[], &[]], None));
+    }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::arithmetic_side_effects, reason = "tests")]
 
 #[cfg(test)]
+mod accept;
+#[cfg(test)]
 mod grpc;
 #[cfg(test)]
 mod hostile;
