@@ -5,7 +5,7 @@ use super::slots::Slots;
 use super::SidecarConfig;
 use crate::identity::IdentityHandle;
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
-use crate::store::PolicyStore;
+use crate::store::{self, PolicyStore};
 use policy_core::{Decision, Denial, Permit};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -87,8 +87,7 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Rece
     let place = shared.store.workers().register();
     let grace = shared.config.timeouts.grace;
     let worker = Rc::new(Worker::new(shared, place.index()));
-    let reviewer = Rc::clone(&worker);
-    spawn_local(place.follow(move |_| reviewer.each(|member| member.review())));
+    spawn_local(review(Rc::clone(&worker), place));
     let clock = Rc::clone(&worker);
     spawn_local(async move { clock.run_clock().await });
     let accepting: Vec<_> = listeners
@@ -110,6 +109,16 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Rece
         () = empty => {}
         () = tokio::time::sleep(grace) => {}
         _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
+    }
+}
+
+/// For each generation published: decides again on all that is open, then counts it as passed.
+async fn review(worker: Rc<Worker>, place: store::Worker) {
+    let mut published = place.published();
+    while published.changed().await.is_ok() {
+        let generation = *published.borrow_and_update();
+        worker.review().await;
+        place.pass(generation);
     }
 }
 
@@ -215,6 +224,21 @@ impl Worker {
         members.iter().for_each(|member| act(&**member));
     }
 
+    /// Lets every member decide again, and other tasks run in between. Who joins meanwhile has decided
+    /// by what is published already, so that it does not matter on which side of the review it stands.
+    async fn review(&self) {
+        let places = self.members.borrow().places();
+        for place in 0..places {
+            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(member) = member {
+                member.review();
+            }
+            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
     fn has_connections(&self) -> bool {
         !self.seats.borrow().is_empty()
     }
@@ -255,10 +279,64 @@ impl Drop for Membership {
     }
 }
 
+/// Members that decide again before other tasks have their turn.
+const REVIEWED_AT_ONCE: usize = 32;
+
 /// A decision as records take it.
 pub(super) fn outcome(decision: Decision) -> Result<Permit, Denial> {
     match decision {
         Decision::Permit(permit) => Ok(permit),
         Decision::Deny(denial) => Err(denial),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreConfig;
+    use crate::telemetry::Telemetry;
+
+    struct Counting(Rc<Cell<usize>>);
+
+    impl Member for Counting {
+        fn review(&self) {
+            self.0.set(self.0.get().saturating_add(1));
+        }
+
+        fn tick(&self) {}
+
+        fn drain(&self) {}
+    }
+
+    fn worker() -> Rc<Worker> {
+        let telemetry = Arc::new(Telemetry::new(1));
+        let shared = Shared {
+            config: SidecarConfig::new("ns/web-0"),
+            store: PolicyStore::new(StoreConfig::default(), telemetry).unwrap(),
+            identity: IdentityHandle::empty(),
+            recorder: None,
+            listening: Vec::new(),
+            sampler: Sampler::new(Duration::from_secs(10), Instant::now()),
+        };
+        Rc::new(Worker::new(Arc::new(shared), 0))
+    }
+
+    #[tokio::test]
+    async fn other_tasks_have_their_turn_while_many_connections_are_decided_again() {
+        let all = REVIEWED_AT_ONCE.saturating_mul(10);
+        let (worker, reviewed) = (worker(), Rc::new(Cell::new(0)));
+        let members: Vec<Rc<dyn Member>> =
+            (0..all).map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn Member>).collect();
+        let places: Vec<_> = members.iter().map(|own| worker.join(Rc::downgrade(own))).collect();
+        let seen = Rc::new(Cell::new(None));
+        let local = LocalSet::new();
+        let (other, count) = (Rc::clone(&seen), Rc::clone(&reviewed));
+        let own = Rc::clone(&worker);
+        let review = local.spawn_local(async move { own.review().await });
+        local.spawn_local(async move { other.set(Some(count.get())) });
+        local.run_until(review).await.unwrap();
+        assert_eq!(reviewed.get(), all, "nobody is left out");
+        assert_eq!(seen.get(), Some(REVIEWED_AT_ONCE));
+        drop(places);
     }
 }
