@@ -1,5 +1,7 @@
 //! A policy arranged for deciding.
 
+pub use crate::index::bounds::{BuildError, MAX_SEGMENTS};
+
 use crate::authorization::{Authorization, AuthorizationSet};
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
 use crate::effect::Effect;
@@ -32,20 +34,6 @@ pub struct Evaluator {
     /// The number of each route's set.
     of_route: Vec<u32>,
 }
-
-/// Why a policy cannot be arranged for deciding.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// More routes, rules or authorizations than ids can name.
-    #[error("{0} has more than 4294967295 entries")]
-    TooMany(&'static str),
-    /// A path pattern of more than [`MAX_SEGMENTS`] segments.
-    #[error("path pattern of {0} segments is longer than {MAX_SEGMENTS}")]
-    TooDeep(usize),
-}
-
-/// The most segments of a path pattern. Gateway API allows 1,024 bytes of path, which is fewer.
-pub const MAX_SEGMENTS: usize = 1024;
 
 /// The number of authorization sets that a [`Memo`] remembers.
 const REMEMBERED: usize = 8;

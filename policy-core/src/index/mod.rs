@@ -4,6 +4,7 @@
 //! bucket grow, and the hash functions need no secret.
 
 pub(crate) mod automaton;
+pub(crate) mod bounds;
 pub(crate) mod candidates;
 pub(crate) mod exempt;
 pub(crate) mod form;
@@ -14,7 +15,7 @@ pub(crate) mod routes;
 pub(crate) mod trie;
 pub(crate) mod wanted;
 
-use crate::evaluator::BuildError;
+use bounds::BuildError;
 
 /// The index that the next element of a list of this length gets.
 pub(crate) fn next_id(len: usize, what: &'static str) -> Result<u32, BuildError> {

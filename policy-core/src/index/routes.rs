@@ -1,7 +1,7 @@
 //! Route tables: by host, and inside a host's table by path.
 
+use super::bounds::BuildError;
 use crate::decision::{Denied, RuleId};
-use crate::evaluator::BuildError;
 use crate::index::automaton::{Group, Workshop};
 use crate::index::candidates::{Best, Candidate, List, Trial};
 use crate::index::names::Names;

@@ -1,6 +1,6 @@
 //! Path patterns as a tree of segments: one hash look-up per segment of the request's path.
 
-use crate::evaluator::{BuildError, MAX_SEGMENTS};
+use super::bounds::{BuildError, MAX_SEGMENTS};
 use crate::index::candidates::{Best, List, Trial};
 use crate::index::{at, next_id};
 use crate::matching::Segment;
