@@ -105,16 +105,17 @@ fn ports_are_opaque_require_identities_or_are_undeclared() {
 
 #[test]
 fn the_proxys_admin_port_is_declared_where_there_are_proxies() {
-    let pod = annotated("config.linkerd.io/admin-port: '14191'");
-    let declared = |proxy_ports: &[u16]| {
+    let declared = |stated: &str, proxy_ports: &[u16]| {
+        let pod = annotated(&format!("config.linkerd.io/admin-port: '{stated}'"));
         let proxy_ports = proxy_ports.iter().map(|number| port(*number)).collect();
         let config = ControllerConfig { proxy_ports, ..ControllerConfig::default() };
         let compiled = compiled_with(&[&pod], &config);
         let state = &compiled.workloads[&WorkloadKey::pod("shop", "web")].state;
         state.declared.iter().map(|port| port.get()).collect::<Vec<_>>()
     };
-    assert_eq!(declared(&[4191]), [4191, 8080, 14191]);
-    assert_eq!(declared(&[]), [8080]);
+    assert_eq!(declared("14191", &[4191]), [4191, 8080, 14191]);
+    assert_eq!(declared("14191", &[]), [8080]);
+    assert_eq!(declared("0", &[4191]), [4191, 8080], "what cannot be read leaves the usual one");
 }
 
 #[test]

@@ -62,7 +62,8 @@ fn the_example_client_follows_acknowledges_and_comes_back() {
     let manifests = tempfile::tempdir().unwrap();
     std::fs::write(manifests.path().join("base.yaml"), MANIFESTS).unwrap();
     std::fs::write(manifests.path().join("a.yaml"), route("a")).unwrap();
-    let mut controller = Controller::start(manifests.path(), "127.0.0.1:0", &[]);
+    let alone = ["--proxy-ports="];
+    let mut controller = Controller::start(manifests.path(), "127.0.0.1:0", &alone);
     controller.ready();
     let watch = watch(&controller, &["shop:web", "--ack"]);
     let workload = event(&watch, "workload");
@@ -86,7 +87,7 @@ fn the_example_client_follows_acknowledges_and_comes_back() {
     assert_eq!(event(&watch, "ended")["code"], "OK");
     assert!(controller.program.wait().success());
     std::fs::remove_file(manifests.path().join("a.yaml")).unwrap();
-    let again = Controller::start(manifests.path(), &controller.grpc.to_string(), &[]);
+    let again = Controller::start(manifests.path(), &controller.grpc.to_string(), &alone);
     let port = event(&watch, "port");
     assert_eq!(port["routes"], serde_json::json!(["b"]));
     until("acknowledged", || {
