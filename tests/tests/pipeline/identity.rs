@@ -2,13 +2,12 @@
 
 use crate::client::{Client, Kind};
 use crate::tls::{Authority, Leaf, dns, uri, web};
-use crate::world::{BASE, GRANT, HERE, HTTP, World, account, clients, eventually, soon};
+use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, account, clients, eventually, soon};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use policy_cli::echo::http::Received;
 use rcgen::date_time_ymd;
 use rustls::version::{TLS12, TLS13};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
@@ -51,7 +50,7 @@ async fn assert_handshake_fails(world: &World, connector: &TlsConnector, error: 
     let before = world.metric(&series);
     assert_eq!(status(world, connector).await, None, "{error}");
     let counted = async || world.metric(&series) == before + 1;
-    eventually(&format!("{error} is counted"), Duration::from_secs(2), counted).await;
+    eventually(&format!("{error} is counted"), PATIENCE, counted).await;
 }
 
 #[tokio::test]
@@ -130,7 +129,9 @@ async fn a_truncated_client_hello_is_nobody() {
     let mut stream = world.connect(HTTP).await;
     stream.write_all(&hello[..hello.len() - 1]).await.unwrap();
     let _ = soon(stream.read_to_end(&mut Vec::new())).await;
-    assert_eq!(world.metric("inbound_tcp_errors_total{error=\"tls_detect_timeout\"}"), 1);
+    let counted =
+        async || world.metric("inbound_tcp_errors_total{error=\"tls_detect_timeout\"}") == 1;
+    eventually("it is counted", PATIENCE, counted).await;
     assert_eq!(world.application.counters().connections(), 0);
 }
 
