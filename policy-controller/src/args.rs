@@ -58,8 +58,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
     pub admin_addr: String,
 
-    /// Where policies are served over gRPC.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8090")]
+    /// Where policies are served over gRPC. Callers are not authenticated there: name another
+    /// address than loopback only where something in front of it does that.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub grpc_addr: String,
 
     /// What `cluster` means in policies: CIDRs, separated by commas.

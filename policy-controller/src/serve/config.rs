@@ -40,7 +40,7 @@ pub struct ServeConfig {
 impl Default for ServeConfig {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([0, 0, 0, 0], 8090)),
+            listen: SocketAddr::from(([127, 0, 0, 1], 8090)),
             max_streams_per_peer: 1024,
             max_connections_per_peer: 128,
             max_concurrent_streams: 1024,

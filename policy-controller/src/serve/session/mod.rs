@@ -194,8 +194,7 @@ impl Session {
         self.opened = self.opened.wrapping_add(1);
         let opened = self.opened;
         self.refused.remove(&port);
-        let claims = applied.map(|applied| applied.content);
-        let watched = Port::new(opened, policy.clone(), subscribed, hold, claims);
+        let watched = Port::new(opened, policy.clone(), subscribed, hold, applied);
         self.changes.push(next_change(port, opened, policy, watched.closed.clone()));
         self.ports.insert(port, watched);
         Ok(())

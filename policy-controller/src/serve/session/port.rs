@@ -28,8 +28,8 @@ pub(super) struct Port {
     pub(super) due: bool,
     /// What the client applied before and this replica must have seen before it sends anything.
     pub(super) hold: Option<Hold>,
-    /// Content that the client has by its own account, before anything was sent.
-    pub(super) claims: Option<u64>,
+    /// What the client has by its own account, before anything was sent.
+    pub(super) claims: Option<Revision>,
     pub(super) sent: Option<Sent>,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Revision)>,
@@ -72,7 +72,7 @@ impl Port {
         policy: watch::Receiver<Arc<PortPolicy>>,
         subscribed: bool,
         hold: Option<Hold>,
-        claims: Option<u64>,
+        claims: Option<Revision>,
     ) -> Self {
         Self {
             opened,

@@ -210,3 +210,20 @@ async fn a_client_that_has_the_policy_already_is_sent_no_second_copy() {
     assert!(nothing.header.is_none() && nothing.routes.is_empty());
     assert_eq!(*state.apply(&nothing).unwrap(), *routed("web", &["a"]));
 }
+
+#[tokio::test]
+async fn a_claim_by_hash_alone_is_answered_in_full() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a"]), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    let full = client.port().await;
+    drop(client);
+    let mut revision = full.revision.clone().unwrap();
+    revision.epoch = "another".to_owned();
+    let has = vec![PortRevision { port: 80, revision: Some(revision) }];
+    let mut client = Client::open(&harness, Hello { applied: has, ..hello("ns:web-0") }).await;
+    client.workload().await;
+    assert_eq!(client.port().await, full);
+}
