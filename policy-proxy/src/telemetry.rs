@@ -18,7 +18,7 @@ pub use ports::PortStatus;
 
 use counters::Totals;
 use foldhash::HashMap;
-use key::{Kind, TlsClass, reason_number, reasons};
+use key::{Kind, TlsClass, reason_number};
 use labels::Labels;
 use parking_lot::Mutex;
 use policy_core::{Denied, Facts, ServerPolicy, Tls};
@@ -133,7 +133,7 @@ impl Telemetry {
         let refused = Family::<Labels, Counter>::default();
         let named =
             |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
-        let by_reason = reasons().map(named).collect();
+        let by_reason = Denied::all().map(named).collect();
         let (http_errors, tcp_errors) = (Family::default(), Family::default());
         let ports_refused = Counter::default();
         registry.register(

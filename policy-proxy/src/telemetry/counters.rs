@@ -1,6 +1,6 @@
 //! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
 
-use super::key::{Caller, Detail, Key, Kind, reason_number, reasons};
+use super::key::{Caller, Detail, Key, Kind, reason_number};
 use super::labels::{self, Labels};
 use super::table::Table;
 use crate::limiter::Scope;
@@ -267,7 +267,7 @@ fn grant(permit: &Permit) -> (Option<u32>, Detail) {
 }
 
 fn reason_name(number: u32) -> String {
-    let known = usize::try_from(number).ok().and_then(|at| reasons().nth(at));
+    let known = usize::try_from(number).ok().and_then(|at| Denied::all().nth(at));
     known.map_or("", Denied::as_str).to_owned()
 }
 

@@ -1,7 +1,7 @@
 //! What is counted under one policy, packed into the key of a counter.
 
 use policy_core::decision::AuthorizationId;
-use policy_core::{Denied, TargetFault, Tls};
+use policy_core::{Denied, Tls};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -190,49 +190,9 @@ impl Key {
     }
 }
 
-/// Every reason but the target faults, in the order of their numbers; target faults follow.
-const REASONS: [Denied; 13] = [
-    Denied::NoRoute,
-    Denied::Unauthorized,
-    Denied::CannotTell,
-    Denied::TlsRequired,
-    Denied::ProtocolMismatch,
-    Denied::ServerInvalid,
-    Denied::RoutesInvalid,
-    Denied::ProxyUnsupported,
-    Denied::PortUndeclared,
-    Denied::PolicyPending,
-    Denied::PolicyExpired,
-    Denied::RateLimited,
-    Denied::Revoked,
-];
-
-/// Every reason, in the order of their numbers.
-pub(super) fn reasons() -> impl Iterator<Item = Denied> {
-    REASONS.into_iter().chain(TargetFault::ALL.into_iter().map(Denied::Target))
-}
-
-/// The number of a reason.
+/// The number of a reason: its place among [`Denied::all`].
 pub(super) fn reason_number(reason: Denied) -> u32 {
-    let position = match reason {
-        Denied::Target(fault) => {
-            let at = TargetFault::ALL.iter().position(|known| *known == fault);
-            at.map(|at| at.saturating_add(REASONS.len()))
-        }
-        Denied::NoRoute
-        | Denied::Unauthorized
-        | Denied::CannotTell
-        | Denied::TlsRequired
-        | Denied::ProtocolMismatch
-        | Denied::ServerInvalid
-        | Denied::RoutesInvalid
-        | Denied::ProxyUnsupported
-        | Denied::PortUndeclared
-        | Denied::PolicyPending
-        | Denied::PolicyExpired
-        | Denied::RateLimited
-        | Denied::Revoked => REASONS.iter().position(|known| *known == reason),
-    };
+    let position = Denied::all().position(|known| known == reason);
     position.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
 }
 
@@ -243,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_own_number() {
-        for (number, reason) in reasons().enumerate() {
+        for (number, reason) in Denied::all().enumerate() {
             assert_eq!(
                 reason_number(reason),
                 u32::try_from(number).unwrap(),
