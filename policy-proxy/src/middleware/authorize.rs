@@ -4,6 +4,8 @@
 //! request without one is refused. Everything else is as in the sidecar: one snapshot per request, the
 //! canonical target, effects, rate limits, records, and an open response ends when its permission is
 //! lost. Audited permits and errors are logged by the recorder alone.
+//! What a server goes on reading of a request's body is its own: it ends with the response, so that a
+//! client that takes no response may send on until the server drops it. The sidecar watches both.
 
 mod body;
 

@@ -266,7 +266,7 @@ async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<Atomi
 /// `/early` ends before it was sent all, `/ws` switches to an echo, `/pkg.…` sends trailers, `/upload`
 /// counts the body, `/trailers` tells what trailers it got.
 async fn app_answer(
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     flooded: Arc<AtomicUsize>,
     swallowed: Arc<AtomicUsize>,
 ) -> Result<Response<AppBody>, Infallible> {
@@ -297,26 +297,10 @@ async fn app_answer(
         return Ok(Response::new(BodyExt::boxed(StreamBody::new(frames))));
     }
     if path == "/ws" {
-        tokio::spawn(async move {
-            let mut io = TokioIo::new(hyper::upgrade::on(&mut request).await.unwrap());
-            let mut buffer = [0; 64];
-            while let Ok(n @ 1..) = io.read(&mut buffer).await {
-                io.write_all(&buffer[..n]).await.unwrap();
-            }
-        });
-        let response = Response::builder()
-            .status(StatusCode::SWITCHING_PROTOCOLS)
-            .header("connection", "upgrade")
-            .header("upgrade", "websocket");
-        return Ok(response.body(full("")).unwrap());
+        return Ok(echo(request));
     }
     if path.starts_with("/pkg.") {
-        let body = request.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
-        let mut trailers = HeaderMap::new();
-        trailers.insert("grpc-status", HeaderValue::from_static("0"));
-        let body = Full::new(body).with_trailers(std::future::ready(Some(Ok(trailers))));
-        let response = Response::builder().header("content-type", "application/grpc");
-        return Ok(response.body(body.boxed()).unwrap());
+        return Ok(grpc(request).await);
     }
     let mut text = format!("{} {}\n", request.method(), request.uri());
     let mut lines: Vec<_> = request
@@ -334,6 +318,30 @@ async fn app_answer(
         .header("l5d-proxy-error", "spoofed by the application")
         .header("x-app", "yes");
     Ok(response.body(full(&text)).unwrap())
+}
+
+fn echo(mut request: Request<Incoming>) -> Response<AppBody> {
+    tokio::spawn(async move {
+        let mut io = TokioIo::new(hyper::upgrade::on(&mut request).await.unwrap());
+        let mut buffer = [0; 64];
+        while let Ok(n @ 1..) = io.read(&mut buffer).await {
+            io.write_all(&buffer[..n]).await.unwrap();
+        }
+    });
+    let response = Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket");
+    response.body(full("")).unwrap()
+}
+
+async fn grpc(request: Request<Incoming>) -> Response<AppBody> {
+    let body = request.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let body = Full::new(body).with_trailers(std::future::ready(Some(Ok(trailers))));
+    let response = Response::builder().header("content-type", "application/grpc");
+    response.body(body.boxed()).unwrap()
 }
 
 fn flood(flooded: Arc<AtomicUsize>) -> AppBody {
