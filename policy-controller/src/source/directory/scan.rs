@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub(super) struct Scan {
     /// Manifest files by path.
     pub(super) files: BTreeMap<PathBuf, Content>,
-    /// Directories that could not be listed: what is in them is unknown, not gone.
+    /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
+    /// not gone.
     pub(super) unlisted: BTreeSet<PathBuf>,
     /// What was wrong on the way.
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -35,7 +36,9 @@ impl Scan {
 
     /// Whether a file has no content at all.
     pub(super) fn has_empty_file(&self) -> bool {
-        self.files.values().any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
+        self.files
+            .values()
+            .any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
     }
 }
 
@@ -92,7 +95,11 @@ impl Scanner {
                     let reason = format!("cannot be read: {error}");
                     self.scan.files.insert(path, Content::Unusable(reason));
                 }
-                Err(error) => self.complain(&path, format!("cannot be read: {error}")),
+                // It may have been a directory, or a link to one: what was in it is unknown, not gone.
+                Err(error) => {
+                    self.complain(&path, format!("cannot be read: {error}"));
+                    self.scan.unlisted.insert(path);
+                }
             }
         }
     }
@@ -102,6 +109,7 @@ impl Scanner {
         match listed {
             Ok((canonical, _)) if self.directories.contains(&canonical) => {
                 self.complain(path, "symbolic link leads back to a directory above it".to_owned());
+                self.scan.unlisted.insert(path.to_owned());
             }
             Ok((canonical, entries)) => {
                 self.directories.push(canonical);

@@ -230,6 +230,21 @@ fn a_directory_out_of_sight_keeps_claims_and_loses_grants() {
     assert_eq!(fixture.look().0, ["+Server shop/web"]);
 }
 
+#[test]
+fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
+    let mut fixture = Fixture::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir(elsewhere.path().join("mounted")).unwrap();
+    fs::write(elsewhere.path().join("mounted/a.yaml"), format!("{SERVER}---{POLICY}")).unwrap();
+    let link = fixture.root.path().join("policies");
+    std::os::unix::fs::symlink(elsewhere.path().join("mounted"), link).unwrap();
+    assert_eq!(fixture.look().0, ["+Server shop/web", "+AuthorizationPolicy shop/all"]);
+    fs::remove_dir_all(elsewhere.path().join("mounted")).unwrap();
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["!Server shop/web", "!AuthorizationPolicy shop/all"]);
+    assert!(diagnostics.iter().any(|d| d.contains("keep what they claim")), "{diagnostics:?}");
+}
+
 async fn next(batches: &mut mpsc::Receiver<Batch>) -> Vec<String> {
     let waited = tokio::time::timeout(Duration::from_secs(4), batches.recv()).await;
     waited.unwrap().unwrap().changes.iter().map(describe).collect()
