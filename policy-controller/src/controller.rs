@@ -41,7 +41,7 @@ impl Controller {
             Some(task) => {
                 let ended = task.await;
                 self.source = None;
-                ended.unwrap_or(Ok(()))
+                ended.unwrap_or(Err(SourceError::Failed))
             }
             None => std::future::pending().await,
         }

@@ -61,4 +61,7 @@ pub enum SourceError {
         /// Why.
         error: std::io::Error,
     },
+    /// Its task failed: nothing changes any more.
+    #[error("the source failed, what it last said stays in force")]
+    Failed,
 }
