@@ -77,7 +77,7 @@ impl Engine {
         for topic in touched.keys() {
             if let crate::index::Topic::Object(key) = topic
                 && condition::CONDITIONED.contains(&key.kind)
-                && !self.conditions.contains_key(key)
+                && (!self.conditions.contains_key(key) || self.index.object(key).is_none())
             {
                 changes.conditions |= self.state(key);
             }
@@ -142,6 +142,11 @@ impl Engine {
         versioned.map(|(kind, version)| (version_key(kind), version)).collect()
     }
 
+    /// Forgets the policy of a port that nobody watches.
+    pub(crate) fn forget_policy(&mut self, question: PolicyOf) {
+        self.memo.forget(&Query::PolicyOf(question));
+    }
+
     /// Forgets what neither these workloads and policies nor a condition depends on.
     pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
         let conditions =
@@ -159,4 +164,29 @@ impl Engine {
 /// How revisions name a kind: `group/kind`.
 pub(crate) fn version_key(kind: Kind) -> Arc<str> {
     format!("{}/{}", kind.group(), kind.as_str()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Change;
+    use crate::testing;
+
+    #[test]
+    fn conditions_of_deleted_objects_are_forgotten() {
+        // A route of a Gateway: nothing is to be said about it here.
+        let route = testing::object(
+            "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, \
+              metadata: {name: r, namespace: ns}, spec: {parentRefs: [{name: gateway}]}}",
+        );
+        let key = route.meta.key.clone();
+        let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+        let batch = |change| Batch { changes: vec![change], versions: BTreeMap::new() };
+        engine.apply(&batch(Change::Apply(route)));
+        assert!(engine.conditions().contains_key(&key));
+        engine.apply(&batch(Change::Delete(key)));
+        assert!(engine.conditions().is_empty());
+        engine.retain([]);
+        assert_eq!(engine.effort().0, 0, "answers about it are kept");
+    }
 }

@@ -29,6 +29,14 @@ struct Held {
     ports: BTreeMap<NonZeroU16, watch::Sender<Arc<PortPolicy>>>,
 }
 
+impl Held {
+    /// How many ports there are channels for that the workload does not declare.
+    fn undeclared(&self) -> usize {
+        let state = self.state.borrow();
+        self.ports.keys().filter(|port| !state.declared.contains(*port)).count()
+    }
+}
+
 impl Subscriptions {
     /// None yet.
     pub(crate) fn new(epoch: Arc<str>, config: &ControllerConfig) -> Self {
@@ -62,12 +70,11 @@ impl Subscriptions {
             return Ok(sender.subscribe());
         }
         let shape = held.shape.clone();
-        let declared = held.state.borrow().declared.clone();
-        let extra = held
-            .ports
-            .iter()
-            .filter(|(port, sender)| !declared.contains(*port) && sender.receiver_count() > 0);
-        if !declared.contains(&port) && extra.count() >= cap {
+        if !held.state.borrow().declared.contains(&port) && held.undeclared() >= cap {
+            self.drop_idle(engine, key);
+        }
+        let held = self.held(engine, key)?;
+        if !held.state.borrow().declared.contains(&port) && held.undeclared() >= cap {
             return Err(LookupError::TooManyPorts);
         }
         let (policy, kinds) = engine.policy(&shape, port);
@@ -119,6 +126,22 @@ impl Subscriptions {
         self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.receiver_count() > 0);
         let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
         workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
+    }
+
+    /// Forgets the ports of a workload that nobody listens to, and what was found out for them: who
+    /// asks for one port after the other is held to the same bound as who watches them all.
+    fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
+        let Some(held) = self.workloads.get_mut(key) else { return };
+        let shape = held.shape.clone();
+        let idle: Vec<NonZeroU16> =
+            held.ports.extract_if(.., |_, s| s.receiver_count() == 0).map(|(port, _)| port).collect();
+        for port in idle {
+            unwatch(&mut self.watchers, &shape, port, key);
+            let question = PolicyOf { shape: shape.clone(), port };
+            if !self.watchers.contains_key(&question) {
+                engine.forget_policy(question);
+            }
+        }
     }
 
     fn held(&mut self, engine: &mut Engine, key: &WorkloadKey) -> Result<&mut Held, LookupError> {
@@ -210,5 +233,38 @@ fn unwatch(
         if watching.is_empty() {
             watchers.remove(&question);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Batch, Change};
+    use crate::testing;
+
+    #[test]
+    fn ports_asked_for_and_let_go_are_bounded_like_those_watched() {
+        let config = ControllerConfig::default();
+        let cap = config.limits.undeclared_ports_per_workload.get();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let changes = vec![Change::Apply(pod), Change::Synced];
+        engine.apply(&Batch { changes, versions: BTreeMap::new() });
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        let key = WorkloadKey::pod("ns", "p");
+        for port in (1..=2000).filter_map(NonZeroU16::new) {
+            drop(subscriptions.port(&mut engine, &key, port).unwrap());
+            assert!(subscriptions.workloads[&key].ports.len() <= cap);
+            assert!(subscriptions.watchers.len() <= cap);
+            assert!(engine.effort().0 <= cap + 10, "{}", engine.effort().0);
+        }
+        let watched: Vec<_> = (3000..=u16::MAX)
+            .filter_map(NonZeroU16::new)
+            .map_while(|port| subscriptions.port(&mut engine, &key, port).ok())
+            .collect();
+        assert_eq!(watched.len(), cap);
     }
 }

@@ -263,6 +263,16 @@ impl Memo {
         self.policies.sweep();
     }
 
+    /// Forgets one answer, if no other was made from it.
+    pub(crate) fn forget(&mut self, query: &Query) {
+        if self.entries.get(query).is_some_and(|entry| entry.readers.is_empty())
+            && let Some(entry) = self.entries.remove(query)
+        {
+            self.unread(query, &entry.reads);
+            query.forget(&mut self.values);
+        }
+    }
+
     /// How many answers are kept.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
