@@ -22,3 +22,5 @@ mod revocation;
 mod support;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod upstream;

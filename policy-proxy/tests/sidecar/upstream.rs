@@ -1,0 +1,70 @@
+//! Applications that misbehave must not make one answer pass for another.
+
+use crate::support::*;
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// Answers each head with `answer`, and the second and later ones of a connection with `NEXT`. Bodies
+/// are read as they come.
+async fn application(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                let mut heads = 0;
+                while let Ok(1..) = stream.read_buf(&mut seen).await {
+                    while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
+                        seen.drain(..end + 4);
+                        heads += 1;
+                        let answer = if heads == 1 { answer } else { NEXT };
+                        let _ = stream.write_all(answer).await;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+const NEXT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext";
+
+#[tokio::test]
+async fn bytes_behind_an_answer_never_answer_the_next_request() {
+    let poison: [&[u8]; 3] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
+        b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
+    ];
+    for answer in poison {
+        let address = application(answer).await;
+        let setup = Setup::new(server(detect(), everybody()), address).await;
+        let mut client = Client::new(setup.connect().await).await;
+        for _ in 0..2 {
+            assert!(!client.get("/").await.body.contains("poison"));
+        }
+    }
+}
+
+/// The application answers before it was sent all; what is left of the body must not be taken for a
+/// request, nor the next request for a body.
+#[tokio::test]
+async fn an_early_answer_leaves_nothing_behind() {
+    let address = application(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly").await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    let mut stream = setup.connect().await;
+    let mut buffer = vec![0; 4096];
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf.").await.unwrap();
+    let n = stream.read(&mut buffer).await.unwrap();
+    assert!(buffer[..n].ends_with(b"early"));
+    stream.write_all(b"other").await.unwrap();
+    stream.write_all(b"GET /second HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let n = stream.read(&mut buffer).await.unwrap();
+    let answer = String::from_utf8_lossy(&buffer[..n]).into_owned();
+    assert!(answer.ends_with("next") || answer.ends_with("early"), "{answer}");
+    setup.logged("allow - - GET /second 200").await;
+    assert_eq!(setup.log.lines().len(), 2, "{:?}", setup.log.lines());
+}
