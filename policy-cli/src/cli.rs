@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 /// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
 /// `request` has further ones of its own. PORTCULLIS_LOG=debug shows what the parts inside log.
 #[derive(Debug, Parser)]
-#[command(name = "portcullis", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "portcullis", version, verbatim_doc_comment, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

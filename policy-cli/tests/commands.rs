@@ -35,8 +35,8 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
+        // By a signal that lets it take its files along; it may have ended by itself.
+        let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
         let _ = self.0.wait();
     }
 }
@@ -94,8 +94,7 @@ fn watch_prints_the_policy_and_each_change() {
         std::fs::copy(entry.path(), directory.path().join(entry.file_name())).unwrap();
     }
     let path = directory.path().to_str().unwrap();
-    let (_up, mut events) =
-        Running::start(&["up", "-o", "json", "--subnet", "127.91.0.0/16", path]);
+    let (_up, mut events) = Running::start(&["up", "-o", "json", path]);
     let ready = events.next().unwrap();
     let controller = ready["controller"].as_str().unwrap();
     let target = "bookshop/catalogue-0:8080";

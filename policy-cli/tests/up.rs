@@ -26,10 +26,24 @@ struct Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
     }
+}
+
+/// Ends a process so that it takes its files along: the second signal does not wait.
+fn end(child: &mut Child) {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match child.try_wait() {
+            Ok(None) => {
+                let _ = Command::new("kill").arg(child.id().to_string()).status();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Ok(Some(_)) | Err(_) => return,
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 fn portcullis() -> Command {
@@ -52,9 +66,9 @@ fn read(stdout: ChildStdout) -> mpsc::Receiver<Value> {
 }
 
 impl Up {
-    fn start(directory: &Path, subnet: &str) -> Self {
+    fn start(directory: &Path) -> Self {
         let mut command = portcullis();
-        command.args(["up", "-o", "json", "--subnet", subnet]).arg(directory);
+        command.args(["up", "-o", "json"]).arg(directory);
         let mut child = command.spawn().unwrap();
         let events = read(child.stdout.take().unwrap());
         let mut up = Self { child, events, ready: Value::Null };
@@ -122,7 +136,7 @@ fn example(name: &str) -> tempfile::TempDir {
 #[test]
 fn clients_get_what_their_policies_say_and_each_decision_is_told() {
     let directory = example("emojivoto");
-    let up = Up::start(directory.path(), "127.81.0.0/16");
+    let up = Up::start(directory.path());
     let (code, answer) =
         up.ask("emojivoto/vote-bot", ("emojivoto/web-0", 8080), "http", "/api/vote");
     assert_eq!((code, &answer["status"]), (0, &200.into()), "{answer:#}");
@@ -151,7 +165,7 @@ fn clients_get_what_their_policies_say_and_each_decision_is_told() {
 #[test]
 fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
     let directory = example("emojivoto");
-    let up = Up::start(directory.path(), "127.82.0.0/16");
+    let up = Up::start(directory.path());
     let office = "inside 198.51.100.0/24";
     let status = || up.ask(office, ("emojivoto/web-0", 8080), "http", "/").1["status"].clone();
     let becomes = |expected: u16| {
@@ -183,7 +197,7 @@ fn edits_change_the_next_decision_and_a_broken_file_opens_nothing() {
 #[test]
 fn a_client_that_is_too_fast_is_told_and_so_are_we() {
     let directory = example("emojivoto");
-    let up = Up::start(directory.path(), "127.89.0.0/16");
+    let up = Up::start(directory.path());
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (code, answer) =
@@ -202,7 +216,7 @@ fn a_client_that_is_too_fast_is_told_and_so_are_we() {
 #[test]
 fn an_open_connection_survives_changes_of_its_policy() {
     let directory = example("emojivoto");
-    let up = Up::start(directory.path(), "127.88.0.0/16");
+    let up = Up::start(directory.path());
     let office = up.client("inside 198.51.100.0/24")["address"].as_str().unwrap().to_owned();
     let address = up.port("emojivoto/web-0", 8080)["address"].as_str().unwrap().to_owned();
     let file = directory.path().join("web.yaml");
@@ -241,7 +255,7 @@ fn an_open_connection_survives_changes_of_its_policy() {
 #[test]
 fn pods_come_and_go_with_the_manifests() {
     let directory = example("per-route");
-    let up = Up::start(directory.path(), "127.83.0.0/16");
+    let up = Up::start(directory.path());
     let second = "apiVersion: v1\nkind: Pod\nmetadata: {name: annex, namespace: library}\n\
                   spec: {containers: [{name: a, ports: [{containerPort: 9090}]}]}\n";
     let file = directory.path().join("annex.json.yaml");
@@ -260,7 +274,7 @@ fn pods_come_and_go_with_the_manifests() {
 fn an_end_by_signal_is_clean_and_takes_the_certificates_along() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         let directory = example("audit-mode");
-        let mut up = Up::start(directory.path(), "127.84.0.0/16");
+        let mut up = Up::start(directory.path());
         let roots = PathBuf::from(up.ready["roots"].as_str().unwrap());
         assert!(roots.is_file());
         up.signal(signal);
@@ -273,7 +287,7 @@ fn an_end_by_signal_is_clean_and_takes_the_certificates_along() {
 #[test]
 fn a_second_signal_does_not_wait_for_open_requests() {
     let directory = example("audit-mode");
-    let mut up = Up::start(directory.path(), "127.85.0.0/16");
+    let mut up = Up::start(directory.path());
     let address = up.port("bookshop/catalogue-0", 8080)["address"].as_str().unwrap().to_owned();
     let mut slow = portcullis();
     slow.args(["request", "-H", "echo-stream: 1000", &format!("http://{address}/books")]);
@@ -309,17 +323,41 @@ fn what_cannot_be_run_says_why() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let directory = example("audit-mode");
-    let taken = std::net::TcpListener::bind("127.86.64.1:8080").unwrap();
-    let message = refused(&["up", "--subnet", "127.86.0.0/16", directory.path().to_str().unwrap()]);
-    assert!(message.contains("`127.86.64.1:8080` is in use"), "{message}");
-    drop(taken);
+    let taken =
+        (150..250).find_map(|n| std::net::TcpListener::bind((format!("127.{n}.64.1"), 8080)).ok());
+    let taken = taken.expect("a free subnet");
+    let address = taken.local_addr().unwrap();
+    let subnet = address.ip().to_string().replace("64.1", "0.0/16");
+    let message = refused(&["up", "--subnet", &subnet, directory.path().to_str().unwrap()]);
+    assert!(message.contains(&format!("`{address}` is in use")), "{message}");
+}
+
+#[test]
+fn two_at_once_take_different_addresses() {
+    let directory = example("audit-mode");
+    let one = Up::start(directory.path());
+    let other = Up::start(directory.path());
+    let port = ("bookshop/catalogue-0", 8080);
+    assert_ne!(one.port(port.0, port.1)["address"], other.port(port.0, port.1)["address"]);
+    for up in [&one, &other] {
+        assert_eq!(up.ask("outside", port, "http", "/books").1["status"], 200);
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_instead_of_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe.yaml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let message = refused(&["up", pipe.to_str().unwrap()]);
+    assert!(message.contains("neither a directory nor a file"), "{message}");
 }
 
 #[test]
 fn the_tables_are_for_people_unless_asked_otherwise() {
     let directory = example("audit-mode");
     let mut command = portcullis();
-    command.args(["up", "--subnet", "127.87.0.0/16"]).arg(directory.path());
+    command.arg("up").arg(directory.path());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut text = String::new();
@@ -335,9 +373,11 @@ fn the_tables_are_for_people_unless_asked_otherwise() {
     assert!(child.wait().unwrap().success());
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    let (_, subnet) = text.split_once("bookshop/catalogue-0  8080  127.").unwrap();
+    let (subnet, _) = subnet.split_once('.').unwrap();
     for expected in [
-        "bookshop/catalogue-0  8080  127.87.64.1:8080",
-        "curl -si --interface 127.87.128.1 http://127.87.64.1:8080/",
+        &*format!("bookshop/catalogue-0  8080  127.{subnet}.64.1:8080"),
+        &*format!("curl -si --interface 127.{subnet}.128.1 http://127.{subnet}.64.1:8080/"),
         "bookshop/nightly-report",
     ] {
         assert!(text.contains(expected), "{expected}:\n{text}\n{errors}");

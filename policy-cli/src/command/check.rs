@@ -21,11 +21,14 @@ use std::process::ExitCode;
 /// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings) or nothing to check, 2 wrong
 /// use.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   portcullis check examples/emojivoto
   portcullis check --deny-warnings deploy/        # for CI
-  portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'")]
+  portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
+)]
 pub(crate) struct Arguments {
     /// Directory of manifests (YAML or JSON, any layout), or one file
     path: PathBuf,

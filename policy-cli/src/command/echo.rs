@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 /// gRPC calls with their own messages and trailers (grpc.health.v1 with SERVING), other bytes with
 /// themselves.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Headers of a request that change the answer:
   echo-status: 503       answer with this status
   echo-delay-ms: 500     wait before the answer
@@ -30,7 +32,8 @@ Headers of a request that change the answer:
 Examples:
   portcullis echo --listen 127.0.0.1:8080
   curl 127.0.0.1:8080/some/path
-  portcullis request grpc://127.0.0.1:8080/grpc.health.v1.Health/Check")]
+  portcullis request grpc://127.0.0.1:8080/grpc.health.v1.Health/Check"
+)]
 pub(crate) struct Arguments {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]

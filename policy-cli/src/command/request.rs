@@ -26,7 +26,9 @@ use std::time::Duration;
 /// failed, closed, too late); 2 wrong use; 3 refused (HTTP 403, gRPC PERMISSION_DENIED); 4 any other
 /// failure that the server reports.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   portcullis request http://127.0.0.1:8080/api/list
   portcullis request -X POST -H 'x-team: a' -d '{}' http://127.10.0.3:8080/api
@@ -34,7 +36,8 @@ Examples:
   portcullis request --cert web.crt --key web.key --roots ca.crt \\
     --server-name emoji.emojivoto.serviceaccount.identity.linkerd.cluster.local \\
     grpc://127.10.0.3:8080/emojivoto.v1.EmojiService/ListAll
-  portcullis request -o json http://127.0.0.1:8080/ | jq .status")]
+  portcullis request -o json http://127.0.0.1:8080/ | jq .status"
+)]
 pub(crate) struct Arguments {
     /// What to ask: SCHEME://HOST:PORT/PATH, sent exactly as written
     url: String,

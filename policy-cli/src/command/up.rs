@@ -1,9 +1,10 @@
 //! `portcullis up`.
 
 use super::block_on;
-use crate::output::Format;
+use crate::output::{Format, Paint};
 use crate::up::{self, Options};
 use crate::world::places::SUBNET;
+use crate::world::subnet;
 use anyhow::{Context, bail};
 use clap::Args;
 use ipnet::{IpNet, Ipv4Net};
@@ -26,12 +27,15 @@ use std::process::ExitCode;
 /// policies are about; the tables say which for which. Certificates come from a CA that exists in
 /// memory only; clients' files are in a private temporary directory, which goes when `up` ends.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   portcullis up examples/emojivoto
   portcullis up --default-policy deny my-manifests/
   portcullis up -o json examples/emojivoto | jq -c 'select(.decision == \"deny\")'
-  portcullis up --subnet 127.11.0.0/16 examples/per-route     # beside another one")]
+  portcullis up --subnet 127.99.0.0/16 examples/per-route     # addresses of your choice"
+)]
 pub(crate) struct Arguments {
     /// Directory of manifests (YAML or JSON, any layout), or one file
     directory: PathBuf,
@@ -44,9 +48,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
     cluster_networks: Vec<IpNet>,
 
-    /// Loopback addresses to use, a part of 127.0.0.0/8 with at least 65536 addresses
-    #[arg(long, value_name = "NETWORK", default_value_t = SUBNET)]
-    subnet: Ipv4Net,
+    /// Loopback addresses to use, a part of 127.0.0.0/8 with at least 65536 addresses; by default
+    /// 127.10.0.0/16, or the next that no other `up` uses
+    #[arg(long, value_name = "NETWORK")]
+    subnet: Option<Ipv4Net>,
 
     /// Where the controller serves policies; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
@@ -64,8 +69,10 @@ fn policy(name: &str) -> Result<DefaultPolicy, String> {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let loopback = Ipv4Net::new(Ipv4Addr::new(127, 0, 0, 0), 8)?;
-    if !loopback.contains(&arguments.subnet) || arguments.subnet.prefix_len() > 16 {
-        bail!("--subnet: `{}` is no part of 127.0.0.0/8 with 65536 addresses", arguments.subnet);
+    if let Some(subnet) = arguments.subnet
+        && (!loopback.contains(&subnet) || subnet.prefix_len() > 16)
+    {
+        bail!("--subnet: `{subnet}` is no part of 127.0.0.0/8 with 65536 addresses");
     }
     if !arguments.grpc_addr.ip().is_loopback() {
         bail!("--grpc-addr: `{}` is not on loopback", arguments.grpc_addr);
@@ -75,11 +82,19 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.cluster_networks.is_empty() {
         config.cluster_networks = arguments.cluster_networks;
     }
+    let claim = match arguments.subnet {
+        Some(wanted) => subnet::hold(wanted.trunc()),
+        None => subnet::choose(),
+    };
+    if arguments.subnet.is_none() && claim.subnet != SUBNET {
+        let label = Paint::stderr().notice("note:");
+        eprintln!("{label} another `up` uses {SUBNET}; this one uses {}", claim.subnet);
+    }
     let options = Options {
         directory: arguments.directory,
         config: config.validated().context("settings")?,
         listen: arguments.grpc_addr,
-        subnet: arguments.subnet.trunc(),
+        subnet: claim.subnet,
         format: arguments.output,
     };
     block_on(up::run(options))

@@ -32,11 +32,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// enforced. The connection is plaintext, which controllers allow over loopback only; use a port
 /// forward for those in a cluster.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   portcullis watch --controller 127.0.0.1:8090 emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 --once -o yaml emojivoto/web-0:8080
-  portcullis watch --controller 127.0.0.1:8090 -o json emojivoto/web-0:8080 | jq .revision")]
+  portcullis watch --controller 127.0.0.1:8090 -o json emojivoto/web-0:8080 | jq .revision"
+)]
 pub(crate) struct Arguments {
     /// The port: NAMESPACE/POD:PORT
     target: WorkloadPort,

@@ -71,10 +71,13 @@ fn ask(
 }
 
 /// What a sidecar knows of TLS: nobody looks for it on opaque ports, and what is not for the sidecar
-/// is seen only as passing through.
+/// is seen only as passing through. A TLS port asks for TLS of the application's own, which no client
+/// here speaks inside the mesh's.
 fn tls<'a>(policy: &ServerPolicy, tls: ClientTls, identity: Option<&'a Identity>) -> Tls<'a> {
     match (policy.protocol, tls) {
-        (Protocol::Opaque, _) | (_, ClientTls::None) => Tls::Absent,
+        (Protocol::Opaque, _) | (_, ClientTls::None) | (Protocol::Tls, ClientTls::Mesh) => {
+            Tls::Absent
+        }
         (_, ClientTls::Mesh) => Tls::Terminated(identity),
         (_, ClientTls::Passthrough) => Tls::Passthrough,
     }
@@ -140,7 +143,8 @@ fn decide(evaluator: &Evaluator, connection: &Connection<'_>, request: Option<&R
     if let Some(reason) = policy.deny {
         return Found::denied(reason);
     }
-    if !version_fits(policy.protocol, request.version) {
+    let meshed = matches!(connection.tls, Tls::Terminated(_));
+    if !version_fits(policy.protocol, request.version, meshed) {
         return Found::denied(Denied::ProtocolMismatch);
     }
     match target(policy.paths, request) {
@@ -165,9 +169,10 @@ fn speaks_http(policy: &ServerPolicy, connection: &Connection<'_>) -> bool {
     policy.protocol.is_http() && connection.tls != Tls::Passthrough
 }
 
-fn version_fits(protocol: Protocol, version: http::Version) -> bool {
+/// Meshed clients may carry HTTP/1 in HTTP/2, as sidecars do.
+fn version_fits(protocol: Protocol, version: http::Version, meshed: bool) -> bool {
     match protocol {
-        Protocol::Http1 => version != http::Version::HTTP_2,
+        Protocol::Http1 => meshed || version != http::Version::HTTP_2,
         Protocol::Http2 | Protocol::Grpc => version == http::Version::HTTP_2,
         Protocol::Detect { .. } | Protocol::Opaque | Protocol::Tls => true,
     }

@@ -50,6 +50,8 @@ impl Files {
         let directory = builder
             .tempdir()
             .map_err(|error| FilesError::Io { path: std::env::temp_dir(), error })?;
+        #[cfg(panic = "abort")]
+        remove_on_panic(directory.path().to_owned());
         let files = Self { directory, written: BTreeMap::new() };
         write(&files.root(), authority.root_pem())?;
         Ok(files)
@@ -84,6 +86,17 @@ impl Files {
         self.written.insert(identity.to_owned(), pair.clone());
         Ok(pair)
     }
+}
+
+/// Where a panic ends the process at once, nothing is dropped: keys go before it ends.
+#[cfg(panic = "abort")]
+fn remove_on_panic(directory: PathBuf) {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // The message of the panic matters more than what cannot be removed.
+        let _ = std::fs::remove_dir_all(&directory);
+        usual(info);
+    }));
 }
 
 fn write(path: &Path, text: &str) -> Result<(), FilesError> {

@@ -59,10 +59,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
 
 fn readable(directory: &Path) -> anyhow::Result<()> {
     let cannot = || format!("cannot read `{}`", directory.display());
-    if std::fs::metadata(directory).with_context(cannot)?.is_dir() {
+    let kind = std::fs::metadata(directory).with_context(cannot)?;
+    if kind.is_dir() {
         std::fs::read_dir(directory).with_context(cannot)?;
-    } else {
+    } else if kind.is_file() {
         std::fs::File::open(directory).with_context(cannot)?;
+    } else {
+        // A pipe would be waited for, deaf to signals.
+        bail!("{}: neither a directory nor a file", cannot());
     }
     Ok(())
 }

@@ -63,7 +63,10 @@ pub(crate) enum FleetError {
     )]
     NoSuchAddress(IpAddr),
     /// Somebody listens there already.
-    #[error("`{0}` is in use: end whoever listens there, or choose other addresses with --subnet")]
+    #[error(
+        "`{0}` is in use: end whoever listens there or on that port of all addresses, or choose \
+         other addresses with --subnet"
+    )]
     InUse(SocketAddr),
     /// The system does not let us listen.
     #[error("cannot listen on `{address}`: {error}")]

@@ -10,6 +10,7 @@ pub(crate) mod mesh;
 pub(crate) mod places;
 pub(crate) mod record;
 pub(crate) mod source;
+pub(crate) mod subnet;
 
 use ipnet::IpNet;
 use policy_crds::{Body, Object, Resource};
