@@ -1,7 +1,7 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::kind::Kind;
-use crate::resource::{ParentRef, PortRef, Resource, WorkloadSelector};
+use crate::resource::{ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -99,6 +99,16 @@ pub enum Claims {
     Route {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
+    },
+    /// What it would grant; it grants nothing, and is listed there as withheld.
+    AuthorizationPolicy {
+        /// Its target, if readable.
+        target: Option<PolicyTarget>,
+    },
+    /// The Servers that it would grant; it grants nothing, and is listed there as withheld.
+    ServerAuthorization {
+        /// Which, if readable.
+        server: Option<ServerRef>,
     },
     /// The Server whose limit it would set; it sets none, and says so.
     RateLimit {

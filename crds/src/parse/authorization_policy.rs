@@ -1,8 +1,9 @@
 //! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
 
-use super::Input;
+use super::{Draft, Input};
 use super::target::{Reference, Target};
 use crate::kind::Kind;
+use crate::object::Claims;
 use crate::reader::{Known, Node, quote};
 use crate::resource::{
     AuthorizationPolicy, IdentityRequirement, NetworkRequirement, PolicyTarget, Resource,
@@ -24,13 +25,18 @@ const AUTHENTICATIONS: &[Target] = &[
     Target::NetworkSet,
 ];
 
-pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["targetRef", "requiredAuthenticationRefs"]))?;
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let Some(spec) = input.spec(Known::Only(&["targetRef", "requiredAuthenticationRefs"])) else {
+        return (None, Claims::AuthorizationPolicy { target: None });
+    };
     let target =
         spec.require("targetRef").and_then(|node| target(&node, &input.meta.key.namespace));
     let refs = spec.require("requiredAuthenticationRefs").and_then(|node| authentications(&node));
-    let (identity, network) = refs?;
-    Some(Resource::AuthorizationPolicy(AuthorizationPolicy { target: target?, identity, network }))
+    let claims = Claims::AuthorizationPolicy { target: target.clone() };
+    let policy = target.zip(refs).map(|(target, (identity, network))| {
+        Resource::AuthorizationPolicy(AuthorizationPolicy { target, identity, network })
+    });
+    (policy, claims)
 }
 
 fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {

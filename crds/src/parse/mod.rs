@@ -221,8 +221,8 @@ fn read(kind: Kind, input: &Input<'_>) -> Draft {
     let nothing = |resource: Option<Resource>| (resource, Claims::Nothing);
     match kind {
         Kind::Server => server::read(input),
-        Kind::ServerAuthorization => nothing(server_authorization::read(input)),
-        Kind::AuthorizationPolicy => nothing(authorization_policy::read(input)),
+        Kind::ServerAuthorization => server_authorization::read(input),
+        Kind::AuthorizationPolicy => authorization_policy::read(input),
         Kind::MeshTlsAuthentication => nothing(mesh_tls_authentication::read(input)),
         Kind::NetworkAuthentication => nothing(network_authentication::read(input)),
         Kind::EgressNetwork => nothing(egress_network::read(input)),

@@ -1,19 +1,22 @@
 //! ServerAuthorization (controller-semantics 1.2, 4).
 
-use super::Input;
+use super::{Draft, Input};
 use super::identity::dns_identity;
 use super::label::selector;
 use super::name::object_name;
 use super::network::networks;
 use super::target::namespaced;
+use crate::object::Claims;
 use crate::reader::{Fields, Known, Node};
 use crate::resource::{
     ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
 };
 use policy_core::NetworkMatch;
 
-pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
-    let spec = input.spec(Known::Only(&["server", "client"]))?;
+pub(super) fn read(input: &Input<'_>) -> Draft {
+    let Some(spec) = input.spec(Known::Only(&["server", "client"])) else {
+        return (None, Claims::ServerAuthorization { server: None });
+    };
     let server = spec.require("server").and_then(|node| server(&node));
     let client = spec
         .require("client")
@@ -22,8 +25,11 @@ pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
         let networks = client_networks(&fields);
         Some((networks?, requirement(&fields)?))
     });
-    let (networks, client) = client?;
-    Some(Resource::ServerAuthorization(ServerAuthorization { server: server?, networks, client }))
+    let claims = Claims::ServerAuthorization { server: server.clone() };
+    let authorization = server.zip(client).map(|(server, (networks, client))| {
+        Resource::ServerAuthorization(ServerAuthorization { server, networks, client })
+    });
+    (authorization, claims)
 }
 
 fn server(node: &Node<'_>) -> Option<ServerRef> {
