@@ -2,7 +2,7 @@
 
 use super::KindSet;
 use policy_crds::resource::{ParentRef, PolicyTarget, ServerRef};
-use policy_crds::{Body, Claims, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -59,9 +59,35 @@ pub(crate) fn parents(object: &Object) -> &[ParentRef] {
         Body::Valid(Resource::Route(route)) => &route.parents,
         Body::Invalid(invalid) => match &invalid.claims {
             Claims::Route { parents } => parents,
-            Claims::Nothing | Claims::Server { .. } | Claims::RateLimit { .. } => &[],
+            Claims::Nothing
+            | Claims::Server { .. }
+            | Claims::AuthorizationPolicy { .. }
+            | Claims::ServerAuthorization { .. }
+            | Claims::RateLimit { .. } => &[],
         },
         Body::Valid(_) => &[],
+    }
+}
+
+/// What an AuthorizationPolicy is for, valid or not.
+fn policy_target(object: &Object) -> Option<&PolicyTarget> {
+    match &object.body {
+        Body::Valid(Resource::AuthorizationPolicy(policy)) => Some(&policy.target),
+        Body::Invalid(Invalid { claims: Claims::AuthorizationPolicy { target }, .. }) => {
+            target.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    }
+}
+
+/// The Servers that a ServerAuthorization is for, valid or not.
+pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
+    match &object.body {
+        Body::Valid(Resource::ServerAuthorization(authorization)) => Some(&authorization.server),
+        Body::Invalid(Invalid { claims: Claims::ServerAuthorization { server }, .. }) => {
+            server.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
     }
 }
 
@@ -78,28 +104,21 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
         .filter_map(|parent| server_of(parent, namespace))
         .map(Edge::Parent)
         .collect();
-    match &object.body {
-        Body::Valid(Resource::AuthorizationPolicy(policy)) => {
-            edges.insert(match &policy.target {
-                PolicyTarget::Server(name) => Edge::Target(local(Kind::Server, name)),
-                PolicyTarget::Namespace => Edge::Target(ObjectKey {
-                    kind: Kind::Namespace,
-                    namespace: "".into(),
-                    name: namespace.clone(),
-                }),
-                PolicyTarget::Route { kind, name } => Edge::route(&local(*kind, name)),
-            });
-        }
-        Body::Valid(Resource::ServerAuthorization(authorization)) => {
-            edges.insert(match &authorization.server {
-                ServerRef::Name(name) => Edge::Target(local(Kind::Server, name)),
-                ServerRef::Labels(_) => Edge::Selects(namespace.clone()),
-            });
-        }
-        Body::Valid(Resource::RateLimit(limit)) => {
-            edges.insert(Edge::Target(local(Kind::Server, &limit.server)));
-        }
-        Body::Valid(_) | Body::Invalid(_) => {}
+    edges.extend(policy_target(object).map(|target| match target {
+        PolicyTarget::Server(name) => Edge::Target(local(Kind::Server, name)),
+        PolicyTarget::Namespace => Edge::Target(ObjectKey {
+            kind: Kind::Namespace,
+            namespace: "".into(),
+            name: namespace.clone(),
+        }),
+        PolicyTarget::Route { kind, name } => Edge::route(&local(*kind, name)),
+    }));
+    edges.extend(authorized_servers(object).map(|servers| match servers {
+        ServerRef::Name(name) => Edge::Target(local(Kind::Server, name)),
+        ServerRef::Labels(_) => Edge::Selects(namespace.clone()),
+    }));
+    if let Body::Valid(Resource::RateLimit(limit)) = &object.body {
+        edges.insert(Edge::Target(local(Kind::Server, &limit.server)));
     }
     edges
 }

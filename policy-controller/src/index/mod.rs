@@ -4,7 +4,7 @@ mod edge;
 mod table;
 mod topic;
 
-pub(crate) use edge::{Edge, parents, server_of};
+pub(crate) use edge::{Edge, authorized_servers, parents, server_of};
 pub(crate) use topic::{KindSet, Topic};
 
 use crate::source::{Batch, Change};

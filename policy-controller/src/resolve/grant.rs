@@ -4,7 +4,7 @@ use super::authentication::{self, Members, service_account};
 use super::condition::Reason;
 use super::follow::{Fault, follow};
 use super::{Context, namespace, question};
-use crate::index::Edge;
+use crate::index::{Edge, authorized_servers};
 use crate::kinds::Field;
 use policy_core::{
     Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
@@ -109,12 +109,21 @@ fn withheld(key: &ObjectKey, reason: &str) -> Granted {
     Granted { rank: Rank::unknown(key), outcome: Err(reason.into()), faults: Arc::from([]) }
 }
 
+/// The first rule that an object breaks, in words.
+fn why_invalid(object: &Object) -> String {
+    let first = match &object.body {
+        Body::Valid(_) => None,
+        Body::Invalid(invalid) => invalid.errors.first(),
+    };
+    first.map_or_else(|| "it is invalid".to_owned(), |error| format!("it is invalid: {error}"))
+}
+
 fn policy_grant(question: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
     let Some(object) = cx.object(&question.0) else {
         return withheld(&question.0, "it does not exist");
     };
     let Body::Valid(Resource::AuthorizationPolicy(policy)) = &object.body else {
-        return withheld(&question.0, "it is invalid");
+        return withheld(&question.0, &why_invalid(object));
     };
     let mut faults = Vec::new();
     let outcome = authorization(cx, object, policy, &mut faults).map(Arc::new);
@@ -228,7 +237,7 @@ fn server_authorization_grant(
         return withheld(&question.0, "it does not exist");
     };
     let Body::Valid(Resource::ServerAuthorization(authorization)) = &object.body else {
-        return withheld(&question.0, "it is invalid");
+        return withheld(&question.0, &why_invalid(object));
     };
     let source = Source::Object(object.meta.key.to_ref());
     let ServerAuthorization { server: _, networks, client } = authorization;
@@ -300,13 +309,10 @@ fn by_label(cx: &mut Context<'_>, server: &ObjectKey) -> Grants {
     let members = cx.edge(Edge::Selects(server.namespace.clone()));
     let selecting = members.into_iter().filter(|key| {
         let Some(object) = cx.object(key) else { return false };
-        matches!(
-            &object.body,
-            Body::Valid(Resource::ServerAuthorization(ServerAuthorization {
-                server: ServerRef::Labels(selector),
-                ..
-            })) if selector.matches(labels)
-        )
+        match authorized_servers(object) {
+            Some(ServerRef::Labels(selector)) => selector.matches(labels),
+            Some(ServerRef::Name(_)) | None => false,
+        }
     });
     let selecting: Vec<&ObjectKey> = selecting.collect();
     selecting.into_iter().filter_map(|key| grant_of(cx, key)).collect()

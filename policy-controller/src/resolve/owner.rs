@@ -67,7 +67,11 @@ fn claim(object: &Object) -> Claim {
         }
         Body::Invalid(invalid) => match &invalid.claims {
             Claims::Server { workloads, port } => (workloads.clone(), port.clone()),
-            Claims::Nothing | Claims::Route { .. } | Claims::RateLimit { .. } => (None, None),
+            Claims::Nothing
+            | Claims::Route { .. }
+            | Claims::AuthorizationPolicy { .. }
+            | Claims::ServerAuthorization { .. }
+            | Claims::RateLimit { .. } => (None, None),
         },
         Body::Valid(_) => (None, None),
     };

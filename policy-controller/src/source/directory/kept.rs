@@ -33,9 +33,14 @@ pub(super) fn deprived(object: &Object) -> Object {
             Resource::RateLimit(limit) => {
                 invalid(Claims::RateLimit { server: Some(limit.server.clone()) })
             }
-            Resource::ServerAuthorization(_)
-            | Resource::AuthorizationPolicy(_)
-            | Resource::MeshTlsAuthentication(_)
+            Resource::AuthorizationPolicy(policy) => {
+                invalid(Claims::AuthorizationPolicy { target: Some(policy.target.clone()) })
+            }
+            Resource::ServerAuthorization(authorization) => {
+                let server = Some(authorization.server.clone());
+                invalid(Claims::ServerAuthorization { server })
+            }
+            Resource::MeshTlsAuthentication(_)
             | Resource::NetworkAuthentication(_)
             | Resource::ReferenceGrant(_) => invalid(Claims::Nothing),
         },
