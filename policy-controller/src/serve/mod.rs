@@ -18,6 +18,7 @@ mod cache;
 mod codec;
 mod compat;
 mod config;
+mod encodings;
 mod health;
 mod listener;
 mod metrics;

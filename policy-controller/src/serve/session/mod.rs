@@ -8,7 +8,7 @@ mod port;
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
 use crate::serve::codec::Payload;
 use crate::serve::metrics::Call;
-use crate::serve::native::{Features, Native};
+use crate::serve::encodings::{Encodings, Features};
 use crate::serve::{refusal, token};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -38,7 +38,7 @@ type Change = BoxFuture<'static, (NonZeroU16, u64, Option<watch::Receiver<Arc<Po
 
 /// One watch.
 pub(crate) struct Session {
-    service: Native,
+    service: Encodings,
     number: u64,
     key: WorkloadKey,
     features: Features,
@@ -70,7 +70,7 @@ impl Session {
     /// # Errors
     /// The status that ends the stream.
     pub(crate) async fn run(
-        service: Native,
+        service: Encodings,
         mut inbound: Streaming<WatchRequest>,
         out: &Sender,
         call: &Call,
@@ -130,7 +130,7 @@ impl Session {
         }
     }
 
-    async fn open(service: Native, hello: Hello) -> Result<Self, Status> {
+    async fn open(service: Encodings, hello: Hello) -> Result<Self, Status> {
         let key = token::parse(&hello.workload)
             .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
         // Names of features this version does not know mean nothing to it.

@@ -5,7 +5,7 @@ use super::port::Port;
 use crate::publish::{LookupError, UndeclaredPorts};
 use crate::serve::Core;
 use crate::serve::codec::Payload;
-use crate::serve::native::update;
+use crate::serve::encodings::update;
 use policy_core::{DefaultPolicy, Denied, Owner, Revision};
 use policy_proto::messages::{Undeclared, WatchResponse, Workload, watch_response};
 use policy_proto::native::encode_facts;

@@ -3,7 +3,7 @@
 use crate::publish::PortPolicy;
 use crate::serve::applied::Refused;
 use crate::serve::metrics::OpenGauge;
-use crate::serve::native::Encoding;
+use crate::serve::encodings::Encoding;
 use policy_core::{Revision, ServerPolicy};
 use std::collections::VecDeque;
 use std::sync::Arc;
