@@ -178,15 +178,15 @@ fn select(
 }
 
 /// The order of matches that match the same path; smaller is tried first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Precedence {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Precedence {
     path: PathRank,
     no_method: bool,
     headers: Reverse<usize>,
     query: Reverse<usize>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathRank {
     /// For each segment, whether it is a parameter.
     Exact(Vec<bool>),
@@ -195,7 +195,8 @@ enum PathRank {
 }
 
 impl Precedence {
-    pub(crate) fn of(wanted: &RequestMatch) -> Self {
+    /// The place of a match, before its place in the list.
+    pub fn of(wanted: &RequestMatch) -> Self {
         let path = match &wanted.path {
             PathPattern::Regex(_) => PathRank::Regex,
             PathPattern::Segments { segments, rest } => {
