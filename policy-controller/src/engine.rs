@@ -70,6 +70,7 @@ impl Engine {
                 | Query::RouteGrants(_)
                 | Query::CompiledRoute(_)
                 | Query::Attached(_)
+                | Query::Differing(_)
                 | Query::RateLimitOf(_)
                 | Query::ServerPieces(_) => {}
             }

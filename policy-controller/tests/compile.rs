@@ -12,6 +12,8 @@
 mod common;
 
 use common::*;
+use policy_controller::Compiled;
+use policy_controller::conditions::ConditionKind;
 use policy_controller::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
 use policy_controller::{ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory};
 use policy_core::{DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared};
@@ -525,4 +527,126 @@ fn external_workloads_have_servers_of_their_own() {
     let state = &compiled.workloads[&WorkloadKey::external("shop", "vm")].state;
     assert_eq!(&*state.identity, "vm.example");
     assert!(state.facts.node_local.is_empty());
+}
+
+/// An HTTPRoute on Server shop/web with these matches, one rule each.
+fn rules(name: &str, matches: &[&str]) -> String {
+    let rules: Vec<String> = matches.iter().map(|m| format!("{{matches: [{{{m}}}]}}")).collect();
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+         metadata: {{name: {name}, namespace: shop}}\n\
+         spec:\n  parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web}}]\n\
+         \x20 rules: [{}]\n",
+        rules.join(", ")
+    )
+}
+
+/// What is said about precedence, by object.
+fn precedence(compiled: &Compiled) -> Vec<(String, String)> {
+    let all = compiled.conditions.values().flat_map(|conditions| conditions.iter());
+    all.filter(|c| c.kind == ConditionKind::PrecedenceDiffers)
+        .map(|c| (c.object.to_string(), c.message.to_string()))
+        .collect()
+}
+
+#[test]
+fn routes_that_linkerd_would_order_otherwise_are_told() {
+    const HEADER: &str = "headers: [{name: x, value: one}]";
+    let path = |kind: &str, value: &str| format!("path: {{type: {kind}, value: {value}}}");
+    let (exact, prefix, regex) =
+        (path("Exact", "/a"), path("PathPrefix", "/a"), path("RegularExpression", "'/[ab]'"));
+    let (get, post) = (format!("{prefix}, method: GET"), format!("{prefix}, method: POST"));
+    let with_header = format!("{prefix}, {HEADER}");
+    let other_value = format!("{prefix}, headers: [{{name: x, value: z}}], method: GET");
+    let query = format!("{prefix}, queryParams: [{{name: q, value: r}}]");
+    let below = format!("{}, {HEADER}", path("PathPrefix", "/a/b"));
+    // First match, second match, whether the two orders differ.
+    let table = [
+        (&exact, &prefix, false),
+        (&prefix, &exact, true),
+        (&exact, &with_header, true),
+        (&get, &with_header, true),
+        (&with_header, &get, true),
+        (&get, &post, false),
+        (&get, &query, true),
+        (&with_header, &query, false),
+        (&with_header, &other_value, false),
+        (&regex, &exact, true),
+        (&exact, &regex, false),
+        (&regex, &with_header, true),
+        (&regex, &prefix, false),
+        (&below, &get, false),
+        (&below, &exact, false),
+    ];
+    for (first, second, differs) in table {
+        let one = compiled(&[POD, &server("HTTP/1", "deny"), &rules("a", &[first, second])]);
+        let told = precedence(&one);
+        assert_eq!(told.len(), usize::from(differs), "{first} | {second}: {told:?}");
+        let two = [POD, &server("HTTP/1", "deny"), &rules("a", &[first]), &rules("b", &[second])];
+        let told = precedence(&compiled(&two));
+        assert_eq!(told.len(), 2 * usize::from(differs), "{first} | {second}: {told:?}");
+        let hosts = rules("b", &[second]).replace("  rules:", "  hostnames: [h.example]\n  rules:");
+        let told = precedence(&compiled(&[two[0], two[1], two[2], &hosts]));
+        assert!(told.is_empty(), "of another host: {told:?}");
+    }
+    let (_, message) = precedence(&compiled(&[
+        POD,
+        &server("HTTP/1", "deny"),
+        &rules("a", &[&get]),
+        &rules("b", &[&with_header]),
+    ]))
+    .remove(0);
+    assert!(message.contains("`/a`"), "{message}");
+    assert!(message.contains("shop/a spec.rules[0]"), "{message}");
+    assert!(message.contains("shop/b spec.rules[0]"), "{message}");
+}
+
+#[test]
+fn comparing_rules_has_an_end() {
+    let many: Vec<String> =
+        (0..16).map(|n| format!("path: {{value: /a}}, headers: [{{name: h{n}, value: v}}]")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let gets = ["path: {value: /a}, method: GET"; 16];
+    let mut documents = vec![POD.to_owned(), server("HTTP/1", "deny")];
+    for number in 0..20 {
+        documents.push(rules(&format!("a{number}"), &many));
+        documents.push(rules(&format!("b{number}"), &gets));
+    }
+    let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
+    let told = precedence(&compiled(&documents));
+    assert!(told.iter().any(|(object, _)| object == "Server shop/web"), "{told:?}");
+    assert!(told.iter().all(|(_, message)| message.len() < 16_384), "{told:?}");
+}
+
+#[test]
+fn invalid_policies_are_listed_where_they_would_grant() {
+    let refs = "{group: policy.linkerd.io, kind: MeshTLSAuthentication}";
+    let on_route = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: a";
+    let authorization = |server: &str| {
+        format!(
+            "apiVersion: policy.linkerd.io/v1beta1\nkind: ServerAuthorization\n\
+             metadata: {{name: saz, namespace: shop}}\n\
+             spec: {{server: {{{server}}}, client: {{unauthenticated: maybe}}}}"
+        )
+    };
+    let route = rules("a", &["path: {value: /a}"]);
+    let base = [POD, &server("HTTP/1", "deny"), &route];
+    let with = |document: &str| web(&compiled(&[base[0], base[1], base[2], document]), 8080);
+    for target in [ON_SERVER, "kind: Namespace, name: shop", on_route] {
+        let policy = with(&policy("p", target, refs));
+        let withheld = match target == on_route {
+            true => &policy.routes.routes[0].withheld,
+            false => &policy.withheld,
+        };
+        assert_eq!(withheld.len(), 1, "{target}");
+        let reason = &withheld[0].reason;
+        assert!(reason.contains("invalid: spec.requiredAuthenticationRefs[0].name"), "{reason}");
+        assert!(policy.authorizations.is_empty() && policy.routes.routes[0].authorizations.is_empty());
+    }
+    for server in ["name: web", "selector: {matchLabels: {}}"] {
+        let policy = with(&authorization(server));
+        assert_eq!(policy.withheld.len(), 1, "{server}");
+        assert!(policy.withheld[0].reason.contains("unauthenticated"), "{:?}", policy.withheld);
+        assert!(policy.authorizations.is_empty());
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::follow::{Fault, follow};
 use super::grant::{PolicyGrant, RefFault};
+use super::precedence::Differing;
 use super::rate_limit::RateLimitOf;
 use super::route::{Attached, Attachment, attachment};
 use super::{Context, question};
@@ -42,6 +43,8 @@ pub enum ConditionKind {
     Accepted,
     /// Everything it refers to can be used.
     ResolvedRefs,
+    /// It takes effect, but Linkerd's proxies would pick another rule for some requests.
+    PrecedenceDiffers,
 }
 
 impl ConditionKind {
@@ -50,6 +53,7 @@ impl ConditionKind {
         match self {
             Self::Accepted => "Accepted",
             Self::ResolvedRefs => "ResolvedRefs",
+            Self::PrecedenceDiffers => "PrecedenceDiffers",
         }
     }
 }
@@ -61,6 +65,8 @@ pub enum Reason {
     Accepted,
     /// Everything it refers to can be used.
     ResolvedRefs,
+    /// Gateway API's order of rules and Linkerd's disagree.
+    PrecedenceDiffers,
     /// It breaks a rule of its kind.
     Invalid,
     /// The parent does not exist or is invalid.
@@ -89,6 +95,7 @@ impl Reason {
         match self {
             Self::Accepted => "Accepted",
             Self::ResolvedRefs => "ResolvedRefs",
+            Self::PrecedenceDiffers => "PrecedenceDiffers",
             Self::Invalid => "Invalid",
             Self::NoMatchingParent => "NoMatchingParent",
             Self::NoMatchingTarget => "NoMatchingTarget",
@@ -144,7 +151,7 @@ fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectConditi
         Body::Invalid(invalid) => return Arc::from([about.invalid(invalid)]),
     };
     match resource {
-        Resource::Server(_) => Arc::from([server_condition(cx, about)]),
+        Resource::Server(_) => server_conditions(cx, &about).into(),
         Resource::AuthorizationPolicy(policy) => {
             policy_conditions(cx, &policy.target, about).into()
         }
@@ -181,7 +188,10 @@ impl About<'_> {
             parent: self.parent.clone(),
             section: self.section.clone(),
             kind,
-            status: matches!(reason, Reason::Accepted | Reason::ResolvedRefs),
+            status: matches!(
+                reason,
+                Reason::Accepted | Reason::ResolvedRefs | Reason::PrecedenceDiffers
+            ),
             reason,
             message: message.into(),
         }
@@ -193,6 +203,10 @@ impl About<'_> {
 
     fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
         self.state(ConditionKind::Accepted, reason, message)
+    }
+
+    fn differs(&self, message: &str) -> ObjectCondition {
+        self.state(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
     }
 
     fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
@@ -209,13 +223,18 @@ impl About<'_> {
     }
 }
 
-fn server_condition(cx: &mut Context<'_>, about: About<'_>) -> ObjectCondition {
+fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
     let attached = cx.ask(&Attached(about.object.clone()));
-    if attached.bound && attached.routes.is_empty() {
+    let mut conditions = vec![if attached.bound && attached.routes.is_empty() {
         about.accepted("routes are attached but none of them is valid: its ports are denied")
     } else {
         about.accepted("")
+    }];
+    if cx.ask(&Differing(about.object.clone())).cut {
+        let message = "more of its rules may be picked otherwise by Linkerd's proxies than are told";
+        conditions.push(about.differs(message));
     }
+    conditions
 }
 
 fn policy_conditions(
@@ -350,9 +369,27 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
             .into_iter()
             .collect();
         conditions.push(about.resolved(&faults));
+        conditions.extend(precedence_condition(cx, &about, &server));
     }
     if let (true, Body::Invalid(invalid)) = (conditions.is_empty(), &object.body) {
         conditions.push(About { object: key, parent: None, section: None }.invalid(invalid));
     }
     conditions
+}
+
+/// Which rules of a route are picked otherwise by Linkerd's proxies, or would be.
+fn precedence_condition(
+    cx: &mut Context<'_>,
+    about: &About<'_>,
+    server: &ObjectKey,
+) -> Option<ObjectCondition> {
+    let route = about.object.to_ref().to_string();
+    let differences = cx.ask(&Differing(server.clone()));
+    let own: Vec<String> = differences
+        .found
+        .iter()
+        .filter(|d| *d.ours.name == *route || *d.linkerds.name == *route)
+        .map(ToString::to_string)
+        .collect();
+    (!own.is_empty()).then(|| about.differs(&own.join("; ")))
 }

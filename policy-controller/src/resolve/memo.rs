@@ -87,6 +87,7 @@ use super::grant::{
 };
 use super::namespace::{NamespaceDefaults, NamespaceSettings};
 use super::owner::{Owners, PortsOwned, SelectorKeys, ServersOf};
+use super::precedence::{Differences, Differing};
 use super::rate_limit::{Limit, RateLimitOf};
 use super::route::{Attached, Attachments, CompiledRoute};
 use super::workload::{Resolved, WorkloadOf};
@@ -104,6 +105,7 @@ questions! {
     RouteGrants => Set,
     CompiledRoute => Option<Arc<policy_core::Route>>,
     Attached => Arc<Attachments>,
+    Differing => Arc<Differences>,
     RateLimitOf => Limit,
     ServerPieces => Arc<Pieces>,
     PolicyOf => Arc<ServerPolicy>,
