@@ -50,8 +50,9 @@ impl Files {
         let directory = builder
             .tempdir()
             .map_err(|error| FilesError::Io { path: std::env::temp_dir(), error })?;
-        #[cfg(panic = "abort")]
-        remove_on_panic(directory.path().to_owned());
+        if cfg!(panic = "abort") {
+            remove_on_panic(directory.path().to_owned());
+        }
         let files = Self { directory, written: BTreeMap::new() };
         write(&files.root(), authority.root_pem())?;
         Ok(files)
@@ -89,7 +90,6 @@ impl Files {
 }
 
 /// Where a panic ends the process at once, nothing is dropped: keys go before it ends.
-#[cfg(panic = "abort")]
 fn remove_on_panic(directory: PathBuf) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -125,6 +125,19 @@ mod tests {
         assert_eq!(pair.key.parent(), Some(files.directory.path()));
         let path = files.directory.path().to_owned();
         drop(files);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_panic_that_ends_the_process_takes_the_keys_along() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys");
+        std::fs::create_dir(&path).unwrap();
+        let usual = std::panic::take_hook();
+        remove_on_panic(path.clone());
+        let ended = std::thread::spawn(|| panic!("as expected")).join();
+        std::panic::set_hook(usual);
+        assert!(ended.is_err());
         assert!(!path.exists());
     }
 }
