@@ -5,6 +5,7 @@
 //! ([`opaque`]). Everything that belongs to one worker stays on its thread.
 
 mod accept;
+mod arrival;
 mod body;
 mod copy;
 mod detect;
@@ -12,8 +13,10 @@ mod handle;
 pub mod hello;
 mod http;
 mod io;
+mod listen;
 mod opaque;
 mod open;
+mod serve;
 mod signal;
 mod slots;
 mod tls;
@@ -21,7 +24,8 @@ mod tunnel;
 mod upstream;
 mod worker;
 
-pub use handle::{Sidecar, StartError};
+pub use handle::Sidecar;
+pub use listen::StartError;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};

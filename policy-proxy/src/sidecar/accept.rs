@@ -1,84 +1,25 @@
 //! Accepts connections, finds out where they were going, and hands them to what carries them.
 
+use super::arrival::Arrival;
 use super::detect::{self, Detected, Spoken};
-use super::handle::StartError;
 use super::hello::Scan;
 use super::io::ClientIo;
+use super::listen::Bound;
 use super::tls::{self, Recognised};
-use super::worker::{Seat, Worker};
-use super::{Listener, Target, http, opaque};
+use super::worker::Worker;
+use super::{Target, http, opaque};
 use crate::peer::{Peer, PeerTls};
-use crate::record::{Decided, ErrorKind};
-use crate::store::{Live, PortHandle};
-use policy_core::{Denial, Denied, Protocol, fold_mapped};
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use crate::record::ErrorKind;
+use crate::store::Live;
+use policy_core::{Denied, Protocol, fold_mapped};
+use socket2::SockRef;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
-
-/// A listening socket of one worker.
-pub(super) struct Bound {
-    socket: std::net::TcpListener,
-    address: SocketAddr,
-    target: Target,
-}
-
-/// A connection whose destination is known.
-pub(super) struct Arrival {
-    pub(super) worker: Rc<Worker>,
-    pub(super) seat: Seat,
-    pub(super) handle: PortHandle,
-    pub(super) client: SocketAddr,
-    pub(super) upstream: SocketAddr,
-    pub(super) at: SystemTime,
-}
-
-impl Bound {
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-/// Binds every listener once per worker.
-pub(super) fn bind(
-    listeners: &[Listener],
-    workers: NonZeroUsize,
-) -> Result<Vec<Vec<Bound>>, StartError> {
-    let mut all: Vec<Vec<Bound>> = (0..workers.get()).map(|_| Vec::new()).collect();
-    for listener in listeners {
-        let failed = |error| StartError::Listen { address: listener.address, error };
-        let shared = workers.get() > 1;
-        if shared && listener.address.port() != 0 {
-            // With SO_REUSEPORT alone, another process of the same user would go unnoticed.
-            listen(listener.address, false).map_err(failed)?;
-        }
-        let mut address = listener.address;
-        for own in &mut all {
-            let socket = listen(address, shared).map_err(failed)?;
-            address = socket.local_addr().map_err(failed)?;
-            own.push(Bound { socket, address, target: listener.target });
-        }
-    }
-    Ok(all)
-}
-
-fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    if shared {
-        socket.set_reuse_port(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    // Connections inherit it: a client that vanished without a word does not stay for ever.
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(QUIET).with_interval(ASKED_AGAIN))?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
 
 /// Accepts until the task is aborted. Out of descriptors or memory, it waits before it tries again;
 /// any other error concerns one connection.
@@ -233,63 +174,6 @@ async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) 
     }
 }
 
-impl Arrival {
-    /// How the connection is to be read now. Without a policy to say, HTTP is looked for, so that
-    /// the refusal can be told.
-    fn protocol(&self) -> Protocol {
-        let timeout = self.worker.shared.config.timeouts.detect;
-        let live = self.handle.live();
-        live.in_force()
-            .map_or(Protocol::Detect { timeout }, |policy| policy.evaluator.policy().protocol)
-    }
-
-    /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
-    /// the facts beside it state the pod's addresses.
-    fn is_ours(&self, stream: &TcpStream) -> bool {
-        let live = self.handle.live();
-        let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
-        let configured: &[IpAddr] = &self.worker.shared.config.pod_addresses;
-        let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
-        is_one_of(self.upstream.ip(), [facts, configured], local)
-    }
-
-    /// Closes a connection that is not of the kind that the Server declares.
-    fn refuse(&self, peer: &Peer, reason: Denied) {
-        let live = self.handle.live();
-        let policy = live.in_force().ok();
-        let worker = &self.worker;
-        if let Some(policy) = policy {
-            let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
-            policy.counters.tcp_denied(worker.index, caller, reason);
-        }
-        let decided = Decided {
-            at: self.at,
-            port: self.handle.port(),
-            peer,
-            policy: policy.map(|policy| &**policy),
-            decision: Err(Denial { reason, route: None }),
-        };
-        worker.record(&decided, None);
-        if reason == Denied::ProtocolMismatch {
-            worker.tcp_error(ErrorKind::ProtocolMismatch, self.client);
-        }
-    }
-
-    fn count_detected(&self, detected: Detected) {
-        use crate::telemetry::Detected as Counted;
-        let counted = match detected {
-            Detected::Told(Spoken::Http1) => Counted::Http1,
-            Detected::Told(Spoken::Http2) => Counted::Http2,
-            Detected::Told(Spoken::Other) => Counted::NotHttp,
-            Detected::Silent => Counted::Timeout,
-            Detected::Ended => Counted::Error,
-        };
-        if let Ok(policy) = self.handle.live().in_force() {
-            policy.counters.detected(self.worker.index, counted);
-        }
-    }
-}
-
 /// The workload's port and the application's address; `None` if the connection must not be forwarded
 /// whatever the pod's addresses are.
 fn destination(
@@ -314,15 +198,6 @@ fn forwardable(original: SocketAddr, listening: &[SocketAddr]) -> Option<NonZero
     NonZeroU16::new(original.port()).filter(|_| !loops && !local)
 }
 
-/// What is stated of the pod's addresses decides alone. Where nothing is, the pod is reached at the
-/// address that this end of the connection has.
-fn is_one_of(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
-    if stated.iter().all(|stated| stated.is_empty()) {
-        return local == Some(address);
-    }
-    stated.iter().any(|stated| stated.iter().any(|ip| fold_mapped(*ip) == address))
-}
-
 /// Where netfilter says the connection was going. The option depends on the family that the client
 /// really uses, not on the listener's.
 fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
@@ -335,10 +210,6 @@ fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(fold_mapped(address.ip()), address.port()))
 }
 
-const BACKLOG: i32 = 1024;
-/// After this long without a byte a client is asked whether it is still there.
-const QUIET: Duration = Duration::from_secs(60);
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -366,17 +237,5 @@ mod tests {
         for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:4143"] {
             assert_eq!(port(refused), None, "{refused}");
         }
-    }
-
-    #[test]
-    fn stated_addresses_decide_alone_and_the_sockets_own_only_without_them() {
-        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
-        let (pod, other) = (ip("10.1.2.3"), ip("10.1.2.4"));
-        assert!(is_one_of(pod, [&[pod], &[]], None));
-        assert!(is_one_of(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
-        assert!(!is_one_of(other, [&[pod], &[]], Some(other)), "an address of the host's");
-        assert!(is_one_of(other, [&[], &[]], Some(other)));
-        assert!(!is_one_of(other, [&[], &[]], Some(pod)));
-        assert!(!is_one_of(other, [&[], &[]], None));
     }
 }

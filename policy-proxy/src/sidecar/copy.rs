@@ -242,7 +242,9 @@ mod tests {
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    fn pair(look: bool) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<Copied>>) {
+    fn pair(
+        look: bool,
+    ) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<Copied>>) {
         let (client, near) = duplex(1024);
         let (server, far) = duplex(1024);
         let task = tokio::spawn(async move {

@@ -1,12 +1,11 @@
 //! Starts the workers, tells them to drain or stop, and waits for them.
 
 use super::SidecarConfig;
-use super::accept::{self, Bound};
+use super::listen::{self, Bound, StartError};
 use super::worker::{Phase, Shared};
 use crate::identity::IdentityHandle;
 use crate::record::{Recorder, Sampler};
 use crate::store::PolicyStore;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,22 +20,6 @@ pub struct Sidecar {
     ended: mpsc::Receiver<()>,
 }
 
-/// Why a sidecar does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on `{address}`: {error}")]
-    Listen {
-        /// As configured.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A thread or its runtime cannot be made.
-    #[error("cannot start a worker: {0}")]
-    Worker(#[source] io::Error),
-}
-
 impl Sidecar {
     /// Listens and serves until told to drain or stop. Returns once every address is bound.
     /// `recorder` takes one record per decision; without it none is made.
@@ -49,8 +32,9 @@ impl Sidecar {
         identity: IdentityHandle,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> Result<Self, StartError> {
-        let mut workers = accept::bind(&config.listeners, config.workers)?;
-        let addresses = workers.first().map(|own| own.iter().map(Bound::address).collect());
+        let mut workers = listen::bind(&config.listeners, config.workers)?;
+        let addresses =
+            workers.first().map(|own| own.iter().map(|bound: &Bound| bound.address).collect());
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
         let (phase, told) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);
@@ -67,7 +51,7 @@ impl Sidecar {
             std::thread::Builder::new()
                 .name(format!("proxy-{number}"))
                 .spawn(move || {
-                    super::worker::run(&runtime, shared, listeners, told);
+                    super::serve::run(&runtime, shared, listeners, told);
                     drop(alive);
                 })
                 .map_err(StartError::Worker)?;

@@ -1,15 +1,15 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
-use super::accept::Arrival;
+use super::arrival::Arrival;
 use super::body::{RequestBody, ResponseBody};
 use super::io::{ClientIo, Watched};
 use super::open::{Ending, HttpConnection, OpenGuard};
 use super::tunnel;
 use super::upstream::{LEAST_BUFFER, LocalExecutor};
 use super::worker::Member;
+use crate::middleware::effects::{self, Plan};
 use crate::middleware::gate::{Forward, Refusal, Verdict};
 use crate::middleware::headers::{self, Asked};
-use crate::middleware::effects::{self, Plan};
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind, Told};
 use crate::respond::{self, Answer, Asker, Fault};

@@ -69,11 +69,7 @@ impl ClientIo {
 }
 
 impl Watched {
-    pub(crate) fn new(
-        io: ClientIo,
-        activity: Arc<Activity>,
-        telemetry: Arc<Telemetry>,
-    ) -> Self {
+    pub(crate) fn new(io: ClientIo, activity: Arc<Activity>, telemetry: Arc<Telemetry>) -> Self {
         Self { io, activity, telemetry, read: 0, written: 0 }
     }
 

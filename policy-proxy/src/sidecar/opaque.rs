@@ -3,7 +3,7 @@
 //! The connection is registered with its worker before it is decided on, so that no change of policy
 //! falls between the decision and the watch.
 
-use super::accept::Arrival;
+use super::arrival::Arrival;
 use super::copy::{Copied, Copy};
 use super::io::ClientIo;
 use super::signal::Signal;

@@ -1,6 +1,6 @@
 //! The requests that are open on one HTTP connection, and the connection's side of being watched.
 
-use super::accept::Arrival;
+use super::arrival::Arrival;
 use super::io::Activity;
 use super::signal::Signal;
 use super::slots::Slots;

@@ -54,10 +54,9 @@ pub(super) async fn recognise(
                     drop(current);
                     terminate(Prefixed::new(seen, stream), &own, bounds).await
                 }
-                None => Ok(Recognised {
-                    io: ClientIo::plain(seen, stream),
-                    tls: PeerTls::Passthrough,
-                }),
+                None => {
+                    Ok(Recognised { io: ClientIo::plain(seen, stream), tls: PeerTls::Passthrough })
+                }
             }
         }
     }

@@ -77,7 +77,10 @@ impl Upstream {
 
     /// Sends one HTTP/1 request at a time. A request that a kept connection did not take is sent
     /// again on a new one, once.
-    pub(super) async fn http1(&self, request: Request<RequestBody>) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn http1(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, Fault> {
         let mut request = request;
         let kept = self.idle.borrow_mut().take();
         if let Some(mut sender) = kept
@@ -160,7 +163,10 @@ impl Upstream {
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
-    pub(super) async fn http2(&self, request: Request<RequestBody>) -> Result<Response<Incoming>, Fault> {
+    pub(super) async fn http2(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, Fault> {
         let (mut sender, kept) = match self.ready_http2() {
             Some(sender) => (sender, true),
             None => (self.connect_http2().await?, false),

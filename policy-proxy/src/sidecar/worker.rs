@@ -1,11 +1,10 @@
 //! One worker: a thread, a runtime, listeners and connections of its own.
 
-use super::accept::{self, Bound};
-use super::slots::Slots;
 use super::SidecarConfig;
+use super::slots::Slots;
 use crate::identity::IdentityHandle;
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
-use crate::store::{self, PolicyStore};
+use crate::store::PolicyStore;
 use policy_core::{Decision, Denial, Permit};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,8 +14,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::sync::Notify;
 
 /// What a sidecar is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,58 +70,8 @@ pub(super) struct Membership {
     place: usize,
 }
 
-/// Runs a worker until it is told to stop. Dropping the tasks closes whatever is still open.
-pub(super) fn run(
-    runtime: &tokio::runtime::Runtime,
-    shared: Arc<Shared>,
-    listeners: Vec<Bound>,
-    told: watch::Receiver<Phase>,
-) {
-    let local = LocalSet::new();
-    local.block_on(runtime, serve(shared, listeners, told));
-}
-
-async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
-    let place = shared.store.workers().register();
-    let grace = shared.config.timeouts.grace;
-    let worker = Rc::new(Worker::new(shared, place.index()));
-    spawn_local(review(Rc::clone(&worker), place));
-    let clock = Rc::clone(&worker);
-    spawn_local(async move { clock.run_clock().await });
-    let accepting: Vec<_> = listeners
-        .into_iter()
-        .map(|bound| spawn_local(accept::run(Rc::clone(&worker), bound)))
-        .collect();
-    let _ = told.wait_for(|phase| *phase != Phase::Running).await;
-    for task in accepting {
-        task.abort();
-    }
-    worker.draining.set(true);
-    worker.each(|member| member.drain());
-    let empty = async {
-        while worker.has_connections() {
-            worker.left.notified().await;
-        }
-    };
-    tokio::select! {
-        () = empty => {}
-        () = tokio::time::sleep(grace) => {}
-        _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
-    }
-}
-
-/// For each generation published: decides again on all that is open, then counts it as passed.
-async fn review(worker: Rc<Worker>, place: store::Worker) {
-    let mut published = place.published();
-    while published.changed().await.is_ok() {
-        let generation = *published.borrow_and_update();
-        worker.review().await;
-        place.pass(generation);
-    }
-}
-
 impl Worker {
-    fn new(shared: Arc<Shared>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, index: usize) -> Self {
         Self {
             shared,
             index,
@@ -133,6 +81,17 @@ impl Worker {
             seats: RefCell::default(),
             left: Notify::new(),
         }
+    }
+
+    /// Makes new connections and requests the last, and tells every member.
+    pub(super) fn drain(&self) {
+        self.draining.set(true);
+        self.each(|member| member.drain());
+    }
+
+    /// Waits until the last connection has left; to be asked again, for others may have come.
+    pub(super) async fn left(&self) {
+        self.left.notified().await;
     }
 
     /// Whether new connections and requests are to be the last.
@@ -226,7 +185,7 @@ impl Worker {
 
     /// Lets every member decide again, and other tasks run in between. Who joins meanwhile has decided
     /// by what is published already, so that it does not matter on which side of the review it stands.
-    async fn review(&self) {
+    pub(super) async fn review(&self) {
         let places = self.members.borrow().places();
         for place in 0..places {
             let member = self.members.borrow().get(place).and_then(Weak::upgrade);
@@ -239,11 +198,11 @@ impl Worker {
         }
     }
 
-    fn has_connections(&self) -> bool {
+    pub(super) fn has_connections(&self) -> bool {
         !self.seats.borrow().is_empty()
     }
 
-    async fn run_clock(&self) {
+    pub(super) async fn run_clock(&self) {
         let mut second = tokio::time::interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         second.tick().await;
@@ -329,7 +288,7 @@ mod tests {
             (0..all).map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn Member>).collect();
         let places: Vec<_> = members.iter().map(|own| worker.join(Rc::downgrade(own))).collect();
         let seen = Rc::new(Cell::new(None));
-        let local = LocalSet::new();
+        let local = tokio::task::LocalSet::new();
         let (other, count) = (Rc::clone(&seen), Rc::clone(&reviewed));
         let own = Rc::clone(&worker);
         let review = local.spawn_local(async move { own.review().await });

@@ -1,0 +1,73 @@
+//! Listening sockets: each address once per worker.
+
+use super::{Listener, Target};
+use socket2::{Domain, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// A listening socket of one worker.
+pub(super) struct Bound {
+    pub(super) socket: std::net::TcpListener,
+    pub(super) address: SocketAddr,
+    pub(super) target: Target,
+}
+
+/// Why a sidecar does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on `{address}`: {error}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A thread or its runtime cannot be made.
+    #[error("cannot start a worker: {0}")]
+    Worker(#[source] io::Error),
+}
+
+/// Binds every listener once per worker.
+pub(super) fn bind(
+    listeners: &[Listener],
+    workers: NonZeroUsize,
+) -> Result<Vec<Vec<Bound>>, StartError> {
+    let mut all: Vec<Vec<Bound>> = (0..workers.get()).map(|_| Vec::new()).collect();
+    for listener in listeners {
+        let failed = |error| StartError::Listen { address: listener.address, error };
+        let shared = workers.get() > 1;
+        if shared && listener.address.port() != 0 {
+            // With SO_REUSEPORT alone, another process of the same user would go unnoticed.
+            listen(listener.address, false).map_err(failed)?;
+        }
+        let mut address = listener.address;
+        for own in &mut all {
+            let socket = listen(address, shared).map_err(failed)?;
+            address = socket.local_addr().map_err(failed)?;
+            own.push(Bound { socket, address, target: listener.target });
+        }
+    }
+    Ok(all)
+}
+
+fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    // Connections inherit it: a client that vanished without a word does not stay for ever.
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(QUIET).with_interval(ASKED_AGAIN))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+const BACKLOG: i32 = 1024;
+/// After this long without a byte a client is asked whether it is still there.
+const QUIET: Duration = Duration::from_secs(60);
+const ASKED_AGAIN: Duration = Duration::from_secs(10);

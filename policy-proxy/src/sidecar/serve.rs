@@ -1,0 +1,59 @@
+//! A worker's thread, from its first connection to its last.
+
+use super::accept;
+use super::listen::Bound;
+use super::worker::{Phase, Shared, Worker};
+use crate::store;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::{LocalSet, spawn_local};
+
+/// Runs a worker until it is told to stop. Dropping the tasks closes whatever is still open.
+pub(super) fn run(
+    runtime: &tokio::runtime::Runtime,
+    shared: Arc<Shared>,
+    listeners: Vec<Bound>,
+    told: watch::Receiver<Phase>,
+) {
+    let local = LocalSet::new();
+    local.block_on(runtime, serve(shared, listeners, told));
+}
+
+async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
+    let place = shared.store.workers().register();
+    let grace = shared.config.timeouts.grace;
+    let worker = Rc::new(Worker::new(shared, place.index()));
+    spawn_local(review(Rc::clone(&worker), place));
+    let clock = Rc::clone(&worker);
+    spawn_local(async move { clock.run_clock().await });
+    let accepting: Vec<_> = listeners
+        .into_iter()
+        .map(|bound| spawn_local(accept::run(Rc::clone(&worker), bound)))
+        .collect();
+    let _ = told.wait_for(|phase| *phase != Phase::Running).await;
+    for task in accepting {
+        task.abort();
+    }
+    worker.drain();
+    let empty = async {
+        while worker.has_connections() {
+            worker.left().await;
+        }
+    };
+    tokio::select! {
+        () = empty => {}
+        () = tokio::time::sleep(grace) => {}
+        _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
+    }
+}
+
+/// For each generation published: decides again on all that is open, then counts it as passed.
+async fn review(worker: Rc<Worker>, place: store::Worker) {
+    let mut published = place.published();
+    while published.changed().await.is_ok() {
+        let generation = *published.borrow_and_update();
+        worker.review().await;
+        place.pass(generation);
+    }
+}
