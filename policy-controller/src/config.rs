@@ -34,7 +34,8 @@ pub struct ControllerConfig {
     /// What holds for ports that nothing declares, where no annotation says otherwise.
     pub undeclared_ports: UndeclaredPorts,
     /// Ports of the proxy itself (its admin port), declared on every workload, as is the one that
-    /// the annotation `config.linkerd.io/admin-port` states. Empty: workloads have no proxy of their
+    /// the annotation `config.linkerd.io/admin-port` states. Where no Server owns one, any mesh
+    /// identity and the node are admitted there. Empty: workloads have no proxy of their
     /// own, and the annotation means nothing.
     pub proxy_ports: BTreeSet<NonZeroU16>,
     /// Bounds on what others can make the controller hold.

@@ -121,6 +121,24 @@ fn the_proxys_admin_port_is_declared_where_there_are_proxies() {
 }
 
 #[test]
+fn the_admin_port_admits_any_identity_and_the_node_whatever_the_default_is() {
+    let pod = annotated("portcullis.dev/undeclared-ports: deny");
+    for default in DefaultPolicy::ALL {
+        let proxy_ports = [port(4191)].into();
+        let config = ControllerConfig { proxy_ports, ..with_default(default) };
+        let documents = [pod.as_str()];
+        let compiled = compiled_with(&documents, &config);
+        let asked = [NODE, Who::Meshed("a.b"), NEIGHBOUR, Who::Anonymous]
+            .map(|who| ask(&compiled, 4191, who, "GET /metrics"));
+        assert_eq!(asked, ["allow", "allow", "unauthorized", "unauthorized"], "{default:?}");
+        assert_eq!(ask(&compiled, 4190, NODE, GET), "port_undeclared");
+        let own = server("HTTP/1", "deny").replace("port: http", "port: 4191");
+        let compiled = compiled_with(&[&pod, &own], &config);
+        assert_eq!(ask(&compiled, 4191, NODE, "GET /metrics"), "unauthorized", "a Server decides");
+    }
+}
+
+#[test]
 fn probes_pass_from_the_node_alone() {
     let config = with_default(DefaultPolicy::Deny);
     let compiled = compiled_with(&[POD], &config);

@@ -1,7 +1,11 @@
 //! Ports that no Server owns (controller-semantics 2.3).
 
 use super::{DETECT_TIMEOUT, bare};
-use policy_core::{DefaultPolicy, Owner, Protocol, ServerPolicy};
+use policy_core::{
+    Authorization, Condition, DefaultPolicy, NetworkMatch, NetworkSymbol, Owner, Protocol,
+    Requirement, ServerPolicy, Source, Test,
+};
+use std::sync::Arc;
 
 /// The policy of such a port, before probes.
 pub(super) fn policy(policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
@@ -9,6 +13,18 @@ pub(super) fn policy(policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
         if opaque { Protocol::Opaque } else { Protocol::Detect { timeout: DETECT_TIMEOUT } };
     let mut compiled = bare(Owner::Default(policy), protocol);
     compiled.authorizations = policy.authorizations();
+    compiled
+}
+
+/// The policy of the proxy's own port, whatever the default of the workload: any mesh identity and
+/// the node may read metrics (product, *Admin port*). A Server that owns the port replaces it.
+pub(super) fn proxy_port() -> ServerPolicy {
+    let mut compiled = policy(DefaultPolicy::AllAuthenticated, false);
+    let source = Source::Default("admin".into());
+    let test = Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]);
+    let requirement = Requirement::All(vec![Condition { source: source.clone(), test }]);
+    let node = Arc::new(Authorization { source, requirement, audit: false });
+    compiled.authorizations = compiled.authorizations.iter().cloned().chain([node]).collect();
     compiled
 }
 

@@ -63,7 +63,9 @@ fn owned_port(cx: &Context<'_>, pieces: &Pieces, shape: &Shape, port: NonZeroU16
 fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
-    let mut compiled = if shape.require_identity.contains(port) {
+    let mut compiled = if shape.proxy.contains(&port) {
+        default::proxy_port()
+    } else if shape.require_identity.contains(port) {
         default::policy(default::authenticated(policy), opaque)
     } else {
         default::policy(policy, opaque)

@@ -39,6 +39,8 @@ pub(crate) struct Content {
     pub(crate) named_ports: BTreeMap<Arc<str>, Vec<NonZeroU16>>,
     /// Ports that a container port, a probe, a hook or the proxy names.
     pub(crate) declared: BTreeSet<NonZeroU16>,
+    /// Ports of the proxy itself, among those declared.
+    pub(crate) proxy: BTreeSet<NonZeroU16>,
     /// Probes and hooks.
     pub(crate) probes: BTreeSet<Probe>,
 }
@@ -174,6 +176,7 @@ fn content(
     let opaque = Ports::from(&annotation::opaque_ports(annotations, &numbers).value);
     let identity = annotation::require_identity_ports(annotations, &numbers).value;
     let probed = probes.iter().map(|probe: &Probe| probe.port);
+    let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     Content {
         kind,
         namespace: object.meta.key.namespace.clone(),
@@ -191,7 +194,8 @@ fn content(
         undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
         opaque,
         require_identity: Ports::from(&identity),
-        declared: ports.into_iter().chain(probed).chain(proxy_ports(cx, object)).collect(),
+        declared: ports.into_iter().chain(probed).chain(proxy.iter().copied()).collect(),
+        proxy,
         named_ports,
         probes,
     }
