@@ -4,7 +4,7 @@
 use super::Finding;
 use super::places::Places;
 use policy_controller::Compiled;
-use policy_controller::conditions::{ObjectCondition, Reason};
+use policy_controller::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_crds::{Body, ObjectKey};
 use serde_json::Value;
 
@@ -16,13 +16,18 @@ pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding>
             .objects
             .iter()
             .any(|o| o.meta.key == *object && matches!(o.body, Body::Invalid(_)));
-        for condition in conditions.iter().filter(|condition| !condition.status) {
+        for condition in conditions.iter().filter(|condition| worth_saying(condition)) {
             if !(invalid || condition.reason == Reason::Invalid) {
                 findings.push(finding(object, condition, places));
             }
         }
     }
     findings
+}
+
+/// Whether something is wrong, or not as it would be with Linkerd.
+fn worth_saying(condition: &ObjectCondition) -> bool {
+    !condition.status || condition.kind == ConditionKind::PrecedenceDiffers
 }
 
 fn finding(object: &ObjectKey, condition: &ObjectCondition, places: &mut Places) -> Finding {

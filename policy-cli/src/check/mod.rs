@@ -4,6 +4,7 @@
 mod conditions;
 mod empty;
 mod places;
+mod remarks;
 mod routes;
 mod servers;
 
@@ -64,6 +65,8 @@ fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
     findings.extend(servers::findings(compiled));
     findings.extend(routes::findings(compiled));
     findings.extend(empty::findings(compiled, places));
+    let remarks = remarks::findings(compiled, &findings);
+    findings.extend(remarks);
     findings
 }
 

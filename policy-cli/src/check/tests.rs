@@ -97,3 +97,35 @@ fn a_broken_rule_is_an_error_with_its_place() {
     assert_eq!(errors.len(), 1, "{said:#?}");
     assert!(errors[0].1.starts_with("9 spec.proxyProtocol: "), "{said:#?}");
 }
+
+#[test]
+fn a_server_whose_port_another_owns_is_told_the_owner() {
+    let second = SERVER.replace("name: web", "name: zeb");
+    let text = format!("{POD}{SERVER}{second}");
+    warns(&text, "spec.port: takes no effect: what it selects is owned by Server shop/web");
+    let elsewhere = POD.replace("name: web", "name: zeb").replace("name: http", "name: https");
+    let third = SERVER.replace("name: web", "name: zeb").replace("port: http", "port: https");
+    assert_eq!(said(&format!("{POD}{SERVER}{elsewhere}{third}")), []);
+}
+
+#[test]
+fn what_may_surprise_is_told() {
+    let server = SERVER.replace("port: http", "port: '8080'");
+    warns(&format!("{POD}{server}"), "spec.port: ");
+    let route = "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+                 metadata: {name: r, namespace: shop}\n\
+                 spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \
+                 rules: [{matches: [{path: {value: '/a/*'}}]}]\n";
+    let text = format!("{POD}{SERVER}{route}");
+    warns(&text, "spec.rules[0].matches[0].path.value: `*` is an ordinary character");
+}
+
+#[test]
+fn rules_that_linkerd_would_order_otherwise_are_told() {
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                 metadata: {name: r, namespace: shop}\n\
+                 spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \
+                 rules: [{matches: [{path: {value: /a}}]}, \
+                 {matches: [{path: {type: Exact, value: /a}}]}]\n";
+    warns(&format!("{POD}{SERVER}{route}"), "to HTTPRoute shop/r spec.rules[0] in Linkerd's proxies");
+}

@@ -1,0 +1,22 @@
+//! What valid manifests mean where that may surprise their author.
+
+use super::Finding;
+use policy_controller::Compiled;
+use policy_crds::remark::remarks;
+
+/// Remarks, save for places of which something has been said already.
+pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
+    let all = compiled.objects.iter().flat_map(|object| {
+        let about = |error: policy_crds::FieldError| Finding {
+            object: object.meta.key.clone(),
+            field: error.field,
+            message: error.message,
+        };
+        remarks(object).into_iter().map(about)
+    });
+    // Leaving the networks out is the ordinary way to mean the cluster's.
+    let unusual = all.filter(|finding| finding.field != "spec.client.networks");
+    let is_new =
+        |new: &Finding| !said.iter().any(|old| old.object == new.object && old.field == new.field);
+    unusual.filter(is_new).collect()
+}
