@@ -256,7 +256,8 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
-fn describe(value: &Value) -> String {
+/// A value in words, for messages about what was found in place of what was expected.
+pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Bool(value) => format!("`{value}`"),

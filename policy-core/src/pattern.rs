@@ -76,7 +76,8 @@ fn shorten(error: &meta::BuildError) -> String {
             let text = syntax.to_string();
             text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
         }
-        None => error.to_string(),
+        // Only its size can be wrong with an expression that parses.
+        None => format!("too large when compiled (at most {MAX_AUTOMATON} bytes)"),
     }
 }
 
@@ -109,5 +110,25 @@ impl Hash for Pattern {
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pattern({:?})", self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_that_grows_too_large_says_so() {
+        let error = Pattern::parse("(a{1000}){1000}").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "invalid regular expression: too large when compiled (at most 262144 bytes)"
+        );
+    }
+
+    #[test]
+    fn only_what_is_an_expression_by_itself_is_accepted() {
+        assert!(Pattern::parse("a)(b").is_err());
+        assert!(Pattern::parse("a|ab").is_ok_and(|pattern| pattern.matches("ab")));
     }
 }

@@ -4,7 +4,7 @@ use super::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
-use crate::reader::{Fields, Known, Node, quote, shared};
+use crate::reader::{Fields, Known, Node, describe, quote, shared};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +36,11 @@ fn fail(field: &str, message: &str) -> NotAnObject {
     NotAnObject::Field { field: field.to_owned(), message: message.to_owned() }
 }
 
+/// `n`, `yes` and `7` are no text in YAML, though they may be meant as names.
+fn not_text(value: &Value) -> String {
+    format!("expected text, found {}: put it in quotes", describe(value))
+}
+
 fn name(fields: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {
     const FIELD: &str = "metadata.name";
     let Some(node) = fields.get("name") else {
@@ -45,7 +50,9 @@ fn name(fields: &Fields<'_>) -> Result<Arc<str>, NotAnObject> {
         };
         return Err(fail(FIELD, message));
     };
-    let Value::String(text) = node.value() else { return Err(fail(FIELD, "expected text")) };
+    let Value::String(text) = node.value() else {
+        return Err(fail(FIELD, &not_text(node.value())));
+    };
     if !is_dns_name(text) {
         let rule = "lower-case letters, digits, `-` and `.` are allowed";
         return Err(fail(FIELD, &format!("{} is not a name: {rule}", quote(text))));
@@ -59,7 +66,9 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
         return Ok(shared(""));
     }
     let Some(node) = fields.get("namespace") else { return Ok(shared(DEFAULT_NAMESPACE)) };
-    let Value::String(text) = node.value() else { return Err(fail(FIELD, "expected text")) };
+    let Value::String(text) = node.value() else {
+        return Err(fail(FIELD, &not_text(node.value())));
+    };
     if text.is_empty() {
         return Ok(shared(DEFAULT_NAMESPACE));
     }

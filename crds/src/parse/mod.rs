@@ -26,7 +26,7 @@ mod workload;
 use crate::kind::Kind;
 use crate::near::nearest;
 use crate::object::{Body, Claims, Invalid, Object, ObjectMeta};
-use crate::reader::{Errors, Fields, Known, Node, one_of, quote};
+use crate::reader::{Errors, Fields, Known, Node, describe, one_of, quote};
 use crate::resource::Resource;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -269,8 +269,11 @@ fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
             message: message.to_owned(),
         };
         let node = fields.get(name).ok_or_else(|| missing("is required"))?;
-        let text = node.value().as_str().filter(|text| !text.is_empty());
-        text.ok_or_else(|| missing("expected text"))
+        match node.value().as_str() {
+            Some("") => Err(missing("must not be empty")),
+            Some(text) => Ok(text),
+            None => Err(missing(&format!("expected text, found {}", describe(node.value())))),
+        }
     };
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     if (api_version, kind) == ("v1", "List") {
