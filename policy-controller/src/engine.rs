@@ -76,8 +76,10 @@ impl Engine {
             }
         }
         for topic in touched.keys() {
-            if let crate::index::Topic::Object(key) = topic
-                && condition::CONDITIONED.contains(&key.kind)
+            let crate::index::Topic::Object(key) = topic else { continue };
+            if matches!(key.kind, Kind::Pod | Kind::Namespace) {
+                changes.conditions |= self.state_annotations(key);
+            } else if condition::CONDITIONED.contains(&key.kind)
                 && (!self.conditions.contains_key(key) || self.index.object(key).is_none())
             {
                 changes.conditions |= self.state(key);
@@ -94,6 +96,20 @@ impl Engine {
         let question = Conditions(key.clone());
         let (conditions, _) = self.memo.ask(&question, &self.index, &self.config);
         self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
+    }
+
+    /// Brings the conditions of a Pod or Namespace up to date, which has any only if its annotations
+    /// are wrong; true if they differ. They follow from the object alone and are not remembered.
+    fn state_annotations(&mut self, key: &ObjectKey) -> bool {
+        let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
+        match wrong {
+            Some(wrong) => {
+                let conditions: Arc<[_]> = Arc::from([wrong]);
+                let before = self.conditions.insert(key.clone(), conditions.clone());
+                before.as_ref() != Some(&conditions)
+            }
+            None => self.conditions.remove(key).is_some(),
+        }
     }
 
     /// Whether every kind has been listed completely.
@@ -172,6 +188,31 @@ mod tests {
     use super::*;
     use crate::source::Change;
     use crate::testing;
+
+    #[test]
+    fn pods_and_namespaces_are_told_of_annotations_that_cannot_be_read() {
+        let annotated = |kind: &str, value: &str| {
+            testing::object(&format!(
+                "{{apiVersion: v1, kind: {kind}, metadata: {{name: one, annotations: \
+                  {{config.linkerd.io/default-inbound-policy: {value}}}}}, \
+                  spec: {{containers: [{{name: c}}]}}}}"
+            ))
+        };
+        for kind in ["Pod", "Namespace"] {
+            let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+            let mut apply = |value| {
+                let changes = vec![Change::Apply(annotated(kind, value))];
+                let changes = engine.apply(&Batch { changes, versions: BTreeMap::new() });
+                let told: Vec<_> = engine.conditions().values().flat_map(|c| c.to_vec()).collect();
+                (changes.conditions, told)
+            };
+            assert_eq!(apply("deny"), (false, vec![]), "{kind}");
+            let (changed, told) = apply("denny");
+            assert!(changed && told.len() == 1 && !told[0].status, "{kind}: {told:?}");
+            assert!(told[0].message.contains("denny"), "{kind}: {told:?}");
+            assert_eq!(apply("deny"), (true, vec![]), "{kind}");
+        }
+    }
 
     #[test]
     fn conditions_of_deleted_objects_are_forgotten() {

@@ -28,6 +28,7 @@ mod compile;
 
 mod engine;
 
+mod annotations;
 mod compiled;
 mod controller;
 mod history;

@@ -133,8 +133,11 @@ impl Subscriptions {
     fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
         let Some(held) = self.workloads.get_mut(key) else { return };
         let shape = held.shape.clone();
-        let idle: Vec<NonZeroU16> =
-            held.ports.extract_if(.., |_, s| s.receiver_count() == 0).map(|(port, _)| port).collect();
+        let idle: Vec<NonZeroU16> = held
+            .ports
+            .extract_if(.., |_, s| s.receiver_count() == 0)
+            .map(|(port, _)| port)
+            .collect();
         for port in idle {
             unwatch(&mut self.watchers, &shape, port, key);
             let question = PolicyOf { shape: shape.clone(), port };

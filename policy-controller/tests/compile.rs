@@ -621,8 +621,9 @@ fn routes_that_linkerd_would_order_otherwise_are_told() {
 
 #[test]
 fn comparing_rules_has_an_end() {
-    let many: Vec<String> =
-        (0..16).map(|n| format!("path: {{value: /a}}, headers: [{{name: h{n}, value: v}}]")).collect();
+    let many: Vec<String> = (0..16)
+        .map(|n| format!("path: {{value: /a}}, headers: [{{name: h{n}, value: v}}]"))
+        .collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let gets = ["path: {value: /a}, method: GET"; 16];
     let mut documents = vec![POD.to_owned(), server("HTTP/1", "deny")];
@@ -659,7 +660,9 @@ fn invalid_policies_are_listed_where_they_would_grant() {
         assert_eq!(withheld.len(), 1, "{target}");
         let reason = &withheld[0].reason;
         assert!(reason.contains("invalid: spec.requiredAuthenticationRefs[0].name"), "{reason}");
-        assert!(policy.authorizations.is_empty() && policy.routes.routes[0].authorizations.is_empty());
+        assert!(
+            policy.authorizations.is_empty() && policy.routes.routes[0].authorizations.is_empty()
+        );
     }
     for server in ["name: web", "selector: {matchLabels: {}}"] {
         let policy = with(&authorization(server));

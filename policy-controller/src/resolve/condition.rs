@@ -6,6 +6,7 @@ use super::precedence::Differing;
 use super::rate_limit::RateLimitOf;
 use super::route::{Attached, Attachment, attachment};
 use super::{Context, question};
+use crate::annotations::annotation_errors;
 use crate::index::{parents, server_of};
 use crate::kinds::Field;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
@@ -45,6 +46,8 @@ pub enum ConditionKind {
     ResolvedRefs,
     /// It takes effect, but Linkerd's proxies would pick another rule for some requests.
     PrecedenceDiffers,
+    /// Its annotations can be read; stated only where one cannot.
+    AnnotationsValid,
 }
 
 impl ConditionKind {
@@ -54,6 +57,7 @@ impl ConditionKind {
             Self::Accepted => "Accepted",
             Self::ResolvedRefs => "ResolvedRefs",
             Self::PrecedenceDiffers => "PrecedenceDiffers",
+            Self::AnnotationsValid => "AnnotationsValid",
         }
     }
 }
@@ -150,27 +154,36 @@ fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectConditi
         Body::Valid(resource) => resource,
         Body::Invalid(invalid) => return Arc::from([about.invalid(invalid)]),
     };
-    match resource {
-        Resource::Server(_) => server_conditions(cx, &about).into(),
-        Resource::AuthorizationPolicy(policy) => {
-            policy_conditions(cx, &policy.target, about).into()
-        }
+    let mut conditions: Vec<ObjectCondition> = match resource {
+        Resource::Server(_) => server_conditions(cx, &about),
+        Resource::AuthorizationPolicy(policy) => policy_conditions(cx, &policy.target, about),
         Resource::ServerAuthorization(authorization) => {
-            Arc::from([server_authorization_condition(cx, &authorization.server, about)])
+            vec![server_authorization_condition(cx, &authorization.server, about)]
         }
-        Resource::RateLimit(limit) => Arc::from([rate_limit_condition(cx, limit, about)]),
+        Resource::RateLimit(limit) => vec![rate_limit_condition(cx, limit, about)],
         Resource::MeshTlsAuthentication(_)
         | Resource::NetworkAuthentication(_)
         | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_) => Arc::from([about.accepted("")]),
+        | Resource::ExternalWorkload(_) => vec![about.accepted("")],
         Resource::Route(_)
         | Resource::EgressNetwork
         | Resource::Pod(_)
         | Resource::Workload(_)
         | Resource::Namespace
         | Resource::Node(_)
-        | Resource::ServiceAccount => Arc::from([]),
-    }
+        | Resource::ServiceAccount => Vec::new(),
+    };
+    conditions.extend(annotations(object));
+    conditions.into()
+}
+
+/// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
+pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
+    let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
+    let about = About { object: &object.meta.key, parent: None, section: None };
+    (!errors.is_empty()).then(|| {
+        about.state(ConditionKind::AnnotationsValid, Reason::UnsupportedValue, &errors.join("; "))
+    })
 }
 
 /// What a condition is about.
@@ -231,7 +244,8 @@ fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondi
         about.accepted("")
     }];
     if cx.ask(&Differing(about.object.clone())).cut {
-        let message = "more of its rules may be picked otherwise by Linkerd's proxies than are told";
+        let message =
+            "more of its rules may be picked otherwise by Linkerd's proxies than are told";
         conditions.push(about.differs(message));
     }
     conditions

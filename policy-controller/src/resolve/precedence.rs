@@ -239,12 +239,15 @@ fn may_meet(a: &Entry<'_>, b: &Entry<'_>) -> bool {
         (Some(a), Some(b)) => a == b,
         (Some(_) | None, _) => true,
     };
-    let headers = a.wanted.headers.iter().all(|a| {
-        b.wanted.headers.iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
-    });
-    let query = a.wanted.query.iter().all(|a| {
-        b.wanted.query.iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
-    });
+    let headers =
+        a.wanted.headers.iter().all(|a| {
+            b.wanted.headers.iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
+        });
+    let query = a
+        .wanted
+        .query
+        .iter()
+        .all(|a| b.wanted.query.iter().all(|b| a.name != b.name || agree(&a.value, &b.value)));
     tables && methods && headers && query
 }
 

@@ -1,0 +1,59 @@
+//! Mistakes in annotations that policy depends on.
+
+use policy_crds::annotation::{self, Annotations};
+use policy_crds::resource::{ContainerPort, Pod};
+use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource};
+use std::num::NonZeroU16;
+
+/// What is wrong with the annotations of a valid object. They never make it invalid: each says what
+/// holds until it is corrected.
+pub(crate) fn annotation_errors(object: &Object) -> Vec<FieldError> {
+    let ObjectMeta { key, annotations, .. } = &object.meta;
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => workload_annotations(annotations, &ports(pod), ""),
+        Body::Valid(Resource::Workload(workload)) => {
+            let path = if key.kind == Kind::CronJob {
+                "spec.jobTemplate.spec.template."
+            } else {
+                "spec.template."
+            };
+            workload_annotations(&workload.annotations, &ports(&workload.pod), path)
+        }
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            let ports = |name: &str| workload.named_ports.get(name).copied().into_iter().collect();
+            workload_annotations(annotations, &ports, "")
+        }
+        Body::Valid(Resource::Namespace) => {
+            let mut errors = annotation::default_policy(annotations).errors;
+            errors.extend(annotation::undeclared_ports(annotations).errors);
+            errors
+        }
+        Body::Valid(Resource::Server(_)) => annotation::path_normalization(annotations).errors,
+        Body::Valid(_) | Body::Invalid(_) => Vec::new(),
+    }
+}
+
+type PortsByName<'a> = dyn Fn(&str) -> Vec<NonZeroU16> + 'a;
+
+fn ports(pod: &Pod) -> impl Fn(&str) -> Vec<NonZeroU16> {
+    |name: &str| {
+        let named = |port: &&ContainerPort| port.name.as_deref() == Some(name);
+        pod.ports.iter().filter(named).map(|port| port.number).collect()
+    }
+}
+
+fn workload_annotations(
+    annotations: &Annotations,
+    named: &PortsByName<'_>,
+    path: &str,
+) -> Vec<FieldError> {
+    let mut errors = annotation::default_policy(annotations).errors;
+    errors.extend(annotation::undeclared_ports(annotations).errors);
+    errors.extend(annotation::admin_port(annotations).errors);
+    errors.extend(annotation::opaque_ports(annotations, named).errors);
+    errors.extend(annotation::require_identity_ports(annotations, named).errors);
+    for error in &mut errors {
+        error.field = format!("{path}{}", error.field);
+    }
+    errors
+}
