@@ -13,7 +13,7 @@ mod common;
 use common::objects;
 use policy_controller::{ControllerConfig, History, WorkloadKey, compile_objects};
 use policy_core::{Connection, Decision, Facts, Identity, RequestView, ServerPolicy, Tls, naive};
-use policy_crds::{Kind, Object, ObjectKey};
+use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -195,7 +195,15 @@ proptest! {
         let without = with.values().filter(|o| o.meta.key != *removed).cloned().collect();
         let before = compile_objects(with.values().cloned().collect(), &config);
         let after = compile_objects(without, &config);
-        for (key, workload) in &after.workloads {
+        let mut broken = with.clone();
+        if let Some(object) = broken.get_mut(removed) {
+            let error = FieldError { field: "spec".to_owned(), message: "is broken".to_owned() };
+            object.body = Body::Invalid(Invalid { errors: vec![error], claims: Claims::Nothing });
+        }
+        let invalid = compile_objects(broken.into_values().collect(), &config);
+        let compared = after.workloads.iter().map(|(key, workload)| (key, workload, &after));
+        let compared = compared.chain(invalid.workloads.iter().map(|(k, w)| (k, w, &invalid)));
+        for (key, workload, after) in compared {
             for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
                 let (old, new) = (before.port(key, port).unwrap(), after.port(key, port).unwrap());
                 for question in QUESTIONS {
