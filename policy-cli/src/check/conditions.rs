@@ -25,9 +25,14 @@ pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding>
     findings
 }
 
-/// Whether something is wrong, or not as it would be with Linkerd.
+/// Whether something is wrong, or not as it would be with Linkerd. Annotations have been reported
+/// where they are.
 fn worth_saying(condition: &ObjectCondition) -> bool {
-    !condition.status || condition.kind == ConditionKind::PrecedenceDiffers
+    match condition.kind {
+        ConditionKind::Accepted | ConditionKind::ResolvedRefs => !condition.status,
+        ConditionKind::PrecedenceDiffers => true,
+        ConditionKind::AnnotationsValid => false,
+    }
 }
 
 fn finding(object: &ObjectKey, condition: &ObjectCondition, places: &mut Places) -> Finding {

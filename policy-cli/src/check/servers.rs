@@ -82,8 +82,10 @@ fn displaced(key: &ObjectKey, server: &Server, compiled: &Compiled) -> Option<Fi
     (!owners.is_empty()).then(|| Finding {
         object: key.clone(),
         field: "spec.port".to_owned(),
-        message: format!("takes no effect: what it selects is owned by {owners}, which is older or \
-                          comes first by name"),
+        message: format!(
+            "takes no effect: what it selects is owned by {owners}, which is older or \
+                          comes first by name"
+        ),
     })
 }
 
