@@ -134,9 +134,7 @@ pub fn trailers(answer: &Answer, asker: &Asker) -> http::HeaderMap {
 
 fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
     let body = match answer {
-        Answer::Denied(Denied::Target(fault)) => {
-            Bytes::from_static(fault.as_str().as_bytes())
-        }
+        Answer::Denied(Denied::Target(fault)) => Bytes::from_static(fault.as_str().as_bytes()),
         Answer::Denied(_)
         | Answer::Limited(_)
         | Answer::Redirect { .. }
@@ -188,12 +186,9 @@ fn word(answer: &Answer) -> Wording {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             closing(plain(status, code::INTERNAL, "unexpected error"))
         }
-        Answer::Failure { status, grpc, message } => Wording {
-            status: *status,
-            grpc: *grpc,
-            text: message.to_string().into(),
-            close: false,
-        },
+        Answer::Failure { status, grpc, message } => {
+            Wording { status: *status, grpc: *grpc, text: message.to_string().into(), close: false }
+        }
         Answer::Upstream(fault) => upstream(*fault),
     }
 }

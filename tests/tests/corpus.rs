@@ -54,7 +54,9 @@ fn change(numbers: &mut Numbers, data: &[u8], other: &[u8]) -> Vec<u8> {
         let at = numbers.below(data.len());
         match numbers.below(6) {
             0 if !data.is_empty() => data[at] ^= 1 << numbers.below(8),
-            1 if !data.is_empty() => data[at] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b':', b' '][numbers.below(8)],
+            1 if !data.is_empty() => {
+                data[at] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b':', b' '][numbers.below(8)]
+            }
             2 => data.truncate(at),
             3 => {
                 let end = (at + numbers.below(16)).min(data.len());

@@ -127,5 +127,8 @@ fn rules_that_linkerd_would_order_otherwise_are_told() {
                  spec:\n  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]\n  \
                  rules: [{matches: [{path: {value: /a}}]}, \
                  {matches: [{path: {type: Exact, value: /a}}]}]\n";
-    warns(&format!("{POD}{SERVER}{route}"), "to HTTPRoute shop/r spec.rules[0] in Linkerd's proxies");
+    warns(
+        &format!("{POD}{SERVER}{route}"),
+        "to HTTPRoute shop/r spec.rules[0] in Linkerd's proxies",
+    );
 }

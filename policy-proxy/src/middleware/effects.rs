@@ -135,10 +135,8 @@ fn location(redirect: &Redirect, rule: Option<&Rule>, head: &Parts) -> Option<(S
     };
     let port_text = port.map_or(String::new(), |port| format!(":{port}"));
     let own_port = own_port.filter(|port| Some(*port) != default_port(own_scheme));
-    let same = scheme == own_scheme
-        && host == own_host
-        && port == own_port
-        && path == head.uri.path();
+    let same =
+        scheme == own_scheme && host == own_host && port == own_port && path == head.uri.path();
     Some((format!("{scheme}://{host}{port_text}{path}{query}"), same))
 }
 
@@ -221,10 +219,8 @@ mod tests {
 
     #[test]
     fn a_prefix_is_replaced_by_whole_segments() {
-        let to = |with: &str| Redirect {
-            path: Some(RedirectPath::Prefix(with.into())),
-            ..redirect()
-        };
+        let to =
+            |with: &str| Redirect { path: Some(RedirectPath::Prefix(with.into())), ..redirect() };
         leads(&to("/new"), "/old", "/old/a", "http://web.example:8080/new/a");
         leads(&to("/new"), "/old", "/old", "http://web.example:8080/new");
         leads(&to("/"), "/old", "/old/a", "http://web.example:8080/a");

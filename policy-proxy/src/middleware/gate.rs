@@ -157,11 +157,7 @@ fn refuse(denial: Denial, policy: Option<&Arc<InForce>>) -> Verdict {
     Verdict::Refuse(Refusal { answer, decision: Err(denial), policy: policy.cloned() })
 }
 
-fn decide(
-    current: &mut Current,
-    peer: &Peer,
-    head: &Parts,
-) -> Result<(Permit, Canonical), Denial> {
+fn decide(current: &mut Current, peer: &Peer, head: &Parts) -> Result<(Permit, Canonical), Denial> {
     let policy = &current.policy;
     let fault = |fault| Denial { reason: Denied::Target(fault), route: None };
     check_framing(head).map_err(fault)?;

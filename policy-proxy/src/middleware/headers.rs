@@ -3,9 +3,7 @@
 //! One pass over the names finds whether there is anything to do. Names that a client lists in
 //! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
 
@@ -261,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_websocket_upgrade_is_kept() {
-        let lines = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")];
+        let lines =
+            [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")];
         let (lines, upgrade) = left(&lines);
         assert!(upgrade);
         assert_eq!(lines, ["connection: upgrade", "sec-websocket-key: k", "upgrade: websocket"]);

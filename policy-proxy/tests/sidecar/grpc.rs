@@ -50,7 +50,9 @@ async fn refusals_are_trailers_only() {
     let app = App::start().await;
     let setup = Setup::new(policy(), app.address).await;
     let mut sender = client(&setup).await;
-    for (path, status) in [("/pkg.Secret/Tell", "7"), ("/pkg.Unknown/X", "5"), ("/pkg.Echo/a/b", "5")] {
+    for (path, status) in
+        [("/pkg.Secret/Tell", "7"), ("/pkg.Unknown/X", "5"), ("/pkg.Echo/a/b", "5")]
+    {
         let (head, body, trailers) = answer(&mut sender, path).await;
         assert_eq!(head["grpc-status"], status, "{path}");
         assert_eq!(head["content-type"], "application/grpc");

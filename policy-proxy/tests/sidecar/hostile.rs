@@ -25,7 +25,8 @@ async fn refused(head: &[u8]) -> String {
 
 #[tokio::test]
 async fn two_lengths_are_refused() {
-    refused(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde").await;
+    refused(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde")
+        .await;
     refused(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n").await;
     refused(b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
 }
@@ -45,14 +46,19 @@ async fn a_length_beside_chunks_is_never_forwarded_and_ends_the_connection() {
         let answer = raw(setup.address, head.as_bytes(), false).await;
         assert!(begun.elapsed() < Duration::from_secs(1), "the connection is closed");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
-        assert!(!answer.contains("\ncontent-length: 4\n") && !answer.contains("smuggled"), "{answer}");
+        assert!(
+            !answer.contains("\ncontent-length: 4\n") && !answer.contains("smuggled"),
+            "{answer}"
+        );
         assert!(app.requests() <= 1);
     }
 }
 
 #[tokio::test]
 async fn host_faults_are_refused_by_name() {
-    assert!(refused(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").await.ends_with("host_duplicate"));
+    assert!(
+        refused(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").await.ends_with("host_duplicate")
+    );
     assert!(refused(b"GET / HTTP/1.1\r\n\r\n").await.ends_with("host_missing"));
     assert!(refused(b"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n").await.ends_with("host_mismatch"));
     assert!(refused(b"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n").await.ends_with("host_invalid"));

@@ -64,7 +64,8 @@ async fn one_client_connection_uses_one_application_connection_and_shares_it_wit
 #[tokio::test]
 async fn the_canonical_form_is_judged_logged_and_forwarded() {
     let app = App::start().await;
-    let policy = with_routes(server(detect(), nobody()), vec![route(prefix("/admin"), everybody())]);
+    let policy =
+        with_routes(server(detect(), nobody()), vec![route(prefix("/admin"), everybody())]);
     let setup = Setup::new(policy, app.address).await;
     let mut client = Client::new(setup.connect().await).await;
     let got = client.ask("/%61dmin/%c3%a4?q=%61", &[("host", "WEB.Example.:80")]).await;
@@ -76,7 +77,8 @@ async fn the_canonical_form_is_judged_logged_and_forwarded() {
 async fn absolute_form_is_forwarded_in_origin_form() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
-    let head = "GET http://web.example/a?b HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n";
+    let head =
+        "GET http://web.example/a?b HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n";
     let answer = raw(setup.address, head.as_bytes(), false).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.contains("GET /a?b\nhost: web.example\n"), "{answer}");

@@ -102,7 +102,10 @@ async fn rapid_reset_ends_the_connection() {
     let app = App::start().await;
     let setup = Setup::new(server(Protocol::Http2, everybody()), app.address).await;
     let mut stream = setup.connect().await;
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        .await
+        .unwrap();
     // :method GET, :scheme http, :path /, :authority a (literal).
     let block = [0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
     let begun = Instant::now();

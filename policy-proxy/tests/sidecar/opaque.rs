@@ -44,7 +44,10 @@ async fn ticker() -> std::net::SocketAddr {
 #[tokio::test]
 async fn half_close_is_carried_through() {
     let setup = Setup::new(server(Protocol::Opaque, everybody()), reverser().await).await;
-    assert_eq!(raw(setup.address, b"GET / HTTP/1.1\r\n\r\nabc", true).await, "cba\n\r\n\r1.1/PTTH / TEG");
+    assert_eq!(
+        raw(setup.address, b"GET / HTTP/1.1\r\n\r\nabc", true).await,
+        "cba\n\r\n\r1.1/PTTH / TEG"
+    );
     setup.logged("allow - - connection").await;
     assert!(setup.metrics().contains("inbound_tcp_authz_allow_total"));
 }

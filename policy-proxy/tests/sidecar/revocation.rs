@@ -1,14 +1,14 @@
 //! Open requests and tunnels end within a second once their permission is lost; bystanders stay.
 
 use crate::support::*;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use policy_core::{HeaderMatch, PathPattern, RequestMatch, ValueMatch};
 use bytes::Bytes;
 use http::Request;
+use http_body_util::BodyExt;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use policy_core::{HeaderMatch, PathPattern, RequestMatch, ValueMatch};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -134,7 +134,8 @@ async fn a_client_that_takes_no_response_cannot_send_on_once_its_permission_is_l
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
     let mut stream = setup.connect().await;
-    let head = b"POST /swallow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
+    let head =
+        b"POST /swallow HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
     stream.write_all(head).await.unwrap();
     // Until what the application floods with has filled every buffer on the way.
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -153,7 +154,8 @@ async fn an_upload_is_watched_after_its_response_is_complete() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
     let mut stream = setup.connect().await;
-    let head = b"POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
+    let head =
+        b"POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n";
     stream.write_all(head).await.unwrap();
     let mut buffer = vec![0; 1024];
     assert!(stream.read(&mut buffer).await.unwrap() > 0);

@@ -206,7 +206,8 @@ impl App {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (requests, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (requests, connections) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (flooded, swallowed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let app = Self {
             address,
@@ -247,7 +248,8 @@ impl App {
 
 async fn serve_app(stream: TcpStream, [requests, flooded, swallowed]: [Arc<AtomicUsize>; 3]) {
     let mut first = [0; 4];
-    let http2 = matches!(stream.peek(&mut first).await, Ok(n) if n >= 3 && first.starts_with(b"PRI"));
+    let http2 =
+        matches!(stream.peek(&mut first).await, Ok(n) if n >= 3 && first.starts_with(b"PRI"));
     let service = service_fn(move |request| {
         requests.fetch_add(1, Ordering::Relaxed);
         app_answer(request, flooded.clone(), swallowed.clone())

@@ -61,7 +61,8 @@ impl Authority {
         let leaf = self.leaf(&[san(&name("web"))]);
         let server_name = name("web").into();
         let roots = vec![self.root()];
-        TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key }).unwrap()
+        TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key })
+            .unwrap()
     }
 
     /// A client that presents `leaf`.
@@ -133,14 +134,17 @@ async fn the_identity_in_the_certificate_decides() {
     let (_app, setup) = setup(&authority, policy).await;
     let ok = Some(StatusCode::OK);
     let forbidden = Some(StatusCode::FORBIDDEN);
-    let status_of = async |names: &[SanType]| {
-        status(&setup, &authority.client(authority.leaf(names))).await
-    };
+    let status_of =
+        async |names: &[SanType]| status(&setup, &authority.client(authority.leaf(names))).await;
     assert_eq!(status_of(&[san(&name("bot"))]).await, ok);
     assert_eq!(status_of(&[uri("spiffe://td/ns/x/sa/y")]).await, ok);
     assert_eq!(status_of(&[uri("spiffe://td/ns/x/sa/y"), san("other.example")]).await, ok);
     assert_eq!(status_of(&[san(&name("other"))]).await, forbidden);
-    assert_eq!(status_of(&[san(&name("bot")), san("second.example")]).await, forbidden, "two names");
+    assert_eq!(
+        status_of(&[san(&name("bot")), san("second.example")]).await,
+        forbidden,
+        "two names"
+    );
     assert_eq!(status_of(&[]).await, forbidden, "no name");
     assert_eq!(status(&setup, &authority.anonymous()).await, forbidden, "no certificate");
     setup.logged(&format!("allow - {} GET / 200", name("bot"))).await;

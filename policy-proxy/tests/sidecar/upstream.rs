@@ -57,7 +57,10 @@ async fn an_early_answer_leaves_nothing_behind() {
     let setup = Setup::new(server(detect(), everybody()), address).await;
     let mut stream = setup.connect().await;
     let mut buffer = vec![0; 4096];
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf.").await.unwrap();
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf.")
+        .await
+        .unwrap();
     let n = stream.read(&mut buffer).await.unwrap();
     assert!(buffer[..n].ends_with(b"early"));
     stream.write_all(b"other").await.unwrap();

@@ -11,7 +11,8 @@ pub(crate) fn check(data: &[u8]) -> Result<(), String> {
         return Err(format!("{} bytes are not enough", data.len()));
     }
     if let Scan::Hello(Some(name)) = &whole {
-        let odd = |c: char| c.is_ascii_uppercase() || c.is_ascii_control() || !c.is_ascii() || c == ' ';
+        let odd =
+            |c: char| c.is_ascii_uppercase() || c.is_ascii_control() || !c.is_ascii() || c == ' ';
         if name.is_empty() || name.contains(odd) {
             return Err(format!("`{}` is no server name", name.escape_debug()));
         }

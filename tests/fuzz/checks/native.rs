@@ -19,7 +19,9 @@ pub(crate) fn check(mut data: &[u8]) -> Result<(), String> {
         let before = state.policy().cloned();
         let policy = match state.apply(&update) {
             Ok(policy) => policy,
-            Err(_) if state.policy() != before.as_ref() => return Err("a refused update was applied".into()),
+            Err(_) if state.policy() != before.as_ref() => {
+                return Err("a refused update was applied".into());
+            }
             Err(_) => continue,
         };
         let encoded = encode_port(&policy, &features);

@@ -136,6 +136,7 @@ impl Client {
 
 /// The status of a call, from the trailers or from a trailers-only answer.
 pub(crate) fn grpc_status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Option<u16> {
-    let value = trailers.and_then(|t| t.get("grpc-status")).or_else(|| headers.get("grpc-status"))?;
+    let value =
+        trailers.and_then(|t| t.get("grpc-status")).or_else(|| headers.get("grpc-status"))?;
     value.to_str().ok()?.parse().ok()
 }

@@ -108,11 +108,13 @@ async fn a_route_that_is_added_makes_the_rest_not_found() {
 async fn a_file_that_stops_parsing_loses_its_grants_and_keeps_its_claims_until_it_is_repaired() {
     // The port's Server and its grant are in one file; without the Server the default would admit
     // everybody.
-    let open = BASE.replace("default-inbound-policy: deny", "default-inbound-policy: all-unauthenticated");
+    let open =
+        BASE.replace("default-inbound-policy: deny", "default-inbound-policy: all-unauthenticated");
     let (base, servers) = open.split_once("---\napiVersion: policy.linkerd.io").unwrap();
     let servers = format!("apiVersion: policy.linkerd.io{servers}---\n{GRANT}");
     let authentication = clients(&[HERE]);
-    let files = [("base.yaml", base), ("servers.yaml", &*servers), ("clients.yaml", &*authentication)];
+    let files =
+        [("base.yaml", base), ("servers.yaml", &*servers), ("clients.yaml", &*authentication)];
     let world = World::with(&files).await;
     let mut client = world.client(Kind::Http1).await;
     assert_eq!(client.ask("/").await, 200);
@@ -126,7 +128,10 @@ async fn a_file_that_stops_parsing_loses_its_grants_and_keeps_its_claims_until_i
 
     // Another object changes meanwhile: the broken file's claims survive that too.
     world.write("clients.yaml", &clients(&[HERE, "127.0.0.2/32"]));
-    world.write("other.yaml", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: shop}\n");
+    world.write(
+        "other.yaml",
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: shop}\n",
+    );
     for _ in 0..20 {
         assert_eq!(client.ask("/").await, 403);
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

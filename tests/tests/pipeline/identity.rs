@@ -157,8 +157,12 @@ fn assert_client_ids(received: &Received, expected: &[&str]) {
 
 #[tokio::test]
 async fn what_a_client_says_of_itself_never_reaches_the_application() {
-    let files =
-        [("base.yaml", BASE), ("grant.yaml", GRANT), ("clients.yaml", &clients(&[HERE])), ("mesh.yaml", MESH)];
+    let files = [
+        ("base.yaml", BASE),
+        ("grant.yaml", GRANT),
+        ("clients.yaml", &clients(&[HERE])),
+        ("mesh.yaml", MESH),
+    ];
     let world = World::with(&files).await;
     let admin = account("admin");
     let spoofed = [

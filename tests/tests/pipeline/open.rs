@@ -34,7 +34,8 @@ impl Open {
         soon(call.frame()).await.unwrap().unwrap();
 
         let mut tunnel = world.connect_from(from, HTTP).await;
-        let head = "GET /ws HTTP/1.1\r\nHost: web\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        let head =
+            "GET /ws HTTP/1.1\r\nHost: web\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
         tunnel.write_all(head.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
@@ -130,8 +131,12 @@ fn authentication(name: &str) -> String {
 #[tokio::test]
 async fn streams_of_one_connection_end_one_by_one() {
     let (routes, kept, lost) = (routes(), authentication("kept"), authentication("lost"));
-    let files =
-        [("base.yaml", BASE), ("routes.yaml", &*routes), ("kept.yaml", &*kept), ("lost.yaml", &*lost)];
+    let files = [
+        ("base.yaml", BASE),
+        ("routes.yaml", &*routes),
+        ("kept.yaml", &*kept),
+        ("lost.yaml", &*lost),
+    ];
     let world = World::with(&files).await;
     let mut client = world.client(Kind::Http2).await;
     let wish = [("echo-stream", "100000"), ("echo-interval-ms", "20")];

@@ -1,7 +1,9 @@
 //! The controller goes and comes back; the sidecar never decides by anything but policy.
 
 use crate::client::Kind;
-use crate::world::{BASE, EDIT, GRANT, HERE, HTTP, PATIENCE, RAW, World, clients, eventually, soon};
+use crate::world::{
+    BASE, EDIT, GRANT, HERE, HTTP, PATIENCE, RAW, World, clients, eventually, soon,
+};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -18,7 +20,8 @@ async fn without_a_controller_the_last_policy_decides_and_a_new_one_is_believed(
     let (current, first) = state(&world);
     assert_eq!((current, client.ask("/").await), ("current", 200));
     world.kill_controller().await;
-    eventually("the policy is known to be old", PATIENCE, async || state(&world).0 == "stale").await;
+    eventually("the policy is known to be old", PATIENCE, async || state(&world).0 == "stale")
+        .await;
     for _ in 0..20 {
         assert_eq!(client.ask("/").await, 200);
     }
@@ -57,7 +60,8 @@ async fn what_was_revoked_while_no_controller_ran_is_revoked_on_reconnecting() {
 #[tokio::test]
 async fn a_connection_before_the_first_policy_waits_and_is_decided_by_it() {
     // The default would admit everybody, the Server admits nobody.
-    let open = BASE.replace("default-inbound-policy: deny", "default-inbound-policy: all-unauthenticated");
+    let open =
+        BASE.replace("default-inbound-policy: deny", "default-inbound-policy: all-unauthenticated");
     let mut world = World::without_controller(&[("base.yaml", &open)], PATIENCE).await;
     let mut client = world.client(Kind::Http1).await;
     let mut call = world.client(Kind::Grpc).await;

@@ -136,7 +136,8 @@ static WORLDS: AtomicU8 = AtomicU8::new(1);
 impl World {
     /// The usual manifests; clients from [`HERE`] may do everything.
     pub(crate) async fn start() -> Self {
-        let files = [("base.yaml", BASE), ("grant.yaml", GRANT), ("clients.yaml", &clients(&[HERE]))];
+        let files =
+            [("base.yaml", BASE), ("grant.yaml", GRANT), ("clients.yaml", &clients(&[HERE]))];
         Self::with(&files).await
     }
 
@@ -163,7 +164,8 @@ impl World {
         let authority = Authority::new();
         let identity = IdentityHandle::new(authority.workload("web"));
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1))).unwrap();
-        let mut config = DiscoverConfig::new(ControllerAddress::loopback(listen).unwrap(), "shop:web");
+        let mut config =
+            DiscoverConfig::new(ControllerAddress::loopback(listen).unwrap(), "shop:web");
         config.backoff = (Duration::from_millis(20), Duration::from_millis(200));
         let stop = CancellationToken::new();
         tokio::spawn(discover::run(config, store.clone(), identity.clone(), stop.clone()));
@@ -178,7 +180,8 @@ impl World {
         }
         let recorder: Arc<dyn Recorder> = log.clone();
         let sidecar = Sidecar::start(config, store.clone(), identity, Some(recorder)).unwrap();
-        let ports = [HTTP, GRPC, RAW].into_iter().zip(sidecar.addresses().iter().copied()).collect();
+        let ports =
+            [HTTP, GRPC, RAW].into_iter().zip(sidecar.addresses().iter().copied()).collect();
         let world = Self {
             authority,
             store,

@@ -7,8 +7,8 @@ mod port;
 
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
 use crate::serve::codec::Payload;
-use crate::serve::metrics::Call;
 use crate::serve::encodings::{Encodings, Features};
+use crate::serve::metrics::Call;
 use crate::serve::{refusal, token};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};

@@ -2,8 +2,8 @@
 
 use crate::publish::PortPolicy;
 use crate::serve::applied::Refused;
-use crate::serve::metrics::OpenGauge;
 use crate::serve::encodings::Encoding;
+use crate::serve::metrics::OpenGauge;
 use policy_core::{Revision, ServerPolicy};
 use std::collections::VecDeque;
 use std::sync::Arc;

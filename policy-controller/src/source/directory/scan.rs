@@ -2,13 +2,22 @@
 
 use super::diagnostic::Diagnostic;
 use crate::source::SourceError;
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// Keys that nobody who writes a file knows: no change can be made to look like none.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// A hash of what was read, within this process. Never 0, which is nothing at all.
+pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
+    let mut hasher = KEYS.build_hasher();
+    fill(&mut hasher);
+    hasher.finish().max(1)
+}
 
 /// What is below a directory.
 #[derive(Debug, Default)]
@@ -25,13 +34,13 @@ pub(super) struct Scan {
 impl Scan {
     /// Equal for two looks that saw the same. Never 0.
     pub(super) fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.files.hash(&mut hasher);
-        self.unlisted.hash(&mut hasher);
-        for diagnostic in &self.diagnostics {
-            diagnostic.to_string().hash(&mut hasher);
-        }
-        hasher.finish().max(1)
+        keyed_hash(|mut hasher| {
+            self.files.hash(&mut hasher);
+            self.unlisted.hash(&mut hasher);
+            for diagnostic in &self.diagnostics {
+                diagnostic.to_string().hash(&mut hasher);
+            }
+        })
     }
 
     /// Whether a file has no content at all.

@@ -4,12 +4,11 @@ use super::Place;
 use super::diagnostic::Diagnostic;
 use super::kept::deprived;
 use super::manifest::{self, Manifest, Placed};
-use super::scan::{Content, Scan};
+use super::scan::{Content, Scan, keyed_hash};
 use crate::source::{Batch, Change};
 use policy_crds::{Kind, Object, ObjectKey};
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -130,7 +129,7 @@ impl Store {
 
 impl File {
     fn replace(&mut self, file: &Arc<str>, content: &Content) {
-        let hash = hash(content);
+        let hash = keyed_hash(|mut hasher| content.hash(&mut hasher));
         if hash == self.hash {
             return;
         }
@@ -195,14 +194,4 @@ fn duplicate(first: &Placed, second: &Placed) -> Diagnostic {
 
 fn name(path: &Path) -> Arc<str> {
     path.display().to_string().into()
-}
-
-/// Never 0, which is no content at all.
-fn hash(content: &Content) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match content {
-        Content::Bytes(bytes) => (0_u8, bytes).hash(&mut hasher),
-        Content::Unusable(reason) => (1_u8, reason).hash(&mut hasher),
-    }
-    hasher.finish().max(1)
 }
