@@ -57,6 +57,30 @@ pub struct ServerPolicy {
     pub withheld: Vec<Withheld>,
 }
 
+impl ServerPolicy {
+    /// A policy that grants nothing to anybody: what is known of a port before its grants, routes
+    /// and limits are added. Requests are decided by the Server's authorizations, of which there
+    /// are none.
+    pub fn without_grants(owner: Owner, protocol: Protocol) -> Self {
+        Self {
+            owner,
+            protocol,
+            deny: None,
+            paths: PathHandling::Canonical,
+            authorizations: Arc::from([]),
+            exemptions: Vec::new(),
+            routes: RouteTable {
+                routes: Vec::new(),
+                hosts: BTreeMap::new(),
+                otherwise: Unmatched::DefaultRoute,
+            },
+            rate_limit: None,
+            effects: Vec::new(),
+            withheld: Vec::new(),
+        }
+    }
+}
+
 /// Whose policy a port has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {

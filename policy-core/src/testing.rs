@@ -15,8 +15,7 @@ use crate::matching::RequestMatch;
 use crate::name::{ObjectRef, Origin, Source};
 use crate::network::{Facts, NetworkMatch};
 use crate::policy::{
-    DefaultPolicy, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable, Rule, ServerPolicy,
-    Unmatched,
+    DefaultPolicy, Owner, Protocol, Route, RouteKind, Rule, ServerPolicy, Unmatched,
 };
 use crate::request::{Connection, RequestView, Tls};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -25,22 +24,10 @@ use std::sync::Arc;
 
 /// A policy of a Server on HTTP/1 that has no routes and grants nothing.
 pub fn policy() -> ServerPolicy {
-    ServerPolicy {
-        owner: Owner::Server(object("Server", "web")),
-        protocol: Protocol::Http1,
-        deny: None,
-        paths: PathHandling::Canonical,
-        authorizations: Arc::from([]),
-        exemptions: Vec::new(),
-        routes: RouteTable {
-            routes: Vec::new(),
-            hosts: std::collections::BTreeMap::new(),
-            otherwise: Unmatched::NotFound,
-        },
-        rate_limit: None,
-        effects: Vec::new(),
-        withheld: Vec::new(),
-    }
+    let owner = Owner::Server(object("Server", "web"));
+    let mut policy = ServerPolicy::without_grants(owner, Protocol::Http1);
+    policy.routes.otherwise = Unmatched::NotFound;
+    policy
 }
 
 /// A policy as `policy`, with the grants of a default policy instead of a Server.

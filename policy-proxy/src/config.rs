@@ -11,11 +11,9 @@ use crate::discover::{ControllerAddress, DiscoverConfig};
 use crate::record::Format;
 use crate::sidecar::{Listener, SidecarConfig, Target};
 use crate::store::StoreConfig;
-use policy_core::{
-    DefaultPolicy, Facts, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched,
-};
+use policy_core::{DefaultPolicy, Facts, Owner, Protocol, ServerPolicy};
 use reader::Reader;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
@@ -269,22 +267,10 @@ fn store(args: &RunArgs, reader: &mut Reader<'_>, facts: Facts, detect: Duration
 
 /// What `--pending-policy=default` decides by (proxy-semantics 2.4).
 fn pending_policy(default: DefaultPolicy, timeout: Duration) -> ServerPolicy {
-    ServerPolicy {
-        owner: Owner::Default(default),
-        protocol: Protocol::Detect { timeout },
-        deny: None,
-        paths: PathHandling::Canonical,
-        authorizations: default.authorizations(),
-        exemptions: Vec::new(),
-        routes: RouteTable {
-            routes: Vec::new(),
-            hosts: BTreeMap::new(),
-            otherwise: Unmatched::DefaultRoute,
-        },
-        rate_limit: None,
-        effects: Vec::new(),
-        withheld: Vec::new(),
-    }
+    let protocol = Protocol::Detect { timeout };
+    let mut policy = ServerPolicy::without_grants(Owner::Default(default), protocol);
+    policy.authorizations = default.authorizations();
+    policy
 }
 
 fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityFiles> {

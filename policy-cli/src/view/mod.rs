@@ -333,26 +333,12 @@ fn change_words(change: &policy_core::effect::HeaderChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_core::{DefaultPolicy, RouteTable};
-    use std::collections::BTreeMap;
+    use policy_core::DefaultPolicy;
 
     fn policy(default: DefaultPolicy) -> ServerPolicy {
-        ServerPolicy {
-            owner: Owner::Default(default),
-            protocol: Protocol::Http1,
-            deny: None,
-            paths: PathHandling::Canonical,
-            authorizations: default.authorizations(),
-            exemptions: Vec::new(),
-            routes: RouteTable {
-                routes: Vec::new(),
-                hosts: BTreeMap::new(),
-                otherwise: Unmatched::DefaultRoute,
-            },
-            rate_limit: None,
-            effects: Vec::new(),
-            withheld: Vec::new(),
-        }
+        let mut policy = ServerPolicy::without_grants(Owner::Default(default), Protocol::Http1);
+        policy.authorizations = default.authorizations();
+        policy
     }
 
     #[test]

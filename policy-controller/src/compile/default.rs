@@ -1,6 +1,6 @@
 //! Ports that no Server owns (controller-semantics 2.3).
 
-use super::{DETECT_TIMEOUT, bare};
+use super::DETECT_TIMEOUT;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, NetworkMatch, NetworkSymbol, Owner, Protocol,
     Requirement, ServerPolicy, Source, Test,
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) fn policy(policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
     let protocol =
         if opaque { Protocol::Opaque } else { Protocol::Detect { timeout: DETECT_TIMEOUT } };
-    let mut compiled = bare(Owner::Default(policy), protocol);
+    let mut compiled = ServerPolicy::without_grants(Owner::Default(policy), protocol);
     compiled.authorizations = policy.authorizations();
     compiled
 }

@@ -13,10 +13,9 @@ use crate::resolve::owner::PortsOwned;
 use crate::resolve::workload::{self, Shape};
 use crate::resolve::{Context, question};
 use policy_core::{
-    Authorization, Condition, DefaultPolicy, Denied, NetworkMatch, Owner, PathHandling, Protocol,
-    Requirement, RouteTable, ServerPolicy, Source, Test, Unmatched,
+    Authorization, Condition, DefaultPolicy, Denied, NetworkMatch, Requirement, ServerPolicy,
+    Source, Test,
 };
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,26 +78,6 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
     compiled.authorizations = with_localhost(cx, compiled.authorizations.to_vec()).into();
     compiled.exemptions = probe::exemptions(cx.config, &shape.probes, port, compiled.protocol);
     compiled
-}
-
-/// A policy that grants nothing yet.
-fn bare(owner: Owner, protocol: Protocol) -> ServerPolicy {
-    ServerPolicy {
-        owner,
-        protocol,
-        deny: None,
-        paths: PathHandling::Canonical,
-        authorizations: Arc::from([]),
-        exemptions: Vec::new(),
-        routes: RouteTable {
-            routes: Vec::new(),
-            hosts: BTreeMap::new(),
-            otherwise: Unmatched::DefaultRoute,
-        },
-        rate_limit: None,
-        effects: Vec::new(),
-        withheld: Vec::new(),
-    }
 }
 
 /// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.

@@ -1,6 +1,6 @@
 //! The part of a policy that is the same for every port that a Server owns.
 
-use super::{DETECT_TIMEOUT, bare, grants_of, with_localhost};
+use super::{DETECT_TIMEOUT, grants_of, with_localhost};
 use crate::resolve::grant::ServerGrants;
 use crate::resolve::rate_limit::RateLimitOf;
 use crate::resolve::route::Attached;
@@ -42,7 +42,7 @@ fn detect() -> Protocol {
 }
 
 fn invalid(key: &ObjectKey) -> Pieces {
-    let mut policy = bare(owner(key), detect());
+    let mut policy = ServerPolicy::without_grants(owner(key), detect());
     policy.deny = Some(Denied::ServerInvalid);
     policy.routes.otherwise = Unmatched::Deny(Denied::ServerInvalid);
     Pieces { policy, routed: false }
@@ -58,7 +58,7 @@ fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
         ProxyProtocol::Opaque => Protocol::Opaque,
         ProxyProtocol::Tls => Protocol::Tls,
     };
-    let mut policy = bare(owner(key), protocol);
+    let mut policy = ServerPolicy::without_grants(owner(key), protocol);
     policy.paths = annotation::path_normalization(&meta.annotations).value;
 
     let grants = cx.ask(&ServerGrants(key.clone()));

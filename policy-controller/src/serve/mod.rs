@@ -37,9 +37,8 @@ pub use metrics::ServeMetrics;
 
 use crate::publish::{LookupError, Policies, WorkloadKey};
 use peer::{Allowance, Connected, Held};
-use policy_core::{Denied, Owner, PathHandling, Protocol, RouteTable, ServerPolicy, Unmatched};
+use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_proto::compat::EncodeOptions;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -135,22 +134,10 @@ impl Core {
 
     /// A policy that refuses everything for `reason`.
     fn denied(owner: Owner, reason: Denied) -> ServerPolicy {
-        ServerPolicy {
-            owner,
-            protocol: Protocol::Opaque,
-            deny: Some(reason),
-            paths: PathHandling::Canonical,
-            authorizations: Arc::from([]),
-            exemptions: Vec::new(),
-            routes: RouteTable {
-                routes: Vec::new(),
-                hosts: BTreeMap::new(),
-                otherwise: Unmatched::Deny(reason),
-            },
-            rate_limit: None,
-            effects: Vec::new(),
-            withheld: Vec::new(),
-        }
+        let mut policy = ServerPolicy::without_grants(owner, Protocol::Opaque);
+        policy.deny = Some(reason);
+        policy.routes.otherwise = Unmatched::Deny(reason);
+        policy
     }
 }
 

@@ -3,7 +3,6 @@
 use super::accept;
 use super::listen::Bound;
 use super::worker::{Phase, Shared, Worker};
-use crate::store;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -24,7 +23,8 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Rece
     let place = shared.store.workers().register();
     let grace = shared.config.timeouts.grace;
     let worker = Rc::new(Worker::new(shared, place.index()));
-    spawn_local(review(Rc::clone(&worker), place));
+    let reviewed = Rc::clone(&worker);
+    spawn_local(place.follow(async move |_| reviewed.review().await));
     let clock = Rc::clone(&worker);
     spawn_local(async move { clock.run_clock().await });
     let accepting: Vec<_> = listeners
@@ -45,15 +45,5 @@ async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Rece
         () = empty => {}
         () = tokio::time::sleep(grace) => {}
         _ = told.wait_for(|phase| *phase == Phase::Stopped) => {}
-    }
-}
-
-/// For each generation published: decides again on all that is open, then counts it as passed.
-async fn review(worker: Rc<Worker>, place: store::Worker) {
-    let mut published = place.published();
-    while published.changed().await.is_ok() {
-        let generation = *published.borrow_and_update();
-        worker.review().await;
-        place.pass(generation);
     }
 }

@@ -103,24 +103,19 @@ impl Worker {
         self.index
     }
 
-    /// Announces generations as they are published, newest only.
-    pub fn published(&self) -> watch::Receiver<u64> {
-        self.published.clone()
-    }
-
     /// States that this worker decides by `generation` from now on.
     pub fn pass(&self, generation: u64) {
         self.reached.fetch_max(generation, Ordering::AcqRel);
         self.shared.progress.send_replace(());
     }
 
-    /// Never ends by itself; abort the task or end its runtime. For each generation published, calls `review`, which must mark
-    /// every open stream and connection of this worker that lost its permission, and then counts the
-    /// generation as passed. To be spawned on the worker's own runtime.
-    pub async fn follow(mut self, mut review: impl FnMut(u64)) {
+    /// For each generation published, lets `review` decide again on every open stream and connection
+    /// of this worker, and then counts the generation as passed. Never ends by itself: abort the task
+    /// or end its runtime, which is to be the worker's own.
+    pub async fn follow(mut self, mut review: impl AsyncFnMut(u64)) {
         while self.published.changed().await.is_ok() {
             let generation = *self.published.borrow_and_update();
-            review(generation);
+            review(generation).await;
             self.pass(generation);
         }
     }
@@ -173,7 +168,7 @@ mod tests {
         let observer = workers.clone();
         let reviewed = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&reviewed);
-        let task = tokio::spawn(worker.follow(move |generation| {
+        let task = tokio::spawn(worker.follow(async move |generation| {
             assert!(observer.reached() < generation, "not passed before it is reviewed");
             seen.store(generation, Ordering::Release);
         }));

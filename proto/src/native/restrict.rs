@@ -89,20 +89,9 @@ impl Restriction<'_> {
             self.report.note(Part::Port, message);
         }
         ServerPolicy {
-            owner: policy.owner.clone(),
-            protocol: policy.protocol,
             deny: self.says_reason.then_some(reason),
-            paths: PathHandling::Canonical,
-            authorizations: Arc::from([]),
-            exemptions: Vec::new(),
-            routes: RouteTable {
-                routes: Vec::new(),
-                hosts: std::collections::BTreeMap::new(),
-                otherwise: Unmatched::DefaultRoute,
-            },
-            rate_limit: None,
-            effects: Vec::new(),
             withheld: policy.withheld.clone(),
+            ..ServerPolicy::without_grants(policy.owner.clone(), policy.protocol)
         }
     }
 
