@@ -124,6 +124,33 @@ impl Kind {
         }
     }
 
+    /// The resource as URLs and RBAC rules spell it.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Server => "servers",
+            Self::ServerAuthorization => "serverauthorizations",
+            Self::AuthorizationPolicy => "authorizationpolicies",
+            Self::MeshTlsAuthentication => "meshtlsauthentications",
+            Self::NetworkAuthentication => "networkauthentications",
+            Self::HttpLocalRateLimitPolicy => "httplocalratelimitpolicies",
+            Self::PolicyHttpRoute | Self::GatewayHttpRoute => "httproutes",
+            Self::EgressNetwork => "egressnetworks",
+            Self::GrpcRoute => "grpcroutes",
+            Self::ReferenceGrant => "referencegrants",
+            Self::ExternalWorkload => "externalworkloads",
+            Self::Pod => "pods",
+            Self::Namespace => "namespaces",
+            Self::Node => "nodes",
+            Self::ServiceAccount => "serviceaccounts",
+            Self::Deployment => "deployments",
+            Self::StatefulSet => "statefulsets",
+            Self::DaemonSet => "daemonsets",
+            Self::ReplicaSet => "replicasets",
+            Self::Job => "jobs",
+            Self::CronJob => "cronjobs",
+        }
+    }
+
     /// Versions that are read, preferred first.
     pub fn versions(self) -> &'static [&'static str] {
         match self {

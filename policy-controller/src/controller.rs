@@ -5,13 +5,13 @@ use crate::engine::{Engine, version_key};
 use crate::publish::{Command, Policies, Seen};
 use crate::resolve::condition::ConditionTable;
 use crate::source::directory::Diagnostic;
-use crate::source::{Batch, Source, SourceError};
+use crate::source::{Batch, Health, Source, SourceContext, SourceError};
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
 use policy_crds::Kind;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,8 @@ pub struct Controller {
     pub conditions: ConditionsHandle,
     /// What the source has found wrong, each time it looked.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
+    /// How the source's watches are doing.
+    pub health: watch::Receiver<Arc<Health>>,
     shutdown: CancellationToken,
     source: Option<JoinHandle<Result<(), SourceError>>>,
 }
@@ -90,7 +92,9 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
     let (changed, changed_receiver) = watch::channel(0);
     let diagnostics = source.diagnostics();
+    let health = source.health();
     let epoch = source.epoch();
+    let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
     let owner = Owner {
         subscriptions: Subscriptions::new(epoch.clone(), &config),
@@ -103,11 +107,13 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     };
     let queues = Queues { commands: command_queue, requests: request_queue, batches };
     tokio::spawn(owner.run(queues, shutdown.clone()));
-    let source = tokio::spawn(source.run(sink, shutdown.clone()));
+    let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
+    let source = tokio::spawn(source.run(context));
     Controller {
-        policies: Policies::new(commands, synced_receiver, seen_receiver),
+        policies: Policies::new(commands, synced_receiver, seen_receiver, refresh),
         conditions: ConditionsHandle { requests, changed: changed_receiver },
         diagnostics,
+        health,
         shutdown,
         source: Some(source),
     }

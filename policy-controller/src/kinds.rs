@@ -9,6 +9,8 @@ pub struct Row {
     pub kind: Kind,
     /// Where its objects live.
     pub scope: Scope,
+    /// Whether a cluster is asked for its objects.
+    pub watched: Watched,
     /// Status fields that are read as history. Status is otherwise an output only.
     pub recorded: &'static [&'static str],
     /// Whether an AuthorizationPolicy may name it as `targetRef`.
@@ -24,6 +26,19 @@ pub enum Scope {
     Namespaced,
     /// In the cluster.
     Cluster,
+}
+
+/// Whether a cluster is asked for objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Always: while it cannot be listed the controller is not ready.
+    Required,
+    /// If the cluster has it. Its definition may be installed and removed while the controller
+    /// runs; absent counts as empty.
+    IfPresent,
+    /// Never: it means something in manifests only (a Deployment stands for its pods there), or is
+    /// its owner's concern.
+    Never,
 }
 
 /// A field that names other objects.
@@ -151,25 +166,42 @@ pub const REGISTRY: &[Row] = &[
         ..row(Kind::HttpLocalRateLimitPolicy)
     },
     Row { is_target: true, references: ROUTE, ..row(Kind::PolicyHttpRoute) },
-    row(Kind::EgressNetwork),
-    Row { is_target: true, references: ROUTE, ..row(Kind::GatewayHttpRoute) },
-    Row { is_target: true, references: ROUTE, ..row(Kind::GrpcRoute) },
-    row(Kind::ReferenceGrant),
-    row(Kind::ExternalWorkload),
+    Row { watched: Watched::Never, ..row(Kind::EgressNetwork) },
+    Row {
+        is_target: true,
+        references: ROUTE,
+        watched: Watched::IfPresent,
+        ..row(Kind::GatewayHttpRoute)
+    },
+    Row {
+        is_target: true,
+        references: ROUTE,
+        watched: Watched::IfPresent,
+        ..row(Kind::GrpcRoute)
+    },
+    Row { watched: Watched::IfPresent, ..row(Kind::ReferenceGrant) },
+    Row { watched: Watched::IfPresent, ..row(Kind::ExternalWorkload) },
     row(Kind::Pod),
     Row { is_target: true, scope: Scope::Cluster, ..row(Kind::Namespace) },
     Row { scope: Scope::Cluster, ..row(Kind::Node) },
     row(Kind::ServiceAccount),
-    row(Kind::Deployment),
-    row(Kind::StatefulSet),
-    row(Kind::DaemonSet),
-    row(Kind::ReplicaSet),
-    row(Kind::Job),
-    row(Kind::CronJob),
+    Row { watched: Watched::Never, ..row(Kind::Deployment) },
+    Row { watched: Watched::Never, ..row(Kind::StatefulSet) },
+    Row { watched: Watched::Never, ..row(Kind::DaemonSet) },
+    Row { watched: Watched::Never, ..row(Kind::ReplicaSet) },
+    Row { watched: Watched::Never, ..row(Kind::Job) },
+    Row { watched: Watched::Never, ..row(Kind::CronJob) },
 ];
 
 const fn row(kind: Kind) -> Row {
-    Row { kind, scope: Scope::Namespaced, recorded: &[], is_target: false, references: &[] }
+    Row {
+        kind,
+        scope: Scope::Namespaced,
+        watched: Watched::Required,
+        recorded: &[],
+        is_target: false,
+        references: &[],
+    }
 }
 
 /// The row of a reference field of a kind; absent: the kind has no such field for such a target.

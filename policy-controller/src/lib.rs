@@ -32,6 +32,7 @@ mod annotations;
 mod compiled;
 mod controller;
 mod history;
+mod metric_names;
 mod subscriptions;
 
 pub mod publish;
@@ -40,6 +41,7 @@ pub mod serve;
 
 pub mod admin;
 pub mod args;
+pub mod cluster;
 pub mod config;
 pub mod run;
 #[cfg(test)]

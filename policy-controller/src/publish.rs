@@ -7,7 +7,7 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// Names a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,6 +131,7 @@ pub struct Policies {
     commands: mpsc::Sender<Command>,
     synced: watch::Receiver<bool>,
     seen: watch::Receiver<Arc<Seen>>,
+    refresh: Arc<Notify>,
 }
 
 /// A question to the task that owns the index.
@@ -152,8 +153,9 @@ impl Policies {
         commands: mpsc::Sender<Command>,
         synced: watch::Receiver<bool>,
         seen: watch::Receiver<Arc<Seen>>,
+        refresh: Arc<Notify>,
     ) -> Self {
-        Self { commands, synced, seen }
+        Self { commands, synced, seen, refresh }
     }
 
     /// Follows a workload. The channel holds the state at the time of the call and each one that
@@ -207,6 +209,12 @@ impl Policies {
     /// published.
     pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
         self.seen.clone()
+    }
+
+    /// Asks the source to list everything again, because somebody has in force what it has not
+    /// shown yet. [`Policies::seen`] tells when it has.
+    pub fn refresh(&self) {
+        self.refresh.notify_one();
     }
 
     async fn send(&self, command: Command) -> Result<(), LookupError> {

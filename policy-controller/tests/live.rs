@@ -12,7 +12,7 @@ mod common;
 
 use common::*;
 use policy_controller::source::directory::{Diagnostic, DirectorySource};
-use policy_controller::source::{Batch, Change, Source, SourceError};
+use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use policy_controller::{Controller, ControllerConfig, LookupError, WorkloadKey, start};
 use policy_core::Owner;
 use policy_crds::{Kind, Object};
@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 struct Script(mpsc::Receiver<Batch>);
 
@@ -33,11 +32,12 @@ impl Source for Script {
         watch::channel(Arc::from([])).1
     }
 
-    async fn run(
-        mut self,
-        sink: mpsc::Sender<Batch>,
-        _: CancellationToken,
-    ) -> Result<(), SourceError> {
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        watch::channel(Arc::default()).1
+    }
+
+    async fn run(mut self, context: SourceContext) -> Result<(), SourceError> {
+        let sink = context.sink;
         while let Some(batch) = self.0.recv().await {
             if sink.send(batch).await.is_err() {
                 break;

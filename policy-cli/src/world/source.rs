@@ -75,11 +75,12 @@ impl<S: Source> Source for Completed<S> {
         self.inner.diagnostics()
     }
 
-    async fn run(
-        self,
-        sink: mpsc::Sender<Batch>,
-        shutdown: CancellationToken,
-    ) -> Result<(), SourceError> {
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        self.inner.health()
+    }
+
+    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
+        let SourceContext { sink, refresh, shutdown } = context;
         let Self { inner, objects } = self;
         let (own, mut batches) = mpsc::channel::<Batch>(1);
         let forward = async {
@@ -96,7 +97,7 @@ impl<S: Source> Source for Completed<S> {
                 objects.announce();
             }
         };
-        let (ended, ()) = tokio::join!(inner.run(own, shutdown), forward);
+        let (ended, ()) = tokio::join!(inner.run(SourceContext { sink: own, refresh, shutdown }), forward);
         ended
     }
 }

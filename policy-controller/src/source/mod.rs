@@ -1,13 +1,16 @@
 //! Where objects come from. A source lists what there is, says so, and then tells every change.
 
 pub mod directory;
+mod health;
+
+pub use health::{Health, WatchHealth, WatchKey, WatchState};
 
 use directory::Diagnostic;
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// One change.
@@ -36,18 +39,34 @@ pub trait Source: Send + 'static {
     /// Names the numbering of the versions: revisions of different epochs are not comparable.
     fn epoch(&self) -> Arc<str>;
 
-    /// What it finds wrong, each time it looks.
+    /// What it finds wrong in manifests, each time it looks.
     fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>>;
 
-    /// Sends batches until `shutdown`. Ending earlier means that nothing changes any more.
+    /// How its watches are doing. A source without watches has none to report.
+    fn health(&self) -> watch::Receiver<Arc<Health>>;
+
+    /// Sends batches until the context's `shutdown`. Ending earlier means that nothing changes any
+    /// more.
     ///
     /// # Errors
     /// [`SourceError`] where the source cannot work at all.
     fn run(
         self,
-        sink: mpsc::Sender<Batch>,
-        shutdown: CancellationToken,
+        context: SourceContext,
     ) -> impl Future<Output = Result<(), SourceError>> + Send;
+}
+
+/// What a running source is given.
+#[derive(Clone, Debug)]
+pub struct SourceContext {
+    /// Where batches go.
+    pub sink: mpsc::Sender<Batch>,
+    /// Notified when somebody waits for what may have been missed (a client has a newer policy in
+    /// force than this replica has seen): the source then lists every kind again, consistently,
+    /// from a moment after the notice, and ends with [`Change::Synced`]. Notices may be gathered.
+    pub refresh: Arc<Notify>,
+    /// Ends the source.
+    pub shutdown: CancellationToken,
 }
 
 /// Why a source cannot work.

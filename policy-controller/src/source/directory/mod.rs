@@ -129,11 +129,13 @@ impl Source for DirectorySource {
         self.diagnostics.subscribe()
     }
 
-    async fn run(
-        self,
-        sink: mpsc::Sender<Batch>,
-        shutdown: CancellationToken,
-    ) -> Result<(), SourceError> {
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        watch::channel(Arc::default()).1
+    }
+
+    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
+        // A directory is read whole each time, so that a refresh has nothing to add.
+        let SourceContext { sink, refresh: _, shutdown } = context;
         // Watching begins before the first look, so that nothing falls between the two.
         let (notify, mut notified) = mpsc::channel(1);
         let watcher = watcher(&self.path, notify);

@@ -1,0 +1,80 @@
+//! The connection to a cluster's API server: which flags name it, and the client they make.
+
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flags that name a cluster. Without any, `$KUBECONFIG`, `~/.kube/config` and the pod's own service
+/// account are tried, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// File that names clusters and users [default: $KUBECONFIG, ~/.kube/config].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig file [default: its current one].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Why there is no connection to a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The kubeconfig file cannot be used.
+    #[error("{file}: {error}")]
+    Kubeconfig {
+        /// Which file.
+        file: String,
+        /// Why.
+        error: kube::config::KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a pod's service account was found.
+    #[error("no cluster: {0}")]
+    NoCluster(String),
+    /// The client cannot be made, for instance because a certificate cannot be read.
+    #[error("cannot make a client of the cluster: {0}")]
+    Client(kube::Error),
+}
+
+impl ClusterArgs {
+    /// Makes a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClusterError`]: what names the cluster is absent or cannot be read.
+    pub async fn connect(&self) -> Result<kube::Client, ClusterError> {
+        let config = self.config().await?;
+        kube::Client::try_from(config).map_err(ClusterError::Client)
+    }
+
+    /// What a client would be made from.
+    ///
+    /// # Errors
+    /// As [`ClusterArgs::connect`].
+    pub async fn config(&self) -> Result<kube::Config, ClusterError> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..Default::default() };
+        let named = |file: String| move |error| ClusterError::Kubeconfig { file, error };
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let file = path.display().to_string();
+                let read = Kubeconfig::read_from(path).map_err(named(file.clone()))?;
+                let config = kube::Config::from_custom_kubeconfig(read, &options).await;
+                config.map_err(named(file))?
+            }
+            None if self.context.is_some() => {
+                let config = kube::Config::from_kubeconfig(&options).await;
+                config.map_err(named("kubeconfig".to_owned()))?
+            }
+            None => kube::Config::infer()
+                .await
+                .map_err(|error| ClusterError::NoCluster(error.to_string()))?,
+        };
+        // An API server that accepts and never answers must not hold up a watch for ever. Watches
+        // themselves are silent for up to a minute between bookmarks.
+        config.connect_timeout = Some(Duration::from_secs(10));
+        config.read_timeout = Some(Duration::from_secs(120));
+        config.write_timeout = Some(Duration::from_secs(30));
+        Ok(config)
+    }
+}
