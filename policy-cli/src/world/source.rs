@@ -2,12 +2,11 @@
 
 use super::complete;
 use policy_controller::source::directory::Diagnostic;
-use policy_controller::source::{Batch, Change, Source, SourceError};
+use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use policy_crds::{Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 /// The objects that the controller has been told of. Clones share them.
 #[derive(Clone, Debug)]

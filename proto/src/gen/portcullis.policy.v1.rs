@@ -1326,3 +1326,503 @@ pub mod policy_discovery_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Asks for what is in force.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InForceRequest {
+    /// Name of the replica that asks, for logs.
+    #[prost(string, tag = "1")]
+    pub replica: ::prost::alloc::string::String,
+}
+/// What changed since the last message; the first one carries everything.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct InForceUpdate {
+    /// What came to be in force, or changed.
+    #[prost(message, repeated, tag = "1")]
+    pub set: ::prost::alloc::vec::Vec<PortInForce>,
+    /// What no client of this replica has in force any more.
+    #[prost(message, repeated, tag = "2")]
+    pub gone: ::prost::alloc::vec::Vec<PortKey>,
+    /// Name of the replica that answers.
+    #[prost(string, tag = "3")]
+    pub replica: ::prost::alloc::string::String,
+}
+/// A port of a workload.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortKey {
+    /// Namespace of the workload.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub workload: ::prost::alloc::string::String,
+    /// Whether it is an ExternalWorkload.
+    #[prost(bool, tag = "3")]
+    pub external: bool,
+    /// The port.
+    #[prost(uint32, tag = "4")]
+    pub port: u32,
+}
+/// What is in force on a port.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PortInForce {
+    /// Which port.
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<PortKey>,
+    /// Hash of the policy's content, as in Revision.content, that every client of this replica that
+    /// answers for the port has in force; 0: some of them has none.
+    #[prost(fixed64, tag = "2")]
+    pub content: u64,
+    /// Why the newest update was refused; empty if it was not.
+    #[prost(string, tag = "3")]
+    pub refused: ::prost::alloc::string::String,
+}
+/// Asks for objects.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectsRequest {
+    /// Only those of this namespace; empty: of all.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+}
+/// Every object there is to tell of, by group, kind, namespace and name.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectsResponse {
+    /// The objects.
+    #[prost(message, repeated, tag = "1")]
+    pub objects: ::prost::alloc::vec::Vec<ObjectStatus>,
+    /// What the replica that answers is short of, in words; empty if nothing.
+    #[prost(string, repeated, tag = "2")]
+    pub missing: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// One object.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ObjectStatus {
+    /// API group.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Kind.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// Namespace.
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Name.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    /// The generation that this is about; 0 if it has none.
+    #[prost(int64, tag = "5")]
+    pub generation: i64,
+    /// What it is told.
+    #[prost(message, repeated, tag = "6")]
+    pub conditions: ::prost::alloc::vec::Vec<ObjectCondition>,
+    /// On how many proxies its current effect is in force. Absent: it cannot be said.
+    #[prost(message, optional, tag = "7")]
+    pub programmed: ::core::option::Option<Programmed>,
+}
+/// A count of proxies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Programmed {
+    /// Proxies that have the current effect in force.
+    #[prost(uint64, tag = "1")]
+    pub in_force: u64,
+    /// Running pods with a proxy that depend on the object, connected or not.
+    #[prost(uint64, tag = "2")]
+    pub concerned: u64,
+    /// Proxies that refused the newest update, of those concerned.
+    #[prost(uint64, tag = "3")]
+    pub refused: u64,
+}
+/// One condition.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectCondition {
+    /// Accepted, ResolvedRefs, …
+    #[prost(string, tag = "1")]
+    pub r#type: ::prost::alloc::string::String,
+    /// Whether it holds.
+    #[prost(bool, tag = "2")]
+    pub status: bool,
+    /// Why, for programs.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Why, for people.
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+    /// The parent or target that it is about, as `Kind namespace/name`; empty: the object as a whole.
+    #[prost(string, tag = "5")]
+    pub parent: ::prost::alloc::string::String,
+    /// The section of the parent, if the reference names one.
+    #[prost(string, tag = "6")]
+    pub section: ::prost::alloc::string::String,
+}
+/// Generated client implementations.
+pub mod policy_report_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Says what is in force and what every object is told about itself.
+    #[derive(Debug, Clone)]
+    pub struct PolicyReportClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> PolicyReportClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> PolicyReportClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            PolicyReportClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// What the clients of this replica have in force, and every change of it. Open to the
+        /// controller's own identity only: replicas add up what they hear from each other.
+        pub async fn in_force(
+            &mut self,
+            request: impl tonic::IntoRequest<super::InForceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::InForceUpdate>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/portcullis.policy.v1.PolicyReport/InForce",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("portcullis.policy.v1.PolicyReport", "InForce"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Every policy object with its conditions. Open to viewers.
+        pub async fn objects(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ObjectsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ObjectsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/portcullis.policy.v1.PolicyReport/Objects",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("portcullis.policy.v1.PolicyReport", "Objects"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod policy_report_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with PolicyReportServer.
+    #[async_trait]
+    pub trait PolicyReport: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the InForce method.
+        type InForceStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::InForceUpdate, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// What the clients of this replica have in force, and every change of it. Open to the
+        /// controller's own identity only: replicas add up what they hear from each other.
+        async fn in_force(
+            &self,
+            request: tonic::Request<super::InForceRequest>,
+        ) -> std::result::Result<tonic::Response<Self::InForceStream>, tonic::Status>;
+        /// Every policy object with its conditions. Open to viewers.
+        async fn objects(
+            &self,
+            request: tonic::Request<super::ObjectsRequest>,
+        ) -> std::result::Result<tonic::Response<super::ObjectsResponse>, tonic::Status>;
+    }
+    /// Says what is in force and what every object is told about itself.
+    #[derive(Debug)]
+    pub struct PolicyReportServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> PolicyReportServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PolicyReportServer<T>
+    where
+        T: PolicyReport,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/portcullis.policy.v1.PolicyReport/InForce" => {
+                    #[allow(non_camel_case_types)]
+                    struct InForceSvc<T: PolicyReport>(pub Arc<T>);
+                    impl<
+                        T: PolicyReport,
+                    > tonic::server::ServerStreamingService<super::InForceRequest>
+                    for InForceSvc<T> {
+                        type Response = super::InForceUpdate;
+                        type ResponseStream = T::InForceStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::InForceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PolicyReport>::in_force(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = InForceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/portcullis.policy.v1.PolicyReport/Objects" => {
+                    #[allow(non_camel_case_types)]
+                    struct ObjectsSvc<T: PolicyReport>(pub Arc<T>);
+                    impl<
+                        T: PolicyReport,
+                    > tonic::server::UnaryService<super::ObjectsRequest>
+                    for ObjectsSvc<T> {
+                        type Response = super::ObjectsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ObjectsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PolicyReport>::objects(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ObjectsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for PolicyReportServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "portcullis.policy.v1.PolicyReport";
+    impl<T> tonic::server::NamedService for PolicyReportServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -11,7 +11,7 @@ mod tests;
 
 pub use diagnostic::{Diagnostic, Excerpt, Severity};
 
-use super::{Batch, Change, Source, SourceError};
+use super::{Batch, Change, Health, Source, SourceContext, SourceError};
 use crate::config::Limits;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use policy_crds::document::Location;
@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 /// How long nothing may happen before the directory is read again after a change.
 const QUIET: Duration = Duration::from_millis(40);
