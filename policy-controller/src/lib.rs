@@ -32,7 +32,6 @@ mod annotations;
 mod compiled;
 mod controller;
 mod history;
-#[expect(dead_code, reason = "filled by every part")]
 mod metric_names;
 mod subscriptions;
 

@@ -1,0 +1,298 @@
+//! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written,
+//! [`Settings`] is what it means. Every rule and every message is in the second.
+//!
+//! Flags that Linkerd's policy controller has keep their names and defaults
+//! (controller-semantics 6.1).
+
+mod serve;
+pub(crate) mod value;
+
+pub use serve::ServeArgs;
+
+use crate::config::{
+    ConfigError, ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
+};
+use crate::publish::UndeclaredPorts;
+use crate::serve::ServeConfig;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use value::{address, default_policy, items, network, probe_networks};
+
+/// Indexes policy resources and streams one policy per workload port.
+#[derive(Debug, Parser)]
+#[command(name = "policy-controller", version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `policy-controller` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read policy resources and serve the policies they make.
+    Run(Box<RunArgs>),
+}
+
+/// Flags of `policy-controller run`, as written.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Directory of manifests (YAML or JSON, any layout) to read and follow.
+    #[arg(long, value_name = "DIR")]
+    pub manifests: PathBuf,
+
+    /// Which log lines are written, in the syntax of tracing filters.
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "LINKERD_POLICY_CONTROLLER_LOG",
+        default_value = "policy_controller=info,warn"
+    )]
+    pub log_level: String,
+
+    /// How log lines are written.
+    #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
+    pub log_format: LogFormat,
+
+    /// Where /live, /ready and /metrics are served.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
+    pub admin_addr: String,
+
+    /// Where policies are served over gRPC. Callers are not authenticated there: name another
+    /// address than loopback only where something in front of it does that.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    pub grpc_addr: String,
+
+    /// What `cluster` means in policies: CIDRs, separated by commas.
+    #[arg(
+        long,
+        value_name = "CIDRS",
+        default_value = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8"
+    )]
+    pub cluster_networks: String,
+
+    /// Policy of ports that no Server selects and no annotation decides.
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
+    pub default_policy: String,
+
+    /// Trust domain that ends every mesh identity.
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    pub identity_domain: String,
+
+    /// Namespace of the control plane, which is part of every mesh identity.
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd")]
+    pub control_plane_namespace: String,
+
+    /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
+    /// by commas; empty: nowhere.
+    #[arg(long, value_name = "NETWORKS", default_value = "node-local")]
+    pub probe_networks: String,
+
+    /// What the kubelet may do without an authorization.
+    #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]
+    pub kubelet_exemption: KubeletArg,
+
+    /// On which ports probes are let through.
+    #[arg(long, value_enum, default_value_t = ProbeRoutesArg::Always)]
+    pub probe_routes: ProbeRoutesArg,
+
+    /// Authorize loopback addresses on every port, as Linkerd's proxies do.
+    #[arg(long)]
+    pub localhost_authorization: bool,
+
+    /// Whether an authentication of another namespace needs a ReferenceGrant.
+    #[arg(long, value_enum, default_value_t = GrantsArg::Enforce)]
+    pub reference_grants: GrantsArg,
+
+    /// Namespaces whose authentications anybody may refer to, separated by commas; by default the
+    /// control plane's.
+    #[arg(long, value_name = "NAMESPACES")]
+    pub shared_namespaces: Option<String>,
+
+    /// What holds on ports that no container port, probe or Server names.
+    #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
+    pub undeclared_ports: UndeclaredArg,
+
+    /// Ports of the proxy itself, declared on every workload beside the one that its annotation
+    /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
+    #[arg(long, value_name = "PORTS", default_value = "4191")]
+    pub proxy_ports: String,
+
+    /// Bounds on serving.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+/// See [`KubeletExemption`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KubeletArg {
+    /// The probes and hooks that a pod declares.
+    Probes,
+    /// Everything from the probe networks.
+    All,
+}
+
+/// See [`ProbeRoutes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeRoutesArg {
+    /// On all.
+    Always,
+    /// On those without routes, as Linkerd does.
+    Unrouted,
+}
+
+/// See [`ReferenceGrants`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GrantsArg {
+    /// Yes.
+    Enforce,
+    /// No, but a missing one is reported.
+    Warn,
+}
+
+/// See [`UndeclaredPorts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UndeclaredArg {
+    /// The default policy.
+    Default,
+    /// They are refused.
+    Deny,
+}
+
+/// What the flags mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where objects come from.
+    pub manifests: PathBuf,
+    /// What compiling depends on.
+    pub controller: ControllerConfig,
+    /// Bounds on serving.
+    pub serve: ServeConfig,
+    /// Where the admin server listens.
+    pub admin: SocketAddr,
+    /// Filter of log lines.
+    pub log_level: String,
+    /// Format of log lines.
+    pub log_format: LogFormat,
+}
+
+/// A flag whose value makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// Not an address.
+    #[error("--{flag}: `{value}` is not an address and port (for example `0.0.0.0:8090`)")]
+    Address {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: String,
+    },
+    /// Not a list of networks.
+    #[error("--{flag}: `{value}` is not a CIDR or address{also}")]
+    Network {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// The item that is wrong.
+        value: String,
+        /// What else is allowed, in words; empty: nothing.
+        also: &'static str,
+    },
+    /// Not a list of ports.
+    #[error("--proxy-ports: `{0}` is not a port from 1 to 65535")]
+    Port(String),
+    /// Not a default policy.
+    #[error("--default-policy: `{value}` is not one of {allowed}")]
+    DefaultPolicy {
+        /// What was written.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A bound that nothing could meet.
+    #[error("--{flag}: `{value}` is out of range; {allowed}")]
+    Range {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: u64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// A setting of the controller that makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl TryFrom<RunArgs> for Settings {
+    type Error = ArgsError;
+
+    fn try_from(args: RunArgs) -> Result<Self, ArgsError> {
+        let serve = args.serve.settings(address("grpc-addr", &args.grpc_addr)?)?;
+        Ok(Self {
+            admin: address("admin-addr", &args.admin_addr)?,
+            controller: controller(&args)?,
+            serve,
+            manifests: args.manifests,
+            log_level: args.log_level,
+            log_format: args.log_format,
+        })
+    }
+}
+
+fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
+    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
+    let shared_namespaces = match &args.shared_namespaces {
+        Some(list) => items(list).map(Arc::from).collect(),
+        None => [namespace.clone()].into(),
+    };
+    let config = ControllerConfig {
+        default_policy: default_policy(&args.default_policy)?,
+        cluster_networks: items(&args.cluster_networks)
+            .map(|item| network("cluster-networks", item, ""))
+            .collect::<Result<_, _>>()?,
+        probe_networks: probe_networks(&args.probe_networks)?,
+        control_plane_namespace: namespace,
+        identity_domain: args.identity_domain.as_str().into(),
+        kubelet_exemption: match args.kubelet_exemption {
+            KubeletArg::Probes => KubeletExemption::Probes,
+            KubeletArg::All => KubeletExemption::All,
+        },
+        probe_routes: match args.probe_routes {
+            ProbeRoutesArg::Always => ProbeRoutes::Always,
+            ProbeRoutesArg::Unrouted => ProbeRoutes::Unrouted,
+        },
+        localhost_authorization: args.localhost_authorization,
+        reference_grants: match args.reference_grants {
+            GrantsArg::Enforce => ReferenceGrants::Enforce,
+            GrantsArg::Warn => ReferenceGrants::Warn,
+        },
+        shared_namespaces,
+        undeclared_ports: match args.undeclared_ports {
+            UndeclaredArg::Default => UndeclaredPorts::Default,
+            UndeclaredArg::Deny => UndeclaredPorts::Deny,
+        },
+        proxy_ports: items(&args.proxy_ports)
+            .map(|item| item.parse().map_err(|_| ArgsError::Port(item.to_owned())))
+            .collect::<Result<_, _>>()?,
+        limits: Limits {
+            undeclared_ports_per_workload: args.serve.max_undeclared_ports,
+            file_bytes: args.serve.max_file_bytes,
+        },
+    };
+    Ok(config.validated()?)
+}
+
+#[cfg(test)]
+mod tests;
