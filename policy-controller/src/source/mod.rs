@@ -69,6 +69,13 @@ pub struct SourceContext {
     pub shutdown: CancellationToken,
 }
 
+impl SourceContext {
+    /// A context of its own refresh.
+    pub fn new(sink: mpsc::Sender<Batch>, shutdown: CancellationToken) -> Self {
+        Self { sink, refresh: Arc::default(), shutdown }
+    }
+}
+
 /// Why a source cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {

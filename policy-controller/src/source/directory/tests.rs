@@ -1,6 +1,7 @@
 //! A directory that changes.
 
 use super::*;
+use tokio_util::sync::CancellationToken;
 use crate::ControllerConfig;
 use crate::source::Change;
 use policy_crds::{Body, Claims, Kind, Resource};
@@ -258,7 +259,7 @@ async fn changes_are_noticed_without_waiting_for_a_rescan() {
     let diagnostics = source.diagnostics();
     let (sink, mut batches) = mpsc::channel(4);
     let shutdown = CancellationToken::new();
-    let task = tokio::spawn(source.run(sink, shutdown.clone()));
+    let task = tokio::spawn(source.run(SourceContext::new(sink, shutdown.clone())));
     assert_eq!(next(&mut batches).await, ["+Server shop/web", "synced"]);
     fs::create_dir(root.path().join("sub")).unwrap();
     fs::write(root.path().join("sub/b.yaml"), POLICY).unwrap();
@@ -279,7 +280,7 @@ async fn a_file_that_is_being_written_is_not_believed() {
     let source = DirectorySource::new(root.path(), ControllerConfig::default().limits);
     let (sink, mut batches) = mpsc::channel(4);
     let shutdown = CancellationToken::new();
-    let task = tokio::spawn(source.run(sink, shutdown.clone()));
+    let task = tokio::spawn(source.run(SourceContext::new(sink, shutdown.clone())));
     assert_eq!(next(&mut batches).await, ["+Server shop/web", "synced"]);
     let path = root.path().join("a.yaml");
     tokio::task::spawn_blocking(move || {
@@ -300,6 +301,6 @@ async fn a_file_that_is_being_written_is_not_believed() {
 async fn a_missing_directory_is_an_error() {
     let source = DirectorySource::new("/nonexistent/manifests", ControllerConfig::default().limits);
     let (sink, _batches) = mpsc::channel(1);
-    let error = source.run(sink, CancellationToken::new()).await.unwrap_err();
+    let error = source.run(SourceContext::new(sink, CancellationToken::new())).await.unwrap_err();
     assert!(error.to_string().contains("/nonexistent/manifests"), "{error}");
 }
