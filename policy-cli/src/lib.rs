@@ -13,5 +13,4 @@ pub mod expect;
 pub mod output;
 pub mod request;
 mod up;
-pub mod view;
 mod world;

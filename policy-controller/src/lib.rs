@@ -38,6 +38,7 @@ mod subscriptions;
 pub mod publish;
 
 pub mod serve;
+pub mod view;
 
 pub mod admin;
 pub mod args;

@@ -1,8 +1,8 @@
 //! Matches that are never reached because an earlier route matches the same requests.
 
 use super::Finding;
-use crate::view::request;
 use policy_controller::Compiled;
+use policy_controller::view::request;
 use policy_core::{HostPattern, ObjectRef, Route, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

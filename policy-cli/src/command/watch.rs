@@ -3,9 +3,9 @@
 use super::block_on;
 use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
-use crate::view::PolicyView;
 use anyhow::{Context, bail};
 use clap::Args;
+use policy_controller::view::PolicyView;
 use policy_core::feature::Feature;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
 use policy_proto::messages::watch_request::Kind;

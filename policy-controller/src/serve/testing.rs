@@ -123,7 +123,8 @@ impl Index {
             synced: watch::Sender::new(true),
             seen: watch::Sender::new(Arc::new(seen)),
         };
-        let policies = Policies::new(commands, index.synced.subscribe(), index.seen.subscribe());
+        let (synced, seen) = (index.synced.subscribe(), index.seen.subscribe());
+        let policies = Policies::new(commands, synced, seen, Arc::default());
         let answering = index.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
