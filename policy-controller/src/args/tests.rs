@@ -1,0 +1,93 @@
+//! What flags mean, and how wrong ones are refused.
+
+use super::*;
+use ipnet::IpNet;
+use policy_core::DefaultPolicy;
+use std::num::NonZeroU16;
+
+fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
+    let command = ["policy-controller", "run", "--manifests", "/m"];
+    let cli = Cli::try_parse_from(command.iter().chain(flags)).unwrap();
+    let Command::Run(args) = cli.command;
+    Settings::try_from(*args)
+}
+
+fn refusal(flags: &[&str]) -> String {
+    settings(flags).unwrap_err().to_string()
+}
+
+#[test]
+fn without_flags_the_settings_are_the_defaults() {
+    let settings = settings(&[]).unwrap();
+    // Whoever runs the binary has proxies; who embeds the controller may not.
+    let proxy_ports = [NonZeroU16::new(4191).unwrap()].into();
+    assert_eq!(settings.controller, ControllerConfig { proxy_ports, ..Default::default() });
+    assert_eq!(settings.serve, ServeConfig::default());
+    assert_eq!(settings.admin.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.log_format, LogFormat::Plain);
+}
+
+#[test]
+fn every_flag_reaches_its_setting() {
+    let settings = settings(&[
+        "--grpc-addr=:8091",
+        "--admin-addr=[::]:9990",
+        "--cluster-networks=10.0.0.0/8, 192.0.2.1",
+        "--default-policy=deny",
+        "--control-plane-namespace=mesh",
+        "--probe-networks=node-local,192.0.2.0/24",
+        "--kubelet-exemption=all",
+        "--probe-routes=unrouted",
+        "--localhost-authorization",
+        "--reference-grants=warn",
+        "--undeclared-ports=deny",
+        "--proxy-ports=4190,4191",
+        "--max-connection-age=0",
+        "--max-streams-per-peer=7",
+        "--max-undeclared-ports=9",
+        "--log-format=json",
+    ])
+    .unwrap();
+    let controller = settings.controller;
+    assert_eq!(settings.serve.listen.to_string(), "0.0.0.0:8091");
+    assert_eq!(settings.admin.to_string(), "[::]:9990");
+    let networks: Vec<_> = controller.cluster_networks.iter().map(IpNet::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "192.0.2.1/32"]);
+    assert_eq!(controller.default_policy, DefaultPolicy::Deny);
+    assert!(controller.shared_namespaces.contains("mesh"));
+    assert_eq!(controller.probe_networks.len(), 2);
+    assert_eq!(controller.kubelet_exemption, KubeletExemption::All);
+    assert_eq!(controller.probe_routes, ProbeRoutes::Unrouted);
+    assert!(controller.localhost_authorization);
+    assert_eq!(controller.reference_grants, ReferenceGrants::Warn);
+    assert_eq!(controller.undeclared_ports, UndeclaredPorts::Deny);
+    assert_eq!(controller.proxy_ports.len(), 2);
+    assert_eq!(controller.limits.undeclared_ports_per_workload.get(), 9);
+    assert_eq!(settings.serve.max_connection_age, None);
+    assert_eq!(settings.serve.max_streams_per_peer, 7);
+    assert_eq!(settings.log_format, LogFormat::Json);
+}
+
+#[test]
+fn refusals_name_the_flag_the_value_and_what_is_allowed() {
+    assert_eq!(
+        refusal(&["--grpc-addr=localhost"]),
+        "--grpc-addr: `localhost` is not an address and port (for example `0.0.0.0:8090`)"
+    );
+    assert_eq!(
+        refusal(&["--cluster-networks=10.0.0.0/33"]),
+        "--cluster-networks: `10.0.0.0/33` is not a CIDR or address"
+    );
+    assert_eq!(
+        refusal(&["--probe-networks=node"]),
+        "--probe-networks: `node` is not a CIDR or address or `node-local`"
+    );
+    assert!(refusal(&["--default-policy=Deny"]).contains("`Deny` is not one of all-unauth"));
+    assert_eq!(refusal(&["--proxy-ports=0"]), "--proxy-ports: `0` is not a port from 1 to 65535");
+    assert_eq!(
+        refusal(&["--http2-window-bytes=100"]),
+        "--http2-window-bytes: `100` is out of range; 16384 to 2147483647"
+    );
+    assert!(refusal(&["--keepalive-interval=0"]).contains("at least 1"));
+    assert!(refusal(&["--identity-domain=Cluster"]).contains("`Cluster`"));
+}

@@ -1,0 +1,46 @@
+//! Values of flags that several parts have.
+
+use super::ArgsError;
+use ipnet::IpNet;
+use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
+use std::net::{IpAddr, SocketAddr};
+
+/// The items of a list separated by commas, without blanks and empty ones.
+pub(crate) fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// `:PORT` means every IPv4 address, as in Linkerd's chart.
+pub(crate) fn address(flag: &'static str, value: &str) -> Result<SocketAddr, ArgsError> {
+    let full = match value.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}"),
+        None => value.to_owned(),
+    };
+    full.parse().map_err(|_| ArgsError::Address { flag, value: value.to_owned() })
+}
+
+pub(crate) fn network(
+    flag: &'static str,
+    item: &str,
+    also: &'static str,
+) -> Result<IpNet, ArgsError> {
+    item.parse::<IpNet>()
+        .or_else(|_| item.parse::<IpAddr>().map(IpNet::from))
+        .map_err(|_| ArgsError::Network { flag, value: item.to_owned(), also })
+}
+
+pub(crate) fn probe_networks(list: &str) -> Result<Vec<NetworkMatch>, ArgsError> {
+    items(list)
+        .map(|item| match item {
+            "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
+            item => network("probe-networks", item, " or `node-local`").map(NetworkMatch::net),
+        })
+        .collect()
+}
+
+pub(crate) fn default_policy(value: &str) -> Result<DefaultPolicy, ArgsError> {
+    DefaultPolicy::parse(value).ok_or_else(|| ArgsError::DefaultPolicy {
+        value: value.to_owned(),
+        allowed: DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", "),
+    })
+}
