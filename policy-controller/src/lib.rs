@@ -37,6 +37,9 @@ mod subscriptions;
 
 pub mod publish;
 
+pub mod lease;
+pub mod status;
+
 pub mod serve;
 pub mod view;
 

@@ -1,0 +1,1 @@
+//! One leader among the replicas, by a Lease of the API server.

@@ -1,0 +1,5 @@
+//! What every object is told in its `status`: written by the leader alone, only where it differs.
+
+mod programmed;
+
+pub use programmed::{Programmed, ProgrammedTable};
