@@ -159,7 +159,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let mut registry = Registry::default();
     server.metrics().register(&mut registry);
     let stop_admin = CancellationToken::new();
-    let admin = Admin::new(readiness.clone(), registry);
+    let admin = Admin::new(readiness.clone(), registry).with_policies(index.policies.clone());
     let grpc = listener.local_addr()?;
     let admin_address = admin_listener.local_addr()?;
     tracing::info!(%grpc, admin = %admin_address, "listening");

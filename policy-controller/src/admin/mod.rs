@@ -1,5 +1,9 @@
-//! The admin server: `/live`, `/ready` and `/metrics` over HTTP/1 (controller-semantics 6.3).
+//! The admin server: `/live`, `/ready` and `/metrics` over HTTP/1 (controller-semantics 6.3), and
+//! `/debug/policy` for loopback.
 
+mod debug;
+
+use crate::publish::Policies;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -8,7 +12,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -73,6 +77,8 @@ impl Requirement {
 pub struct Admin {
     readiness: Readiness,
     registry: Arc<Registry>,
+    /// What `/debug/policy` looks at.
+    policies: Option<Policies>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
 }
@@ -80,7 +86,13 @@ pub struct Admin {
 impl Admin {
     /// An admin server over `readiness` and the metrics of `registry`.
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
-        Self { readiness, registry: Arc::new(registry), bound: CONNECTION }
+        Self { readiness, registry: Arc::new(registry), policies: None, bound: CONNECTION }
+    }
+
+    /// The same, showing policies at `/debug/policy` to clients on loopback.
+    #[must_use]
+    pub fn with_policies(self, policies: Policies) -> Self {
+        Self { policies: Some(policies), ..self }
     }
 
     /// Serves on `listener` until `shutdown` is cancelled.
@@ -113,8 +125,12 @@ impl Admin {
 
     async fn connection(self, stream: TcpStream, remote: SocketAddr) {
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let response = self.answer(request.method(), request.uri().path());
-            async move { Ok::<_, Infallible>(response) }
+            let admin = self.clone();
+            async move {
+                let debug = admin.debug(&request, remote.ip()).await;
+                let answer = || admin.answer(request.method(), request.uri().path());
+                Ok::<_, Infallible>(debug.unwrap_or_else(answer))
+            }
         });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -125,6 +141,26 @@ impl Admin {
         if let Err(error) = served {
             tracing::debug!(%remote, %error, "admin connection ended");
         }
+    }
+
+    /// The answer to a request for `/debug/policy`; none if it asks for something else. It tells who
+    /// may do what, so that only who is on the machine may ask: a port-forward is.
+    async fn debug(
+        &self,
+        request: &Request<Incoming>,
+        remote: IpAddr,
+    ) -> Option<Response<http_body_util::Full<Bytes>>> {
+        let policies =
+            self.policies.as_ref().filter(|_| request.uri().path() == "/debug/policy")?;
+        if !policy_core::fold_mapped(remote).is_loopback() {
+            let why = "/debug is answered on loopback only: use a port-forward\n";
+            return Some(plain(StatusCode::FORBIDDEN, why));
+        }
+        if request.method() != Method::GET {
+            return Some(plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"));
+        }
+        let (status, body) = debug::policy(policies, request.uri().query()).await;
+        Some(plain(status, body))
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<http_body_util::Full<Bytes>> {
