@@ -4,26 +4,29 @@
 //! The process has two threads that matter. One owns the index, so that compiling holds up no
 //! stream; the other serves. A source other than a directory is one more arm of [`run`].
 
+mod embedded;
+mod index;
+mod signals;
+
+pub use embedded::{Embedded, start_embedded};
+
 use crate::admin::{self, Admin, Readiness};
 use crate::args::{ArgsError, Cli, Command, LogFormat, Settings};
 use crate::config::ControllerConfig;
-use crate::controller::{ConditionsHandle, Controller, start};
-use crate::publish::Policies;
-use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use crate::serve::Server;
+use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
-use crate::source::{Source, SourceError};
 use clap::Parser;
+use index::Index;
 use policy_proto::compat::EncodeOptions;
 use prometheus_client::registry::Registry;
+use signals::Signals;
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 /// Why a controller cannot start or go on.
@@ -49,78 +52,6 @@ pub enum RunError {
     /// The thread that owns the index is gone.
     #[error("the index ended unexpectedly")]
     IndexEnded,
-}
-
-/// A controller with its gRPC server inside another process. Dropping it ends it at once;
-/// [`Embedded::shutdown`] lets streams end first.
-#[derive(Debug)]
-pub struct Embedded {
-    /// Where it listens.
-    pub addr: SocketAddr,
-    /// The policies.
-    pub policies: Policies,
-    /// What every object is told about itself.
-    pub conditions: ConditionsHandle,
-    /// What the source finds wrong, each time it looks.
-    pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    /// What native clients have in force.
-    pub applied: Applied,
-    /// Metrics of the server, for whoever has a registry.
-    pub metrics: ServeMetrics,
-    controller: Controller,
-    served: JoinHandle<()>,
-    stop: DropGuard,
-}
-
-impl Embedded {
-    /// Waits until the source ends, which it does by itself only if it cannot work.
-    ///
-    /// # Errors
-    /// Why the source cannot work.
-    pub async fn source_ended(&mut self) -> Result<(), SourceError> {
-        self.controller.source_ended().await
-    }
-
-    /// Ends every stream with OK, waits for connections to close (at most the drain timeout), and
-    /// ends the rest.
-    pub async fn shutdown(self) {
-        self.stop.disarm().cancel();
-        // A panic of the server was reported where it happened.
-        _ = self.served.await;
-        self.controller.shutdown();
-    }
-}
-
-/// Starts a controller and its gRPC server on the current tokio runtime. Port 0 of `listen` takes a
-/// free port; see [`Embedded::addr`].
-///
-/// # Errors
-/// If `listen` cannot be listened on.
-pub async fn start_embedded<S: Source>(
-    config: ControllerConfig,
-    source: S,
-    listen: SocketAddr,
-) -> Result<Embedded, RunError> {
-    let listener = admin::bind("gRPC", listen).await?;
-    let addr = listener.local_addr()?;
-    let options = encode_options(&config);
-    let serve = ServeConfig { listen: addr, ..ServeConfig::default() };
-    let controller = start(config, source);
-    let server = Server::new(controller.policies.clone(), serve, options);
-    let (applied, metrics) = (server.applied(), server.metrics());
-    let stop = CancellationToken::new();
-    let served = tokio::spawn(server.serve(listener, stop.clone()));
-    Ok(Embedded {
-        addr,
-        policies: controller.policies.clone(),
-        conditions: controller.conditions.clone(),
-        diagnostics: controller.diagnostics.clone(),
-        applied,
-        metrics,
-        controller,
-        served,
-        stop: stop.drop_guard(),
-    })
 }
 
 /// The program: reads the command line, runs, and says how it ended.
@@ -207,75 +138,6 @@ fn abort() {
 
 fn encode_options(config: &ControllerConfig) -> EncodeOptions {
     EncodeOptions { localhost_authorization: config.localhost_authorization }
-}
-
-/// The thread that owns the index.
-struct Index {
-    policies: Policies,
-    diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    ended: oneshot::Receiver<Result<(), SourceError>>,
-    stop: CancellationToken,
-}
-
-impl Index {
-    async fn spawn<S: Source>(config: ControllerConfig, source: S) -> Result<Self, RunError> {
-        let (handles, ready) = oneshot::channel();
-        let (ending, ended) = oneshot::channel();
-        let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let body = move || {
-            runtime.block_on(async move {
-                let mut controller = start(config, source);
-                let started = (controller.policies.clone(), controller.diagnostics.clone());
-                if handles.send(started).is_err() {
-                    return;
-                }
-                tokio::select! {
-                    result = controller.source_ended() => { _ = ending.send(result); }
-                    () = stopped.cancelled() => {}
-                }
-                // Policies stay until the server has drained.
-                stopped.cancelled().await;
-            });
-        };
-        std::thread::Builder::new().name("index".to_owned()).spawn(body)?;
-        let (policies, diagnostics) = ready.await.map_err(|_| RunError::IndexEnded)?;
-        Ok(Self { policies, diagnostics, ended, stop })
-    }
-
-    /// Waits until the source gives up.
-    async fn ended(&mut self) -> Result<(), RunError> {
-        match (&mut self.ended).await {
-            Ok(Ok(())) => std::future::pending().await,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(RunError::IndexEnded),
-        }
-    }
-
-    fn stop(&self) {
-        self.stop.cancel();
-    }
-}
-
-/// The signals that ask for an end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let terminate = signal(SignalKind::terminate())?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 /// Logs what is wrong with manifests when it appears, not each time it is still there.
