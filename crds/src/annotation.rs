@@ -28,6 +28,10 @@ pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inb
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
 pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
+/// The label that the injector sets on what it gave a sidecar.
+pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
+/// The value of [`PROXY_LABEL`] where there is one.
+pub const PROXY_INJECTED: &str = "injected";
 /// On a Server: what is done about ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 

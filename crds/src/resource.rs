@@ -340,6 +340,8 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// Address of its node, if known.
     pub host_addresses: Vec<IpAddr>,
+    /// Whether its phase is `Running` and nobody has asked for its end.
+    pub running: bool,
 }
 
 /// A TCP container port.

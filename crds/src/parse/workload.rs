@@ -20,8 +20,16 @@ pub(super) fn read_pod(input: &Input<'_>) -> Option<Resource> {
     if let Some(status) = input.root.get("status").and_then(|node| node.fields(Known::Any)) {
         pod.addresses = addresses(&status, "podIPs", "podIP");
         pod.host_addresses = addresses(&status, "hostIPs", "hostIP");
+        let phase = status.get("phase");
+        pod.running = phase.is_some_and(|node| node.value() == "Running") && !is_ending(input);
     }
     Some(Resource::Pod(pod))
+}
+
+/// Whether its deletion has been asked for; it goes on until its grace period is over.
+fn is_ending(input: &Input<'_>) -> bool {
+    let metadata = input.root.get("metadata").and_then(|node| node.fields(Known::Any));
+    metadata.is_some_and(|fields| fields.get("deletionTimestamp").is_some())
 }
 
 /// A kind that makes pods.

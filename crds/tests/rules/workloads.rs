@@ -287,3 +287,24 @@ fn both_versions_of_external_workloads_are_read_by_their_own_spelling() {
         )],
     );
 }
+
+#[test]
+fn a_pod_runs_while_its_phase_says_so_and_nobody_asked_for_its_end() {
+    let running = |status: &str, metadata: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: x{metadata}}}, \
+              spec: {{containers: [{{name: a}}]}}{status}}}"
+        );
+        match resource(parse(&value(&text)).unwrap()) {
+            Resource::Pod(pod) => pod.running,
+            other => panic!("{other:?}"),
+        }
+    };
+    let phase = |phase: &str| format!(", status: {{phase: {phase}}}");
+    assert!(running(&phase("Running"), ""));
+    assert!(!running(&phase("Running"), ", deletionTimestamp: '2026-11-21T12:00:00Z'"));
+    for other in ["Pending", "Succeeded", "Failed", "Unknown", "running", "7", "[Running]"] {
+        assert!(!running(&phase(other), ""), "{other}");
+    }
+    assert!(!running("", ""));
+}

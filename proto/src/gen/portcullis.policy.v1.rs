@@ -1333,7 +1333,8 @@ pub struct InForceRequest {
     #[prost(string, tag = "1")]
     pub replica: ::prost::alloc::string::String,
 }
-/// What changed since the last message; the first one carries everything.
+/// What changed since the last message. The first ones carry everything, in as many messages as that
+/// takes; an empty message says that nothing changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct InForceUpdate {
     /// What came to be in force, or changed.
@@ -1345,6 +1346,9 @@ pub struct InForceUpdate {
     /// Name of the replica that answers.
     #[prost(string, tag = "3")]
     pub replica: ::prost::alloc::string::String,
+    /// More follows at once; until then this says nothing about what it does not name.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 /// A port of a workload.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1368,13 +1372,17 @@ pub struct PortInForce {
     /// Which port.
     #[prost(message, optional, tag = "1")]
     pub key: ::core::option::Option<PortKey>,
-    /// Hash of the policy's content, as in Revision.content, that every client of this replica that
-    /// answers for the port has in force; 0: some of them has none.
+    /// Hash of the policy that every client of this replica that answers for the port has in force: of
+    /// the policy as published, before it was encoded for the client, so that replicas of one build
+    /// agree. 0: some of them has none, or could not be sent all of it.
     #[prost(fixed64, tag = "2")]
     pub content: u64,
     /// Why the newest update was refused; empty if it was not.
     #[prost(string, tag = "3")]
     pub refused: ::prost::alloc::string::String,
+    /// Milliseconds since this came to be so.
+    #[prost(uint32, tag = "4")]
+    pub age_ms: u32,
 }
 /// Asks for objects.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
