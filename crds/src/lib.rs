@@ -21,6 +21,7 @@ pub mod resource;
 pub mod selector;
 
 pub use kind::Kind;
+pub use near::nearest;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;

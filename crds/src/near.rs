@@ -2,7 +2,7 @@
 
 /// The nearest of `known` to `name`, if it is near enough to be a slip of the hand: without case,
 /// at most a third of the letters differ.
-pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     // Longer names are no slip, and the distance costs the product of the lengths.
     if name.len() > 64 {
         return None;

@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 
 /// What is wrong with the annotations of a valid object. They never make it invalid: each says what
 /// holds until it is corrected.
-pub(crate) fn annotation_errors(object: &Object) -> Vec<FieldError> {
+pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
     let ObjectMeta { key, annotations, .. } = &object.meta;
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => workload_annotations(annotations, &ports(pod), ""),

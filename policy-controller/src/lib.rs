@@ -51,6 +51,7 @@ pub mod run;
 #[cfg(test)]
 mod testing;
 
+pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{ConditionsHandle, Controller, start};

@@ -190,7 +190,8 @@ fn join<T>(items: &[T], words: impl Fn(&T) -> String) -> String {
     }
 }
 
-fn network(network: &NetworkMatch) -> String {
+/// A network condition in words: `10.0.0.0/8 except 10.1.0.0/16`, `cluster`, `node-local`.
+pub fn network(network: &NetworkMatch) -> String {
     let mut text = match network.term {
         NetworkTerm::Net(net) => net.to_string(),
         NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => "node-local".to_owned(),
@@ -204,7 +205,8 @@ fn network(network: &NetworkMatch) -> String {
     text
 }
 
-fn identity(identity: &IdentityMatch) -> String {
+/// An identity as policies write it: `*`, `*.suffix`, or the name.
+pub fn identity(identity: &IdentityMatch) -> String {
     match identity {
         IdentityMatch::Any => "*".to_owned(),
         IdentityMatch::Exact(name) => name.to_string(),
@@ -231,14 +233,16 @@ fn withheld_grant(withheld: &Withheld) -> String {
     format!("{}: {}", withheld.source, withheld.reason)
 }
 
-fn host(pattern: &HostPattern) -> String {
+/// A host as routes write it: `*.suffix`, or the name.
+pub fn host(pattern: &HostPattern) -> String {
     match pattern {
         HostPattern::Exact(name) => name.to_string(),
         HostPattern::Suffix(suffix) => format!("*.{suffix}"),
     }
 }
 
-fn unmatched(unmatched: Unmatched) -> String {
+/// What becomes of requests that no rule matches, in words.
+pub fn unmatched(unmatched: Unmatched) -> String {
     match unmatched {
         Unmatched::DefaultRoute => "decided by the port's grants".to_owned(),
         Unmatched::NotFound => "not found".to_owned(),
