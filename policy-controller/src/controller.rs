@@ -4,6 +4,7 @@ use crate::config::ControllerConfig;
 use crate::engine::{Engine, version_key};
 use crate::publish::{Command, Policies, Seen};
 use crate::resolve::condition::ConditionTable;
+use crate::review::{ReviewHandle, Snapshot};
 use crate::source::directory::Diagnostic;
 use crate::source::{Batch, Health, Source, SourceContext, SourceError};
 use crate::subscriptions::Subscriptions;
@@ -25,6 +26,8 @@ pub struct Controller {
     pub policies: Policies,
     /// What every object is told about itself.
     pub conditions: ConditionsHandle,
+    /// What objects would be told.
+    pub review: ReviewHandle,
     /// What the source has found wrong, each time it looked.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     /// How the source's watches are doing.
@@ -87,6 +90,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let shutdown = CancellationToken::new();
     let (commands, command_queue) = mpsc::channel(1024);
     let (requests, request_queue) = mpsc::channel(16);
+    let (reviews, review_queue) = mpsc::channel(16);
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
     let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
@@ -105,13 +109,19 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         epoch,
         lists: 0,
     };
-    let queues = Queues { commands: command_queue, requests: request_queue, batches };
+    let queues = Queues {
+        commands: command_queue,
+        requests: request_queue,
+        reviews: review_queue,
+        batches,
+    };
     tokio::spawn(owner.run(queues, shutdown.clone()));
     let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
     let source = tokio::spawn(source.run(context));
     Controller {
         policies: Policies::new(commands, synced_receiver, seen_receiver, refresh),
         conditions: ConditionsHandle { requests, changed: changed_receiver },
+        review: ReviewHandle::new(reviews),
         diagnostics,
         health,
         shutdown,
@@ -122,6 +132,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
 struct Queues {
     commands: mpsc::Receiver<Command>,
     requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
+    reviews: mpsc::Receiver<oneshot::Sender<Option<Snapshot>>>,
     batches: mpsc::Receiver<Batch>,
 }
 
@@ -148,6 +159,9 @@ impl Owner {
                 Some(reply) = queues.requests.recv() => {
                     // Nobody waits any more if this fails.
                     let _ = reply.send(self.engine.conditions().clone());
+                }
+                Some(reply) = queues.reviews.recv() => {
+                    let _ = reply.send(self.engine.snapshot());
                 }
                 _ = sweep.tick() => {
                     let roots = self.subscriptions.sweep();

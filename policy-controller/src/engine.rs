@@ -7,6 +7,7 @@ use crate::publish::{WorkloadKey, WorkloadKind};
 use crate::resolve::condition::{self, ConditionTable, Conditions};
 use crate::resolve::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::{Memo, Query};
+use crate::review::Snapshot;
 use crate::source::Batch;
 use policy_core::ServerPolicy;
 use policy_crds::{Kind, ObjectKey};
@@ -115,6 +116,11 @@ impl Engine {
     /// Whether every kind has been listed completely.
     pub(crate) fn is_synced(&self) -> bool {
         self.index.is_synced()
+    }
+
+    /// A copy, to be asked what a change would mean; none before every kind has been listed.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
     }
 
     /// Conditions of every object.

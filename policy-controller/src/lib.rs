@@ -28,7 +28,10 @@ mod compile;
 
 mod engine;
 
+mod review;
+
 mod annotations;
+mod certificate;
 mod compiled;
 mod controller;
 mod history;
@@ -60,3 +63,4 @@ pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };
 pub use resolve::condition as conditions;
+pub use review::ReviewHandle;

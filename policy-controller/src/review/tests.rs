@@ -1,0 +1,174 @@
+//! What objects are told before they exist, by example.
+
+use super::*;
+use crate::engine::Engine;
+use crate::testing;
+
+const WORLD: &str = "
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-0, namespace: shop, labels: {app: web}}
+spec: {containers: [{name: a, ports: [{name: http, containerPort: 8080}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: quiet-0, namespace: shop, labels: {app: quiet}}
+spec: {containers: [{name: a}]}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop, creationTimestamp: '2026-01-01T00:00:00Z'}
+spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: HTTPRoute
+metadata: {name: first, namespace: shop, creationTimestamp: '2026-01-01T00:00:00Z'}
+spec:
+  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]
+  rules: [{matches: [{path: {value: /a}}]}]
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: HTTPLocalRateLimitPolicy
+metadata: {name: limit, namespace: shop, creationTimestamp: '2026-01-01T00:00:00Z'}
+spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, total: {requestsPerSecond: 9}}
+";
+
+fn engine(synced: bool) -> Engine {
+    let mut engine = Engine::new(Arc::default());
+    let mut changes: Vec<Change> =
+        testing::objects(WORLD).into_iter().map(|o| Change::Apply(Arc::new(o))).collect();
+    changes.extend(synced.then_some(Change::Synced));
+    engine.apply(&Batch { changes, versions: BTreeMap::new() });
+    engine
+}
+
+fn told(manifest: &str) -> Vec<String> {
+    let object = testing::objects(manifest).remove(0);
+    let snapshot = engine(true).snapshot().unwrap();
+    snapshot.review(object).iter().map(ToString::to_string).collect()
+}
+
+fn server(name: &str, labels: &str, port: &str) -> String {
+    format!(
+        "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+          metadata: {{name: {name}, namespace: shop}}, \
+          spec: {{podSelector: {{matchLabels: {labels}}}, port: {port}}}}}"
+    )
+}
+
+#[test]
+fn nothing_is_told_before_everything_has_been_listed() {
+    assert!(engine(false).snapshot().is_none());
+}
+
+#[test]
+fn servers_are_told_what_they_do_not_select() {
+    assert_eq!(told(&server("s", "{app: quiet}", "80")), Vec::<String>::new());
+    assert_eq!(told(&server("web", "{app: web}", "8080")), Vec::<String>::new());
+    assert_eq!(
+        told(&server("s", "{app: wbe}", "http")),
+        ["spec.podSelector: selects no pod of namespace `shop`"]
+    );
+    assert_eq!(
+        told(&server("s", "{app: web}", "grpc")),
+        ["spec.port: no selected pod has a port named `grpc`, there are http"]
+    );
+    assert_eq!(
+        told(&server("s", "{app: web}", "80")),
+        ["spec.port: no selected pod declares the port 80, there are 8080"]
+    );
+}
+
+#[test]
+fn a_server_that_does_not_exist_yet_is_the_youngest() {
+    // By name it would come first.
+    assert_eq!(
+        told(&server("a", "{app: web}", "8080")),
+        ["spec.port: takes no effect: Server shop/web comes first and owns what is selected"]
+    );
+    assert_eq!(
+        told(&server("a", "{}", "8080")),
+        ["spec.port: takes no effect on some of them: Server shop/web comes first and owns what \
+          is selected"]
+    );
+}
+
+#[test]
+fn dangling_references_are_told_with_their_field() {
+    let policy = |target: &str, refs: &str| {
+        format!(
+            "{{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
+              metadata: {{name: p, namespace: shop}}, \
+              spec: {{targetRef: {{group: policy.linkerd.io, kind: Server, name: {target}}}, \
+              requiredAuthenticationRefs: [{refs}]}}}}"
+        )
+    };
+    assert_eq!(told(&policy("wbe", "")), ["spec.targetRef: Server shop/wbe does not exist"]);
+    let missing = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: friends}";
+    assert_eq!(
+        told(&policy("web", missing)),
+        ["spec.requiredAuthenticationRefs: MeshTLSAuthentication shop/friends does not exist"]
+    );
+    let account = "{kind: ServiceAccount, name: caller}";
+    assert_eq!(
+        told(&policy("web", account)),
+        ["spec.requiredAuthenticationRefs: ServiceAccount shop/caller does not exist"]
+    );
+    let elsewhere = "{kind: ServiceAccount, name: caller, namespace: other}";
+    assert_eq!(told(&policy("web", elsewhere)), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_rate_limit_is_told_of_the_first() {
+    let second = "{apiVersion: policy.linkerd.io/v1alpha1, kind: HTTPLocalRateLimitPolicy, \
+         metadata: {name: a, namespace: shop}, spec: {targetRef: \
+         {group: policy.linkerd.io, kind: Server, name: web}, total: {requestsPerSecond: 1}}}";
+    assert_eq!(
+        told(second),
+        ["spec.targetRef: HTTPLocalRateLimitPolicy shop/limit limits Server shop/web already"]
+    );
+}
+
+#[test]
+fn routes_that_no_request_reaches_are_told() {
+    let route = |kind: &str, rules: &str| {
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: {kind}, \
+              metadata: {{name: r, namespace: shop}}, spec: {{parentRefs: \
+              [{{group: policy.linkerd.io, kind: Server, name: web}}], rules: {rules}}}}}"
+        )
+    };
+    assert_eq!(
+        told(&route("HTTPRoute", "[{matches: [{path: {type: PathPrefix, value: /a}}]}]")),
+        [
+            "spec.rules[0].matches[0]: never reached: HTTPRoute shop/first matches the same requests \
+          first"
+        ]
+    );
+    let twice = "[{matches: [{path: {value: /b}}]}, {matches: [{path: {value: /c}}, \
+                 {path: {value: /b}}]}]";
+    assert_eq!(
+        told(&route("HTTPRoute", twice)),
+        [
+            "spec.rules[1].matches[1]: never reached: an earlier rule of this route matches the same \
+          requests first"
+        ]
+    );
+    assert_eq!(
+        told(&route("GRPCRoute", "[{matches: [{method: {service: a}}]}]")),
+        ["spec.parentRefs: Server shop/web has the proxyProtocol `HTTP/1`, on which a GRPCRoute \
+          takes no effect"]
+    );
+}
+
+#[test]
+fn a_review_changes_nothing() {
+    let mut engine = engine(true);
+    let before = engine.conditions().clone();
+    let object = testing::objects(&server("a", "{app: web}", "8080")).remove(0);
+    engine.snapshot().unwrap().review(object);
+    assert_eq!(engine.conditions(), &before);
+    assert!(engine.apply(&Batch::default()).policies.is_empty());
+}
