@@ -24,6 +24,7 @@ pub mod matching;
 pub mod naive;
 pub mod name;
 pub mod network;
+mod objects;
 pub mod pattern;
 pub mod policy;
 pub mod request;

@@ -1,14 +1,17 @@
 //! What clients have in force, as their acknowledgements say.
 
+mod feed;
+
+pub use feed::{Feed, InForce, PortAt};
+
 use crate::publish::WorkloadKey;
+use feed::Feeds;
 use parking_lot::Mutex;
-use policy_core::{
-    Authorization, Effect, ObjectRef, Origin, Owner, Requirement, Revision, ServerPolicy, Source,
-    Withheld,
-};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use policy_core::{ObjectRef, Revision, ServerPolicy};
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// A handle on the acknowledgements of every native client of this replica; clones share them.
@@ -19,8 +22,16 @@ pub struct Applied {
 
 #[derive(Debug)]
 struct Shared {
-    ports: Mutex<BTreeMap<(WorkloadKey, NonZeroU16), BTreeMap<u64, AppliedPort>>>,
+    ports: Mutex<BTreeMap<PortAt, Clients>>,
     changes: watch::Sender<u64>,
+    feeds: Feeds,
+}
+
+/// The clients of one port, and what they have together.
+#[derive(Debug)]
+struct Clients {
+    by_number: BTreeMap<u64, AppliedPort>,
+    in_force: InForce,
 }
 
 /// What one client has in force on one port. Exists once the client has acknowledged or refused
@@ -31,6 +42,9 @@ pub struct AppliedPort {
     pub current: Arc<ServerPolicy>,
     /// The policy that it acknowledged last, and its revision as sent to it.
     pub in_force: Option<(Arc<ServerPolicy>, Revision)>,
+    /// Hash of that policy as published, comparable with other replicas' of the same build; 0 where
+    /// there is none, or where the client could not be sent all of it.
+    pub content: u64,
     /// Why it refused the newest update, if it did.
     pub refused: Option<Refused>,
 }
@@ -64,7 +78,8 @@ impl AppliedPort {
 
 impl Default for Applied {
     fn default() -> Self {
-        let shared = Shared { ports: Mutex::default(), changes: watch::Sender::new(0) };
+        let (ports, feeds) = (Mutex::default(), Feeds::default());
+        let shared = Shared { ports, changes: watch::Sender::new(0), feeds };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -80,7 +95,19 @@ impl Applied {
         let ports = self.shared.ports.lock();
         ports
             .get(&(workload.clone(), port))
-            .map_or_else(Vec::new, |c| c.values().cloned().collect())
+            .map_or_else(Vec::new, |clients| clients.by_number.values().cloned().collect())
+    }
+
+    /// Follows what is in force, port by port.
+    pub fn follow(&self) -> Feed {
+        let ports = self.shared.ports.lock();
+        let dirty = ports.keys().cloned().collect();
+        Feed::new(self.clone(), self.shared.feeds.add(dirty))
+    }
+
+    /// What the clients of a port have together; none if none of them ever answered.
+    fn in_force(&self, at: &PortAt) -> Option<InForce> {
+        self.shared.ports.lock().get(at).map(|clients| clients.in_force.clone())
     }
 
     /// Per object that contributes to a policy published to a client of this replica, on how many
@@ -88,7 +115,7 @@ impl Applied {
     pub fn counts(&self) -> BTreeMap<ObjectRef, Counts> {
         let mut by_policy: HashMap<usize, (Arc<ServerPolicy>, Counts)> = HashMap::new();
         for clients in self.shared.ports.lock().values() {
-            for client in clients.values() {
+            for client in clients.by_number.values() {
                 let at = Arc::as_ptr(&client.current).addr();
                 let (_, counts) = by_policy
                     .entry(at)
@@ -105,7 +132,7 @@ impl Applied {
         }
         let mut by_object = BTreeMap::<ObjectRef, Counts>::new();
         for (policy, counts) in by_policy.into_values() {
-            for object in objects(&policy) {
+            for object in policy.objects() {
                 let sum = by_object.entry(object).or_default();
                 sum.applied = sum.applied.saturating_add(counts.applied);
                 sum.pending = sum.pending.saturating_add(counts.pending);
@@ -124,92 +151,73 @@ impl Applied {
         record: AppliedPort,
     ) {
         let at = (workload.clone(), port);
-        self.shared.ports.lock().entry(at).or_default().insert(client, record);
-        self.bump();
+        let mut ports = self.shared.ports.lock();
+        let clients = ports.entry(at.clone()).or_insert_with(Clients::none);
+        clients.by_number.insert(client, record);
+        let changed = clients.settle();
+        drop(ports);
+        self.bump(changed.then_some(&at));
     }
 
     /// Forgets what `client` has on a port.
     pub(crate) fn forget(&self, workload: &WorkloadKey, port: NonZeroU16, client: u64) {
         let at = (workload.clone(), port);
         let mut ports = self.shared.ports.lock();
-        if let Some(clients) = ports.get_mut(&at) {
-            clients.remove(&client);
-            if clients.is_empty() {
-                ports.remove(&at);
-            }
-        }
+        let Some(clients) = ports.get_mut(&at) else { return };
+        clients.by_number.remove(&client);
+        let changed = if clients.by_number.is_empty() {
+            ports.remove(&at);
+            true
+        } else {
+            clients.settle()
+        };
         drop(ports);
-        self.bump();
+        self.bump(changed.then_some(&at));
     }
 
-    fn bump(&self) {
+    fn bump(&self, changed: Option<&PortAt>) {
+        if let Some(at) = changed {
+            self.shared.feeds.note(at);
+        }
         self.shared.changes.send_modify(|n| *n = n.wrapping_add(1));
     }
 }
 
-/// Every object that contributes to `policy`, the ones that only fail to included.
-pub(crate) fn objects(policy: &ServerPolicy) -> BTreeSet<ObjectRef> {
-    let mut found = BTreeSet::new();
-    match &policy.owner {
-        Owner::Server(server) => {
-            found.insert(server.clone());
-        }
-        Owner::Default(_) => {}
+impl Clients {
+    fn none() -> Self {
+        let in_force = InForce { content: 0, refused: None, since: Instant::now() };
+        Self { by_number: BTreeMap::new(), in_force }
     }
-    let exempt = policy.exemptions.iter().map(|exemption| &exemption.authorization);
-    for authorization in policy.authorizations.iter().chain(exempt) {
-        of_authorization(authorization, &mut found);
-    }
-    of_effects(&policy.effects, &mut found);
-    of_withheld(&policy.withheld, &mut found);
-    if let Some(limit) = &policy.rate_limit {
-        of_source(&limit.source, &mut found);
-    }
-    for route in &policy.routes.routes {
-        match &route.origin {
-            Origin::Objects(chain) => found.extend(chain.iter().cloned()),
-            Origin::Default | Origin::Probe | Origin::Guard | Origin::Deny(_) => {}
-        }
-        for authorization in route.authorizations.iter() {
-            of_authorization(authorization, &mut found);
-        }
-        for rule in &route.rules {
-            of_effects(&rule.effects, &mut found);
-        }
-        of_withheld(&route.withheld, &mut found);
-    }
-    found
-}
 
-fn of_source(source: &Source, found: &mut BTreeSet<ObjectRef>) {
-    match source {
-        Source::Object(object) => {
-            found.insert(object.clone());
+    /// Finds out anew what all clients have together; true if that is news. One that lacks it
+    /// decides for all, so that nothing is said of a port that is not so for everybody who answers
+    /// for it.
+    fn settle(&mut self) -> bool {
+        let mut contents = self.by_number.values().map(|client| client.content);
+        let first = contents.next().unwrap_or_default();
+        let content = if contents.all(|content| content == first) { first } else { 0 };
+        let refused = self.by_number.values().find_map(|client| client.refused.as_ref());
+        let refused = refused.map(Refused::to_string);
+        let before = &self.in_force;
+        let first_answer = self.by_number.len() == 1;
+        if before.content == content && before.refused.as_deref() == refused.as_deref() {
+            // Nothing before the first answer, of which nobody has been told.
+            return first_answer && before.content == 0;
         }
-        Source::Default(_) => {}
+        let since = if before.content == content { before.since } else { Instant::now() };
+        self.in_force = InForce { content, refused: refused.map(Arc::from), since };
+        true
     }
 }
 
-fn of_authorization(authorization: &Authorization, found: &mut BTreeSet<ObjectRef>) {
-    of_source(&authorization.source, found);
-    match &authorization.requirement {
-        Requirement::Nothing => {}
-        Requirement::All(conditions) => {
-            for condition in conditions {
-                of_source(&condition.source, found);
-            }
+/// `field: reason`, or the reason alone.
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.field_path.as_str() {
+            "" => f.write_str(&self.reason),
+            path => write!(f, "{path}: {}", self.reason),
         }
     }
-}
-
-fn of_effects(effects: &[Effect], found: &mut BTreeSet<ObjectRef>) {
-    for effect in effects {
-        of_source(&effect.source, found);
-    }
-}
-
-fn of_withheld(withheld: &[Withheld], found: &mut BTreeSet<ObjectRef>) {
-    found.extend(withheld.iter().map(|withheld| withheld.source.clone()));
 }
 
 #[cfg(test)]
@@ -221,6 +229,7 @@ mod tests {
         AppliedPort {
             current: current.clone(),
             in_force: in_force.map(|policy| (policy.clone(), Revision::default())),
+            content: in_force.map_or(0, |policy| if Arc::ptr_eq(policy, current) { 2 } else { 1 }),
             refused: None,
         }
     }

@@ -68,7 +68,8 @@ impl Encodings {
             limit,
             "policy is too large for the client and sent as a denial"
         );
-        Encoding::new(encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features))
+        let denial = encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features);
+        Encoding { whole: false, ..Encoding::new(denial) }
     }
 }
 
@@ -76,6 +77,7 @@ impl Encodings {
 #[derive(Debug)]
 pub(crate) struct Encoding {
     port: EncodedPort,
+    whole: bool,
     /// The full state, without port and revision.
     full: Bytes,
     /// The change from another encoding, for each that some client has.
@@ -85,12 +87,19 @@ pub(crate) struct Encoding {
 impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
-        Self { port, full, changes: Mutex::default() }
+        let whole = port.replaced().is_empty();
+        Self { port, whole, full, changes: Mutex::default() }
     }
 
     /// Hash of the policy as sent.
     pub(crate) fn content(&self) -> u64 {
         self.port.content()
+    }
+
+    /// Whether it says all that the policy says: nothing was left out or denied because the client
+    /// could not enforce it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Whether both are the same message.

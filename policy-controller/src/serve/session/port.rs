@@ -33,6 +33,8 @@ pub(super) struct Port {
     pub(super) sent: Option<Sent>,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Revision)>,
+    /// Hash of that policy as published; 0 unless the client was sent all of it.
+    pub(super) content: u64,
     /// The refusal of the newest update that was refused, with that update's number; none once a
     /// later one is in force.
     pub(super) refused: Option<(u64, Refused)>,
@@ -45,7 +47,10 @@ pub(super) struct Port {
 /// A wait for this replica to catch up.
 pub(super) struct Hold {
     pub(super) until: Revision,
+    /// How many lists had ended when the client asked.
     pub(super) lists: u64,
+    /// How many had ended when another was last asked for.
+    pub(super) asked: u64,
     pub(super) _gauge: OpenGauge,
 }
 
@@ -61,6 +66,8 @@ pub(super) struct InFlight {
     pub(super) number: u64,
     pub(super) policy: Arc<ServerPolicy>,
     pub(super) revision: Revision,
+    /// Hash of the policy as published; 0 unless the update says all of it.
+    pub(super) content: u64,
     /// When the client could first have got it.
     pub(super) since: Instant,
 }
@@ -86,6 +93,7 @@ impl Port {
             sent: None,
             in_flight: VecDeque::new(),
             in_force: None,
+            content: 0,
             refused: None,
             sent_count: 0,
             answered: false,
@@ -109,10 +117,12 @@ impl Port {
         }
         // A client that connects later is not late: its time counts from the first it could get.
         let since = policy.published.max(self.since);
+        let content = if encoding.is_whole() { policy.revision.content } else { 0 };
         let policy = policy.policy.clone();
         self.sent_count = self.sent_count.wrapping_add(1);
         let number = self.sent_count;
-        self.in_flight.push_back(InFlight { number, policy, revision: revision.clone(), since });
+        let update = InFlight { number, policy, revision: revision.clone(), content, since };
+        self.in_flight.push_back(update);
         self.sent = Some(Sent { encoding, revision });
         self.claims = None;
     }

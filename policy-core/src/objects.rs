@@ -1,0 +1,104 @@
+//! Which objects a policy is made from.
+
+use crate::authorization::{Authorization, Requirement, Withheld};
+use crate::effect::Effect;
+use crate::name::{ObjectRef, Origin, Source};
+use crate::policy::{Owner, ServerPolicy};
+use std::collections::BTreeSet;
+
+impl ServerPolicy {
+    /// Every object that contributes to it, the ones that only fail to included.
+    pub fn objects(&self) -> BTreeSet<ObjectRef> {
+        let mut found = BTreeSet::new();
+        match &self.owner {
+            Owner::Server(server) => {
+                found.insert(server.clone());
+            }
+            Owner::Default(_) => {}
+        }
+        let exempt = self.exemptions.iter().map(|exemption| &exemption.authorization);
+        for authorization in self.authorizations.iter().chain(exempt) {
+            of_authorization(authorization, &mut found);
+        }
+        of_effects(&self.effects, &mut found);
+        of_withheld(&self.withheld, &mut found);
+        if let Some(limit) = &self.rate_limit {
+            of_source(&limit.source, &mut found);
+        }
+        for route in &self.routes.routes {
+            match &route.origin {
+                Origin::Objects(chain) => found.extend(chain.iter().cloned()),
+                Origin::Default | Origin::Probe | Origin::Guard | Origin::Deny(_) => {}
+            }
+            for authorization in route.authorizations.iter() {
+                of_authorization(authorization, &mut found);
+            }
+            for rule in &route.rules {
+                of_effects(&rule.effects, &mut found);
+            }
+            of_withheld(&route.withheld, &mut found);
+        }
+        found
+    }
+}
+
+fn of_source(source: &Source, found: &mut BTreeSet<ObjectRef>) {
+    match source {
+        Source::Object(object) => {
+            found.insert(object.clone());
+        }
+        Source::Default(_) => {}
+    }
+}
+
+fn of_authorization(authorization: &Authorization, found: &mut BTreeSet<ObjectRef>) {
+    of_source(&authorization.source, found);
+    match &authorization.requirement {
+        Requirement::Nothing => {}
+        Requirement::All(conditions) => {
+            for condition in conditions {
+                of_source(&condition.source, found);
+            }
+        }
+    }
+}
+
+fn of_effects(effects: &[Effect], found: &mut BTreeSet<ObjectRef>) {
+    for effect in effects {
+        of_source(&effect.source, found);
+    }
+}
+
+fn of_withheld(withheld: &[Withheld], found: &mut BTreeSet<ObjectRef>) {
+    found.extend(withheld.iter().map(|withheld| withheld.source.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authorization::{Condition, Test};
+    use crate::policy::Protocol;
+    use std::sync::Arc;
+
+    fn object(name: &str) -> ObjectRef {
+        ObjectRef::new("group", "Kind", "ns", name)
+    }
+
+    #[test]
+    fn whoever_grants_limits_or_fails_to_is_among_the_objects() {
+        let owner = Owner::Server(object("server"));
+        let mut policy = ServerPolicy::without_grants(owner, Protocol::Http1);
+        assert_eq!(policy.objects(), BTreeSet::from([object("server")]));
+        let condition =
+            Condition { source: Source::Object(object("network")), test: Test::MeshTls };
+        policy.authorizations = Arc::from([Arc::new(Authorization {
+            source: Source::Object(object("grant")),
+            requirement: Requirement::All(vec![condition]),
+            audit: false,
+        })]);
+        let withheld = Withheld { source: object("missing"), reason: "it is gone".into() };
+        policy.withheld = vec![withheld];
+        let names = ["grant", "missing", "network", "server"];
+        assert_eq!(policy.objects(), names.map(object).into());
+    }
+}
