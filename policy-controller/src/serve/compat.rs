@@ -2,7 +2,9 @@
 //! (controller-semantics 3).
 
 use crate::publish::{PortPolicy, WorkloadState};
+use crate::serve::access::Stand;
 use crate::serve::cache::Cache;
+use crate::serve::caller::Caller;
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::metrics::{Call, Method};
 use crate::serve::peer::{Connected, Held};
@@ -103,7 +105,8 @@ impl Compat {
     async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
         let mut call = self.core.metrics.call(Method::GET_PORT);
         call.received();
-        let result = self.lookup(request.get_ref()).await.map(|(state, port)| {
+        let found = self.lookup(&request).await;
+        let result = found.map(|Found { state, port, .. }| {
             let facts = state.borrow().facts.clone();
             let policy = port.borrow().policy.clone();
             Response::new(self.encoded(&policy, &facts).payload())
@@ -119,8 +122,18 @@ impl Compat {
         let mut call = self.core.metrics.call(Method::WATCH_PORT);
         call.received();
         let opened = self.open(&request, &mut call).await;
-        let (held, ending, (state, port)) = opened?;
-        let watch = PortWatch { service: self, state, port, ending, call, sent: None, _held: held };
+        let (held, ending, Found { state, port, stand }) = opened?;
+        let watch = PortWatch {
+            service: self,
+            state,
+            port,
+            stand,
+            ending,
+            call,
+            sent: None,
+            ended: false,
+            _held: held,
+        };
         Ok(Response::new(stream::unfold(watch, PortWatch::next)))
     }
 
@@ -129,39 +142,51 @@ impl Compat {
         &self,
         request: &Request<PortSpec>,
         call: &mut Call,
-    ) -> Result<(Held, CancellationToken, Receivers), Status> {
+    ) -> Result<(Held, CancellationToken, Found), Status> {
         let open = async {
-            let Connected { peer, ending } = Core::connected(request.extensions())?;
-            let held = self.core.take_stream(peer)?;
-            Ok((held, ending, self.lookup(request.get_ref()).await?))
+            let Connected { peer, ending, .. } = Core::connected(request.extensions())?;
+            let held = self.core.take_stream(&peer)?;
+            Ok((held, ending, self.lookup(request).await?))
         };
         open.await.inspect_err(|status: &Status| call.end(status.code()))
     }
 
-    async fn lookup(&self, spec: &PortSpec) -> Result<Receivers, Status> {
+    async fn lookup(&self, request: &Request<PortSpec>) -> Result<Found, Status> {
+        let (caller, spec) = (Caller::of(request.extensions()), request.get_ref());
+        self.core.access.admit(&caller)?;
         let key = token::parse(&spec.workload)
             .map_err(|error| Status::invalid_argument(format!("Invalid workload: {error}")))?;
         let port = u16::try_from(spec.port).ok().and_then(NonZeroU16::new).ok_or_else(|| {
             let port = spec.port;
             Status::invalid_argument(format!("Invalid port: `{port}` is not from 1 to 65535"))
         })?;
-        let refused = |error| refusal(&key, port, error);
-        let state = self.core.policies.workload(&key).await.map_err(refused)?;
-        let policy = self.core.policies.port(&key, port).await.map_err(refused)?;
-        Ok((state, policy))
+        let policies = &self.core.policies;
+        let (state, stand) = self.core.access.open(policies, &caller, &key).await?;
+        let policy = policies.port(&key, port).await.map_err(|error| refusal(&key, port, error))?;
+        // The workload may have become another's since; of its state the port's policy is later.
+        stand.holds(&state.borrow())?;
+        Ok(Found { state, port: policy, stand })
     }
 }
 
-type Receivers = (watch::Receiver<Arc<WorkloadState>>, watch::Receiver<Arc<PortPolicy>>);
+/// What was asked for, and what the caller stands on.
+struct Found {
+    state: watch::Receiver<Arc<WorkloadState>>,
+    port: watch::Receiver<Arc<PortPolicy>>,
+    stand: Stand,
+}
 
 /// One open `WatchPort`.
 struct PortWatch {
     service: Compat,
     state: watch::Receiver<Arc<WorkloadState>>,
     port: watch::Receiver<Arc<PortPolicy>>,
+    stand: Stand,
     ending: CancellationToken,
     call: Call,
     sent: Option<Encoded>,
+    /// Whether the stream has said why it ends.
+    ended: bool,
     _held: Held,
 }
 
@@ -169,13 +194,28 @@ impl PortWatch {
     /// The next message; `None` ends the stream with OK.
     async fn next(mut self) -> Option<(Result<Payload, Status>, Self)> {
         loop {
-            if self.sent.is_some() && !self.changed().await {
-                self.call.end(Code::Ok);
+            if self.ended {
                 return None;
             }
-            let facts = self.state.borrow_and_update().facts.clone();
+            if self.sent.is_some() {
+                match self.changed().await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.call.end(Code::Ok);
+                        return None;
+                    }
+                    Err(status) => return Some(self.end(status)),
+                }
+            }
+            // In this order: a workload's state is published before its policies, so that none is
+            // sent to whom it is not for any more.
             let policy = self.port.borrow_and_update().policy.clone();
-            let encoded = self.service.encoded(&policy, &facts);
+            let state = self.state.borrow_and_update().clone();
+            if let Err(status) = self.stand.holds(&state) {
+                return Some(self.end(status));
+            }
+            let facts = &state.facts;
+            let encoded = self.service.encoded(&policy, facts);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
             if self.sent.as_ref().is_some_and(|sent| sent.says(&encoded)) {
@@ -190,12 +230,21 @@ impl PortWatch {
     }
 
     /// Waits for a change; false: the workload is gone or the connection is to end.
-    async fn changed(&mut self) -> bool {
+    async fn changed(&mut self) -> Result<bool, Status> {
         tokio::select! {
-            () = self.ending.cancelled() => false,
-            result = self.port.changed() => result.is_ok(),
-            result = self.state.changed() => result.is_ok(),
+            // What ends the stream goes before what it would send.
+            biased;
+            () = self.ending.cancelled() => Ok(false),
+            status = self.stand.lost() => Err(status),
+            result = self.state.changed() => Ok(result.is_ok()),
+            result = self.port.changed() => Ok(result.is_ok()),
         }
+    }
+
+    fn end(mut self, status: Status) -> (Result<Payload, Status>, Self) {
+        self.call.end(status.code());
+        self.ended = true;
+        (Err(status), self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
+use super::access_metrics::AccessMetrics;
 use policy_core::Owner;
 use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -77,6 +78,7 @@ pub struct ServeMetrics {
     ack_seconds: Histogram,
     nacks: Family<Refusal, Counter>,
     holding: Gauge,
+    pub(crate) access: AccessMetrics,
 }
 
 impl Default for ServeMetrics {
@@ -97,6 +99,7 @@ impl Default for ServeMetrics {
             ack_seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
             nacks: Family::default(),
             holding: Gauge::default(),
+            access: AccessMetrics::default(),
         }
     }
 }
@@ -127,6 +130,7 @@ impl ServeMetrics {
         ours.register("nacks", "Updates that clients refused", self.nacks.clone());
         let help = "Streams held because their client applied what this replica has not seen";
         ours.register("held_streams", help, self.holding.clone());
+        self.access.register(registry);
     }
 
     pub(crate) fn open_connection(&self) -> OpenGauge {

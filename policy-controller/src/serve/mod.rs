@@ -13,37 +13,49 @@
 //! **Invariants.** Sees [`Policies`] and nothing behind it. Never answers from a guess: what is not
 //! known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
 
+mod access;
+mod access_metrics;
 mod applied;
 mod cache;
+mod caller;
 mod codec;
 mod compat;
 mod config;
 mod encodings;
 mod health;
+mod identify;
 mod listener;
 mod metrics;
 mod native;
 mod peer;
 mod session;
+mod stale;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod token;
 
-pub use applied::{Applied, AppliedPort, Counts, Refused};
+pub use access::AccessConfig;
+pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
+pub use caller::{Authenticated, Caller, ReviewError, Reviewer, Subject, Viewer};
 pub use config::ServeConfig;
+pub use listener::{Listening, Transport};
 pub use metrics::ServeMetrics;
+pub use stale::Stale;
+pub use tls::{TlsError, TlsFiles, TlsHandle};
 
 use crate::publish::{LookupError, Policies, WorkloadKey};
-use peer::{Allowance, Connected, Held};
+use access::Access;
+use peer::{Allowance, Connected, Held, Peer};
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_proto::compat::EncodeOptions;
-use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
@@ -53,21 +65,53 @@ use tonic::service::Routes;
 pub struct Server {
     core: Arc<Core>,
     options: EncodeOptions,
+    guard: Option<policy_proxy::PolicyLayer>,
 }
 
 impl Server {
-    /// A server of `policies`. `options` say how policies are put into Linkerd's messages.
+    /// A server of `policies`, for callers over loopback alone. `options` say how policies are put
+    /// into Linkerd's messages.
     pub fn new(policies: Policies, config: ServeConfig, options: EncodeOptions) -> Self {
+        Self::with_access(policies, config, options, AccessConfig::default(), None)
+    }
+
+    /// The same, for whom `access` names. Every stream ends once when `stale` says that a watch of
+    /// the source became stale.
+    pub fn with_access(
+        policies: Policies,
+        config: ServeConfig,
+        options: EncodeOptions,
+        access: AccessConfig,
+        stale: Option<watch::Receiver<Stale>>,
+    ) -> Self {
         let streams = Allowance::new(config.max_streams_per_peer);
+        let metrics = ServeMetrics::default();
         let core = Core {
             policies,
             config,
             streams,
-            metrics: ServeMetrics::default(),
+            access: Access::new(access, metrics.access.clone(), stale),
+            metrics,
             applied: Applied::default(),
             sessions: AtomicU64::new(0),
         };
-        Self { core: Arc::new(core), options }
+        Self { core: Arc::new(core), options, guard: None }
+    }
+
+    /// Lets requests over TLS through only as far as `guard` does, which is asked first.
+    #[must_use]
+    pub fn guarded_by(mut self, guard: policy_proxy::PolicyLayer) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Reads the credentials that a listener with TLS needs. [`TlsHandle::follow`] keeps them as the
+    /// files are.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file that is missing or unusable.
+    pub async fn load_tls(&self, files: TlsFiles) -> Result<TlsHandle, TlsError> {
+        TlsHandle::load(files, &self.core.metrics.access).await
     }
 
     /// Its metrics, to be registered.
@@ -80,16 +124,20 @@ impl Server {
         self.core.applied.clone()
     }
 
-    /// Serves on `listener` until `shutdown` is cancelled; then ends every stream with OK, and
-    /// returns when every connection has ended or the drain timeout has passed.
+    /// Serves in plaintext on `listener`, as [`Server::serve_on`] does.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
+        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown).await;
+    }
+
+    /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
+    /// and returns when every connection has ended or the drain timeout has passed.
+    pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
         let health = health::Health::new(self.core.policies.synced(), shutdown.clone());
         let routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))
             .add_service(health.into_service())
             .prepare();
-        let (config, metrics) = (self.core.config.clone(), self.core.metrics.clone());
-        listener::run(listener, routes, config, metrics, shutdown).await;
+        listener::run(listeners, routes, self.core, self.guard, shutdown).await;
     }
 }
 
@@ -99,6 +147,7 @@ pub(crate) struct Core {
     policies: Policies,
     config: ServeConfig,
     streams: Allowance,
+    access: Access,
     metrics: ServeMetrics,
     applied: Applied,
     /// Numbers of native streams.
@@ -113,12 +162,12 @@ impl Core {
     }
 
     /// Room for one more watch of `peer`.
-    fn take_stream(&self, peer: IpAddr) -> Result<Held, Status> {
+    fn take_stream(&self, peer: &Peer) -> Result<Held, Status> {
         self.streams.take(peer).ok_or_else(|| {
             self.metrics.refused_stream();
             let limit = self.streams.limit();
             Status::resource_exhausted(format!(
-                "this address has {limit} open watches, the most allowed"
+                "this client has {limit} open watches, the most allowed"
             ))
         })
     }

@@ -1,6 +1,7 @@
 //! `portcullis.policy.v1.PolicyDiscovery`: the service. What it sends is in [`super::encodings`].
 
 use crate::serve::Core;
+use crate::serve::caller::Caller;
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::encodings::Encodings;
 use crate::serve::metrics::Method;
@@ -36,8 +37,10 @@ impl Native {
         let core = &self.encodings.core;
         let mut call = core.metrics.call(Method::WATCH);
         let connected = Core::connected(request.extensions());
+        let caller = Caller::of(request.extensions());
         let opened = connected.and_then(|connected| {
-            let held = core.take_stream(connected.peer)?;
+            core.access.admit(&caller)?;
+            let held = core.take_stream(&connected.peer)?;
             Ok((connected.ending, held))
         });
         let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
@@ -45,7 +48,8 @@ impl Native {
         let (sender, receiver) = mpsc::channel(1);
         let inbound = request.into_inner();
         tokio::spawn(async move {
-            let ended = Session::run(self.encodings, inbound, &sender, &call, ending).await;
+            let run = Session::run(self.encodings, inbound, &sender, &call, (ending, caller));
+            let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {
                 // If the client is gone nobody reads it, and nothing is lost.

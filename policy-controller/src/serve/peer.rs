@@ -1,8 +1,10 @@
 //! Who is connected, and how much one peer may hold open.
 //!
-//! A peer is an address. Where a sidecar stands in front of the controller every client has the
-//! sidecar's address, and the bounds must be set for all of them together.
+//! A peer is an address, and the identity that was proved from there if there was one: clients behind
+//! one address translation do not use up each other's share, nor do the pods of one ServiceAccount.
+//! Clients without an identity share their address's.
 
+use super::caller::Caller;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,24 +14,42 @@ use tokio_util::sync::CancellationToken;
 /// What is known of the connection that a request arrived on; in the request's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Connected {
-    /// The client's address, IPv4-mapped IPv6 folded.
-    pub(crate) peer: IpAddr,
+    /// The client.
+    pub(crate) peer: Peer,
+    /// Who the client is by its connection alone.
+    pub(crate) caller: Caller,
     /// Cancelled when the connection is to end: its age, or shutdown. Streams end with OK then.
     pub(crate) ending: CancellationToken,
+}
+
+/// Whose share something counts against.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Peer {
+    /// The address, IPv4-mapped IPv6 folded.
+    pub(crate) address: IpAddr,
+    /// The identity proved, if one was.
+    pub(crate) identity: Option<Arc<str>>,
+}
+
+impl Peer {
+    /// Whoever is at `address`.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self { address: policy_core::fold_mapped(address), identity: None }
+    }
 }
 
 /// Counts what peers hold open and refuses what is over the bound.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowance {
     limit: u32,
-    held: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    held: Arc<Mutex<HashMap<Peer, u32>>>,
 }
 
 /// One thing held open by a peer; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    peer: IpAddr,
-    held: Arc<Mutex<HashMap<IpAddr, u32>>>,
+    peer: Peer,
+    held: Arc<Mutex<HashMap<Peer, u32>>>,
 }
 
 impl Allowance {
@@ -44,14 +64,14 @@ impl Allowance {
     }
 
     /// Takes one for `peer`; `None` if it holds as many as it may.
-    pub(crate) fn take(&self, peer: IpAddr) -> Option<Held> {
+    pub(crate) fn take(&self, peer: &Peer) -> Option<Held> {
         let mut held = self.held.lock();
-        let count = held.get(&peer).copied().unwrap_or(0);
+        let count = held.get(peer).copied().unwrap_or(0);
         if count >= self.limit {
             return None;
         }
-        held.insert(peer, count.saturating_add(1));
-        Some(Held { peer, held: self.held.clone() })
+        held.insert(peer.clone(), count.saturating_add(1));
+        Some(Held { peer: peer.clone(), held: self.held.clone() })
     }
 
     #[cfg(test)]
@@ -67,7 +87,7 @@ impl Drop for Held {
         if left == 0 {
             held.remove(&self.peer);
         } else {
-            held.insert(self.peer, left);
+            held.insert(self.peer.clone(), left);
         }
     }
 }
@@ -79,19 +99,21 @@ mod tests {
     #[test]
     fn a_peer_gets_its_limit_and_no_more_and_nothing_is_kept_of_peers_that_left() {
         let allowance = Allowance::new(2);
-        let (a, b) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let first = allowance.take(a).unwrap();
-        let second = allowance.take(a).unwrap();
-        assert!(allowance.take(a).is_none());
-        assert!(allowance.take(b).is_some(), "another peer is not affected");
+        let (a, b) = (Peer::at([10, 0, 0, 1].into()), Peer::at([10, 0, 0, 2].into()));
+        let first = allowance.take(&a).unwrap();
+        let second = allowance.take(&a).unwrap();
+        assert!(allowance.take(&a).is_none());
+        assert!(allowance.take(&b).is_some(), "another peer is not affected");
+        let known = Peer { identity: Some("web".into()), ..a.clone() };
+        assert!(allowance.take(&known).is_some(), "nor is an identity at the same address");
         drop(first);
-        let third = allowance.take(a).expect("one was given back");
+        let third = allowance.take(&a).expect("one was given back");
         drop((second, third));
         assert_eq!(allowance.peers(), 0);
     }
 
     #[test]
     fn a_limit_of_zero_allows_nothing() {
-        assert!(Allowance::new(0).take(IpAddr::from([10, 0, 0, 1])).is_none());
+        assert!(Allowance::new(0).take(&Peer::at([10, 0, 0, 1].into())).is_none());
     }
 }

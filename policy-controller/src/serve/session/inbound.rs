@@ -83,6 +83,7 @@ impl Session {
         let Some(sent) = port.acknowledged(&revision) else { return Ok(()) };
         self.service.core.metrics.acked(sent.since.elapsed());
         port.in_force = Some((sent.policy, sent.revision));
+        port.content = sent.content;
         port.refused.take_if(|(number, _)| *number < sent.number);
         self.record(number);
         Ok(())
@@ -125,11 +126,16 @@ impl Session {
 
     /// Tells status what the client has on a port.
     pub(super) fn record(&mut self, number: NonZeroU16) {
+        if !self.stand.is_own() {
+            // Who only looks has nothing in force.
+            return;
+        }
         let Some(port) = self.ports.get_mut(&number) else { return };
         port.answered = true;
         let record = AppliedPort {
             current: port.policy.borrow().policy.clone(),
             in_force: port.in_force.clone(),
+            content: port.content,
             refused: port.refused.as_ref().map(|(_, refused)| refused.clone()),
         };
         self.service.core.applied.record(&self.key, number, self.number, record);

@@ -6,6 +6,8 @@ mod outbound;
 mod port;
 
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::serve::access::Stand;
+use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
@@ -43,6 +45,7 @@ pub(crate) struct Session {
     key: WorkloadKey,
     features: Features,
     state: watch::Receiver<Arc<WorkloadState>>,
+    stand: Stand,
     /// Whether the workload as it is has to be sent.
     workload_due: bool,
     ports: BTreeMap<NonZeroU16, Port>,
@@ -74,14 +77,14 @@ impl Session {
         mut inbound: Streaming<WatchRequest>,
         out: &Sender,
         call: &Call,
-        ending: CancellationToken,
+        (ending, caller): (CancellationToken, Caller),
     ) -> Result<(), Status> {
         let hello = tokio::select! {
             hello = first(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
         };
         call.received();
-        let mut session = Self::open(service, hello).await?;
+        let mut session = Self::open(service, hello, &caller).await?;
         session.follow_declared().await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
@@ -92,15 +95,23 @@ impl Session {
                 biased;
                 () = ending.cancelled() => Event::End,
                 () = out.closed() => Event::End,
+                status = session.stand.lost() => return Err(status),
                 request = inbound.message(), if open => Event::Request(request?),
-                changed = session.state.changed() => Event::WorkloadChanged(changed.is_ok()),
+                changed = session.state.changed() => {
+                    session.stand.holds(&session.state.borrow())?;
+                    Event::WorkloadChanged(changed.is_ok())
+                }
                 Some((port, opened, policy)) = session.changes.next() => {
                     Event::PortChanged(port, opened, policy)
                 }
                 changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
                 permit = out.reserve(), if due => {
                     let Ok(permit) = permit else { return Ok(()) };
-                    if let Some(payload) = session.next_message() {
+                    let message = session.next_message();
+                    // Asked after the policy was read: a workload's state is published before its
+                    // policies, so that none is sent to whom it is not for any more.
+                    session.stand.holds(&session.state.borrow())?;
+                    if let Some(payload) = message {
                         call.sent();
                         permit.send(Ok(payload));
                     }
@@ -130,7 +141,7 @@ impl Session {
         }
     }
 
-    async fn open(service: Encodings, hello: Hello) -> Result<Self, Status> {
+    async fn open(service: Encodings, hello: Hello, caller: &Caller) -> Result<Self, Status> {
         let key = token::parse(&hello.workload)
             .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
         // Names of features this version does not know mean nothing to it.
@@ -144,8 +155,8 @@ impl Session {
                 fields::revision(&format!("{field}.revision"), entry.revision.as_ref())?,
             );
         }
-        let state = service.core.policies.workload(&key).await;
-        let state = state.map_err(|error| refusal(&key, NonZeroU16::MIN, error))?;
+        let core = &service.core;
+        let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
         let client = fields::shortened(&hello.client);
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
@@ -155,6 +166,7 @@ impl Session {
             key,
             features: Arc::new(features),
             state,
+            stand,
             workload_due: true,
             ports: BTreeMap::new(),
             changes: FuturesUnordered::new(),
@@ -208,8 +220,11 @@ impl Session {
         if own.epoch != applied.epoch || seen.revision.has_caught_up_with(applied) {
             return None;
         }
+        // Where events do not come any more, only a list shows what was missed.
+        self.service.core.policies.refresh();
+        let (lists, until) = (seen.lists, applied.clone());
         let gauge = self.service.core.metrics.hold();
-        Some(Hold { until: applied.clone(), lists: seen.lists, _gauge: gauge })
+        Some(Hold { until, lists, asked: lists, _gauge: gauge })
     }
 
     fn holds(&self) -> bool {
@@ -229,6 +244,12 @@ impl Session {
             });
             if caught_up {
                 port.hold = None;
+            } else if let Some(hold) = &mut port.hold
+                && seen.lists > hold.asked
+            {
+                // That list may have begun before the client asked, so one more is needed.
+                hold.asked = seen.lists;
+                self.service.core.policies.refresh();
             }
         }
     }

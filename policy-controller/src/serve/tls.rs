@@ -1,0 +1,287 @@
+//! Mutual TLS of the gRPC port: credentials kept in files, and handshakes.
+//!
+//! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
+//! [`policy_proxy::identity`]): a client without one may still carry a token. Changed files take
+//! effect for new handshakes; open connections keep what they began with. Files that cannot be used
+//! change nothing.
+
+use super::access_metrics::{AccessMetrics, Handshake};
+use crate::certificate::not_after;
+use policy_core::Identity;
+use policy_proxy::identity::{Credentials, IdentityError, TlsIdentity, identity_of};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{CertificateError, ClientConfig, PeerIncompatible, ServerConfig};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How often files are compared with what is in force. Kubernetes replaces mounted files within a
+/// minute or so; certificates are renewed hours before they expire.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The files that credentials are kept in, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Our private key.
+    pub key: PathBuf,
+    /// Our certificate, leaf first.
+    pub certs: PathBuf,
+    /// The roots that clients' certificates have to reach.
+    pub roots: PathBuf,
+}
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("`{}`: {message}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// The parts do not fit.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// The credentials in force; clones share them.
+#[derive(Clone, Debug)]
+pub struct TlsHandle {
+    files: Arc<TlsFiles>,
+    loaded: Arc<watch::Sender<Arc<Loaded>>>,
+    metrics: AccessMetrics,
+}
+
+/// Credentials ready for handshakes.
+#[derive(Debug)]
+struct Loaded {
+    texts: Texts,
+    identity: TlsIdentity,
+    server: Arc<ServerConfig>,
+}
+
+/// What was in the files.
+#[derive(Clone, PartialEq, Eq)]
+struct Texts {
+    key: Vec<u8>,
+    certs: Vec<u8>,
+    roots: Vec<u8>,
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Texts").finish_non_exhaustive()
+    }
+}
+
+/// A connection after its handshake.
+pub(crate) struct Arrived<S> {
+    pub(crate) stream: TlsStream<S>,
+    /// What the client's certificate proves.
+    pub(crate) identity: Option<Identity>,
+    /// When the client's certificate expires.
+    pub(crate) expires: Option<SystemTime>,
+}
+
+impl TlsHandle {
+    /// Reads the files; what happens here is counted in `metrics`.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file that is missing or unusable.
+    pub(crate) async fn load(files: TlsFiles, metrics: &AccessMetrics) -> Result<Self, TlsError> {
+        let loaded = files.parse(files.read().await?)?;
+        let handle = Self {
+            files: Arc::new(files),
+            loaded: Arc::new(watch::Sender::new(Arc::new(loaded))),
+            metrics: metrics.clone(),
+        };
+        handle.note();
+        Ok(handle)
+    }
+
+    /// The identity that our own certificate proves.
+    pub fn identity(&self) -> Option<Identity> {
+        self.loaded.borrow().identity.name().cloned()
+    }
+
+    /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
+    /// `None`: our certificate proves no identity.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
+        let loaded = self.loaded.borrow().clone();
+        let Some(own) = loaded.identity.name() else { return Ok(None) };
+        let mut config = loaded.identity.client(own.clone())?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Some(config))
+    }
+
+    /// Puts changed files in force, until it is dropped.
+    pub async fn follow(self) {
+        self.follow_every(INTERVAL).await;
+    }
+
+    pub(crate) async fn follow_every(self, interval: Duration) {
+        let mut seen = Some(self.loaded.borrow().texts.clone());
+        loop {
+            tokio::time::sleep(interval).await;
+            let texts = match self.files.read().await {
+                Ok(texts) if seen.as_ref() == Some(&texts) => continue,
+                Ok(texts) => texts,
+                Err(error) => {
+                    if seen.take().is_some() {
+                        self.metrics.reloaded("failed");
+                        tracing::warn!(%error, "certificate files cannot be read; what is in force stays");
+                    }
+                    continue;
+                }
+            };
+            seen = Some(texts.clone());
+            if self.loaded.borrow().texts == texts {
+                continue;
+            }
+            match self.files.parse(texts) {
+                Ok(loaded) => {
+                    self.loaded.send_replace(Arc::new(loaded));
+                    self.metrics.reloaded("renewed");
+                    self.note();
+                    tracing::info!("certificate of the gRPC port renewed");
+                }
+                Err(error) => {
+                    self.metrics.reloaded("failed");
+                    tracing::warn!(%error, "certificate files cannot be used; what is in force stays");
+                }
+            }
+        }
+    }
+
+    /// A server's handshake.
+    pub(crate) async fn accept<S>(&self, stream: S) -> io::Result<Arrived<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.loaded.borrow().server.clone());
+        let accepting = Box::pin(acceptor.accept(stream));
+        let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.metrics.handshake(failure(&error));
+                return Err(error);
+            }
+            Err(_) => {
+                self.metrics.handshake(Handshake::TimedOut);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        };
+        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        let expires = leaf.and_then(|leaf| not_after(leaf));
+        if leaf.is_some() && expires.is_none() {
+            // It was found valid now; how long nobody could say.
+            self.metrics.handshake(Handshake::Failed);
+            return Err(io::Error::other("the client certificate's validity cannot be read"));
+        }
+        self.metrics.handshake(match identity {
+            Some(_) => Handshake::Identity,
+            None => Handshake::Anonymous,
+        });
+        Ok(Arrived { stream, identity, expires })
+    }
+
+    fn note(&self) {
+        let texts = &self.loaded.borrow().texts;
+        let leaf = CertificateDer::from_pem_slice(&texts.certs).ok();
+        self.metrics.expires(leaf.and_then(|leaf| not_after(&leaf)));
+    }
+}
+
+impl TlsFiles {
+    async fn read(&self) -> Result<Texts, TlsError> {
+        Ok(Texts {
+            key: contents(&self.key).await?,
+            certs: contents(&self.certs).await?,
+            roots: contents(&self.roots).await?,
+        })
+    }
+
+    fn parse(&self, texts: Texts) -> Result<Loaded, TlsError> {
+        let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| TlsError::Pem {
+            path: self.key.clone(),
+            message: error.to_string(),
+        })?;
+        let chain = certificates(&self.certs, &texts.certs)?;
+        // Names the identity for other proxies' SNI, which plays no part here.
+        let server_name = match chain.first().and_then(identity_of) {
+            Some(Identity::Dns(name)) => name,
+            Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
+        };
+        let roots = certificates(&self.roots, &texts.roots)?;
+        let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
+        let mut server = ServerConfig::clone(identity.server());
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Loaded { texts, identity, server: Arc::new(server) })
+    }
+}
+
+async fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error| TlsError::Read { path: path.to_owned(), error };
+    tokio::fs::read(path).await.map_err(failed)
+}
+
+/// Every certificate of a PEM file, of which there must be one.
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |message| TlsError::Pem { path: path.to_owned(), message };
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let list = list.map_err(|error| failed(error.to_string()))?;
+    match list.is_empty() {
+        true => Err(failed("holds no certificate".to_owned())),
+        false => Ok(list),
+    }
+}
+
+/// Why a handshake failed, as operators tell it apart.
+fn failure(error: &io::Error) -> Handshake {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let version = [
+        PeerIncompatible::SupportedVersionsExtensionRequired,
+        PeerIncompatible::Tls12NotOfferedOrEnabled,
+        PeerIncompatible::Tls13RequiredForQuic,
+    ];
+    if let Some(rustls::Error::PeerIncompatible(what)) = cause {
+        if version.contains(what) { Handshake::Version } else { Handshake::Failed }
+    } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
+        let now = matches!(
+            what,
+            CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. }
+        );
+        if now { Handshake::Expired } else { Handshake::Untrusted }
+    } else {
+        Handshake::Failed
+    }
+}
+
+/// RFC 9113 section 3.2.
+const ALPN: &[u8] = b"h2";
