@@ -44,6 +44,32 @@ pub(crate) const KUBE_WATCH_AGE_SECONDS: Metric = Metric {
 
 // Admission.
 
+/// Answers of the webhook.
+pub(crate) const ADMISSION_RESPONSES: Metric = Metric {
+    name: "admission_responses",
+    help: "Admission reviews answered, by kind of object and verdict",
+};
+/// Time to answer.
+pub(crate) const ADMISSION_SECONDS: Metric = Metric {
+    name: "admission_response",
+    help: "Time from the last byte of an admission review to its answer",
+};
+/// What was not answered as a review.
+pub(crate) const ADMISSION_REFUSED: Metric = Metric {
+    name: "admission_refused",
+    help: "Connections and requests of the webhook that were over a bound or made no sense",
+};
+/// Expiry of the serving certificate.
+pub(crate) const ADMISSION_CERTIFICATE_EXPIRY: Metric = Metric {
+    name: "admission_certificate_expiry_timestamp",
+    help: "When the certificate that the webhook serves expires, in seconds of Unix time",
+};
+/// Trouble with the serving certificate.
+pub(crate) const ADMISSION_CERTIFICATE_FAILURES: Metric = Metric {
+    name: "admission_certificate_failures",
+    help: "Attempts to renew, load or publish the webhook's certificate that failed",
+};
+
 // Status, lease, events.
 
 /// 1 while this replica leads.

@@ -2,6 +2,7 @@
 
 pub mod directory;
 mod health;
+pub mod kubernetes;
 
 pub use health::{Health, WatchHealth, WatchKey, WatchState};
 

@@ -1,0 +1,75 @@
+//! How long to wait before asking again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// The first wait, before jitter.
+const FIRST: Duration = Duration::from_millis(250);
+
+/// The longest wait, before jitter.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// The longest wait that an API server can ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+
+/// Waits that grow with every failure in a row.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Something worked: the next wait is a short one again.
+    pub(super) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The next wait, not shorter than what the API server asked for.
+    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+        let grown = FIRST.saturating_mul(2_u32.saturating_pow(self.failures.min(16))).min(LONGEST);
+        self.failures = self.failures.saturating_add(1);
+        let asked = asked.unwrap_or_default().min(LONGEST_ASKED);
+        // Whatever made everybody fail together must not make everybody come back together.
+        asked.saturating_add(jittered(grown))
+    }
+}
+
+/// Between a half and the whole of `duration`.
+pub(super) fn jittered(duration: Duration) -> Duration {
+    // The standard library's hash keys are its one source of randomness.
+    let random = RandomState::new().hash_one(0_u8) & 0xFFFF;
+    let share = u32::try_from(random).unwrap_or_default();
+    let half = duration.checked_div(2).unwrap_or_default();
+    half.saturating_add(half.saturating_mul(share).checked_div(0xFFFF).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_a_bound_and_start_again_after_a_success() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<Duration> = (0..40).map(|_| backoff.next(None)).collect();
+        assert!(waits[0] <= FIRST && waits[0] >= FIRST / 2, "{waits:?}");
+        assert!(waits.iter().all(|wait| *wait <= LONGEST), "{waits:?}");
+        assert!(waits[39] >= LONGEST / 2, "{waits:?}");
+        backoff.reset();
+        assert!(backoff.next(None) <= FIRST);
+    }
+
+    #[test]
+    fn what_the_api_server_asks_for_is_honoured_within_reason() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.next(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
+        assert!(backoff.next(Some(Duration::from_secs(86_400))) <= LONGEST_ASKED + LONGEST);
+    }
+
+    #[test]
+    fn waits_differ() {
+        let waits: std::collections::BTreeSet<Duration> =
+            (0..50).map(|_| jittered(Duration::from_secs(10))).collect();
+        assert!(waits.len() > 10, "{waits:?}");
+        assert!(waits.iter().all(|w| (5_000..=10_000).contains(&w.as_millis())), "{waits:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! A cluster's API server as a source: every kind of the registry is listed and followed, in the
+//! whole cluster or in some namespaces.
+//!
+//! ```text
+//! watch (one per kind and namespace) ──Told──▶ gather ──Batch──▶ sink
+//!    list, follow, bookmarks, 410                │ Synced when all are listed
+//!    │ how it does                               └ refresh: all list again
+//!    ▼
+//! board ──Health──▶ readiness, metrics
+//! ```
+//!
+//! The loop is our own, as what it is for needs what ready-made ones hide: bookmarks, which tell
+//! that nothing happened, and the versions of lists, which revisions are compared by.
+//!
+//! **Invariants.** No failure takes away what is held: only an event, a complete list, or a kind that
+//! was found absent twice does. A list arrives as one batch, with the deletions that were missed.
+//! An object that cannot be read is an invalid object. Pods that have ended are objects like any
+//! other: whether one runs is a fact that it carries, and the policy of one that does not concerns
+//! nobody.
+
+mod api;
+mod backoff;
+mod board;
+mod config;
+mod decode;
+mod discover;
+mod epoch;
+mod freshness;
+mod gather;
+mod lines;
+mod metrics;
+mod namespaces;
+mod once;
+mod prune;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use config::{KubernetesArgs, KubernetesArgsError, KubernetesConfig, Scope};
+pub use freshness::Freshness;
+pub use metrics::WatchMetrics;
+pub use once::{Listed, Outcome, list_once};
+
+use super::directory::Diagnostic;
+use super::{Change, Health, Source, SourceContext, SourceError, WatchKey};
+use api::Api;
+use backoff::Backoff;
+use board::Board;
+use gather::{Gatherer, Told};
+use policy_crds::Kind;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::JoinSet;
+use watch::{Shared, Watch};
+
+/// News of watches that wait to be gathered.
+const QUEUE: usize = 64;
+
+/// A cluster that has not answered yet.
+#[derive(Debug)]
+pub struct Connecting {
+    api: Api,
+    config: KubernetesConfig,
+    board: Arc<Board>,
+    metrics: WatchMetrics,
+}
+
+impl Connecting {
+    /// How the watches are doing, from now on.
+    pub fn health(&self) -> channel::Receiver<Arc<Health>> {
+        self.board.reports()
+    }
+
+    /// Handles on its metrics.
+    pub fn metrics(&self) -> WatchMetrics {
+        self.metrics.clone()
+    }
+
+    /// When it is not ready.
+    pub fn freshness(&self) -> Freshness {
+        self.config.freshness
+    }
+
+    /// What does not work because only some namespaces are watched.
+    pub fn lost_functions(&self) -> Vec<String> {
+        self.config.scope.lost_functions()
+    }
+
+    /// Waits until the API server says what the numbering of its versions is called.
+    pub async fn connected(self) -> KubernetesSource {
+        let names = epoch::Names {
+            namespace: self.config.control_plane_namespace.clone(),
+            lease: self.config.lease_name.clone(),
+            fallback: self.fallback(),
+        };
+        let mut backoff = Backoff::default();
+        let mut reported = None;
+        let epoch = loop {
+            let failure = match epoch::epoch(&self.api, &names).await {
+                Ok(epoch) => break epoch,
+                Err(failure) => failure,
+            };
+            let error: Arc<str> = failure.to_string().into();
+            if reported.as_ref() != Some(&error) {
+                tracing::warn!(%error, "waiting for the API server");
+                self.board.all_fail(&error);
+                reported = Some(error);
+            }
+            tokio::time::sleep(backoff.next(failure.retry_after())).await;
+        };
+        if reported.is_some() {
+            self.board.all_list();
+        }
+        let Self { api, config, board, metrics } = self;
+        let diagnostics = channel::Sender::new(Arc::from([]));
+        KubernetesSource { epoch, api, config, board, metrics, diagnostics }
+    }
+
+    /// Namespaces whose uid names the numbering where there is no Lease.
+    fn fallback(&self) -> Vec<Arc<str>> {
+        let own = self.config.control_plane_namespace.clone();
+        match &self.config.scope {
+            Scope::Cluster => vec!["kube-system".into(), own],
+            // Nothing outside of them is asked for, and of the control plane's only its Lease.
+            Scope::Namespaces(names) => names.iter().cloned().collect(),
+        }
+    }
+}
+
+/// A cluster.
+#[derive(Debug)]
+pub struct KubernetesSource {
+    epoch: Arc<str>,
+    api: Api,
+    config: KubernetesConfig,
+    board: Arc<Board>,
+    metrics: WatchMetrics,
+    diagnostics: channel::Sender<Arc<[Diagnostic]>>,
+}
+
+impl KubernetesSource {
+    /// Gets ready to connect. Nothing is sent yet.
+    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> Connecting {
+        let board = Arc::new(Board::new(config.scope.watches()));
+        let metrics = WatchMetrics::new(board.reports());
+        Connecting { api: Api::new(client), config, board, metrics }
+    }
+
+    /// Connects, however long it takes.
+    pub async fn connect(client: kube::Client, config: KubernetesConfig) -> Self {
+        Self::prepare(client, config).connected().await
+    }
+
+    fn spawn(&self, told: mpsc::Sender<Told>, refresh: channel::Receiver<u64>) -> JoinSet<()> {
+        let shared = Shared {
+            api: self.api.clone(),
+            board: self.board.clone(),
+            metrics: self.metrics.clone(),
+            told,
+            refresh,
+            page_size: self.config.page_size,
+            silence: self.config.freshness.silence(),
+        };
+        let mut tasks = JoinSet::new();
+        for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
+            match key {
+                WatchKey { kind: Kind::Namespace, namespace: Some(namespace) } => {
+                    tasks.spawn(namespaces::Poll::new(shared.clone(), place, namespace).run());
+                }
+                key => {
+                    tasks.spawn(Watch::new(shared.clone(), place, key, optional).run());
+                }
+            }
+        }
+        let board = self.board.clone();
+        tasks.spawn(async move { board.run().await });
+        tasks
+    }
+}
+
+impl Source for KubernetesSource {
+    fn epoch(&self) -> Arc<str> {
+        self.epoch.clone()
+    }
+
+    fn diagnostics(&self) -> channel::Receiver<Arc<[Diagnostic]>> {
+        self.diagnostics.subscribe()
+    }
+
+    fn health(&self) -> channel::Receiver<Arc<Health>> {
+        self.board.reports()
+    }
+
+    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
+        let (told, queue) = mpsc::channel(QUEUE);
+        let (refresh, refreshes) = channel::channel(0);
+        let nodes = self.config.node_objects().into_iter();
+        let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
+        let first =
+            Told { watch: usize::MAX, kind: Kind::Node, changes, version: None, listed: None };
+        // There is room: nothing else has been sent.
+        let _ = told.try_send(first);
+        // Dropped, and so ended, when this function returns.
+        let mut tasks = self.spawn(told, refreshes);
+        let gatherer = Gatherer::new(self.config.scope.watches().len(), queue, refresh);
+        tokio::select! {
+            () = context.shutdown.cancelled() => Ok(()),
+            () = gatherer.run(&context) => Ok(()),
+            // Only a panic ends a watch.
+            _ = tasks.join_next() => Err(SourceError::Failed),
+        }
+    }
+}

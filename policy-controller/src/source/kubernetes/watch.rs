@@ -1,0 +1,327 @@
+//! One kind in one scope: listed, followed from there, and listed again where following ends.
+//!
+//! ```text
+//!         ┌────────── 404 ──────────┐
+//!         ▼                         │
+//!      discover ──▶ list ──▶ follow ┤ ended, disconnected: follow on from the last version
+//!         │          ▲              │
+//!         ▼          └── 410, silent, refresh
+//!       absent
+//! ```
+//!
+//! What is held is only ever replaced as a whole by a list, or changed by an event: no failure
+//! takes anything away.
+
+use super::api::{self, Api, Failure};
+use super::backoff::{Backoff, jittered};
+use super::board::Board;
+use super::decode::{self, Event, Page, Reading, Version};
+use super::discover::discover;
+use super::gather::Told;
+use super::lines::Lines;
+use super::metrics::WatchMetrics;
+use crate::source::{Change, WatchKey};
+use policy_crds::{Object, ObjectKey};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// How long the API server is asked to keep a watch open.
+const WATCH: Duration = Duration::from_secs(290);
+
+/// How often an absent kind is looked for.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// How long after the first time it is asked again whether a kind is gone: an API server that has
+/// just started says so for a moment.
+const BELIEVE: Duration = Duration::from_secs(3);
+
+/// How often a list that was continued too late is begun again at once.
+const RESTARTS: u32 = 3;
+
+/// A watch that ends sooner without having said anything is not asked for again at once.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// What all watches share.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    /// The API server.
+    pub(super) api: Api,
+    /// Where it is told how the watch does.
+    pub(super) board: Arc<Board>,
+    /// What is counted.
+    pub(super) metrics: WatchMetrics,
+    /// Where changes go.
+    pub(super) told: mpsc::Sender<Told>,
+    /// A new number: list again.
+    pub(super) refresh: watch::Receiver<u64>,
+    /// Objects of one page of a list.
+    pub(super) page_size: u32,
+    /// After how long of silence a watch is given up.
+    pub(super) silence: Duration,
+}
+
+/// One watch.
+pub(super) struct Watch {
+    shared: Shared,
+    /// Its place in the list of watches.
+    place: usize,
+    key: WatchKey,
+    optional: bool,
+    held: HashSet<ObjectKey>,
+    reading: Option<Reading>,
+    /// What has been seen; none: it has to be listed.
+    seen: Option<Version>,
+    absent: bool,
+    backoff: Backoff,
+}
+
+impl Watch {
+    /// A watch that has seen nothing yet.
+    pub(super) fn new(shared: Shared, place: usize, key: WatchKey, optional: bool) -> Self {
+        Self {
+            shared,
+            place,
+            key,
+            optional,
+            held: HashSet::new(),
+            reading: None,
+            seen: None,
+            absent: false,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// Runs until nobody listens.
+    pub(super) async fn run(mut self) {
+        while !self.shared.told.is_closed() {
+            if let Err(failure) = self.step().await {
+                let wait = self.failed(&failure);
+                sleep(wait).await;
+            }
+        }
+    }
+
+    /// Does whatever is next.
+    async fn step(&mut self) -> Result<(), Failure> {
+        let Some(reading) = self.reading.clone() else { return self.find().await };
+        let Some(seen) = self.seen.clone() else { return self.list(&reading).await };
+        self.follow(&reading, seen).await
+    }
+
+    /// Notes a failure, and says how long to wait.
+    fn failed(&mut self, failure: &Failure) -> Duration {
+        self.shared.metrics.error(&self.key, failure.label());
+        if failure.is_missing() {
+            self.reading = None;
+        }
+        if failure.is_missing() || failure.needs_list() {
+            self.seen = None;
+        }
+        if !(self.absent && self.optional) {
+            self.shared.board.fails(&self.key, self.in_words(failure));
+        }
+        self.backoff.next(failure.retry_after())
+    }
+
+    fn in_words(&self, failure: &Failure) -> Arc<str> {
+        if !failure.is_forbidden() {
+            return failure.to_string().into();
+        }
+        let group = match self.key.kind.group() {
+            "" => "the core API group".to_owned(),
+            group => format!("API group {group}"),
+        };
+        let scope = match &self.key.namespace {
+            Some(namespace) => format!("in namespace {namespace}"),
+            None => "in the whole cluster".to_owned(),
+        };
+        let plural = self.key.kind.plural();
+        format!("may not list and watch {plural} of {group} {scope}: grant both verbs; {failure}")
+            .into()
+    }
+
+    /// Finds out which version is served.
+    async fn find(&mut self) -> Result<(), Failure> {
+        let refresh = *self.shared.refresh.borrow_and_update();
+        let (api, kind) = (self.shared.api.clone(), self.key.kind);
+        let mut found = discover(&api, kind).await?;
+        if found.is_none() && !self.absent {
+            sleep(jittered(BELIEVE)).await;
+            found = discover(&api, kind).await?;
+        }
+        match found {
+            Some(reading) => {
+                self.reading = Some(reading);
+                self.absent = false;
+                Ok(())
+            }
+            None if self.optional => {
+                self.is_absent(refresh).await;
+                Ok(())
+            }
+            None => Err(Failure::NotServed { kind }),
+        }
+    }
+
+    /// The kind is not there: nothing of it is either. Looks again later.
+    async fn is_absent(&mut self, refresh: u64) {
+        let changes = self.held.drain().map(Change::Delete).collect();
+        self.absent = true;
+        self.seen = None;
+        self.backoff.reset();
+        self.shared.board.absent(&self.key);
+        self.tell(changes, None, Some(refresh)).await;
+        tokio::select! {
+            () = sleep(jittered(LOOK)) => {}
+            // Nobody refreshes any more if this fails; the pause is over then too.
+            _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
+        }
+    }
+
+    /// Lists everything, and tells how it differs from what was there, at once.
+    async fn list(&mut self, reading: &Reading) -> Result<(), Failure> {
+        let refresh = *self.shared.refresh.borrow_and_update();
+        let (objects, version) = self.pages(reading).await?;
+        self.shared.metrics.listed(&self.key, !self.held.is_empty());
+        let now: HashSet<ObjectKey> = objects.iter().map(|o| o.meta.key.clone()).collect();
+        let gone = self.held.difference(&now).cloned().map(Change::Delete);
+        let mut changes: Vec<Change> = gone.collect();
+        changes.extend(objects.into_iter().map(|object| Change::Apply(Arc::new(object))));
+        self.held = now;
+        self.backoff.reset();
+        self.shared.board.listed(&self.key);
+        self.tell(changes, Some(&version), Some(refresh)).await;
+        self.seen = Some(version);
+        Ok(())
+    }
+
+    /// Every page of a list, from one consistent state.
+    async fn pages(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+        let mut restarts = 0;
+        loop {
+            match self.pages_once(reading).await {
+                // The list took longer than the API server remembers.
+                Err(failure) if failure.is_gone() && restarts < RESTARTS => restarts += 1,
+                listed => return listed,
+            }
+        }
+    }
+
+    async fn pages_once(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
+        let (api, size) = (&self.shared.api, self.shared.page_size);
+        let namespace = self.key.namespace.as_deref();
+        let collection = api::collection(reading.kind, reading.version, namespace);
+        let (mut objects, mut next) = (Vec::new(), None);
+        loop {
+            let uri = api::page_uri(&collection, size, next.as_deref());
+            let Page { objects: more, nameless, version, next: following } =
+                decode::page(reading, &api.get(&uri).await?)?;
+            self.shared.board.heard(&self.key);
+            self.shared.metrics.nameless(&self.key, nameless);
+            objects.extend(more);
+            next = following;
+            if next.is_none() {
+                let missing = || Failure::Unreadable("a list without resourceVersion".to_owned());
+                return Ok((objects, version.ok_or_else(missing)?));
+            }
+        }
+    }
+
+    /// Follows changes until the watch ends, which it does by itself now and then.
+    async fn follow(&mut self, reading: &Reading, seen: Version) -> Result<(), Failure> {
+        let namespace = self.key.namespace.as_deref();
+        let collection = api::collection(reading.kind, reading.version, namespace);
+        let uri = api::watch_uri(&collection, &seen, jittered(WATCH));
+        let began = Instant::now();
+        let mut lines = Lines::new(self.shared.api.watch(&uri).await?);
+        // An accepted watch has not said anything yet: what is late stays late until it does.
+        self.shared.board.follows(&self.key);
+        let mut said = false;
+        loop {
+            let Some(silent) = Instant::now().checked_add(self.shared.silence) else {
+                return Err(Failure::Silent(self.shared.silence));
+            };
+            tokio::select! {
+                biased;
+                refresh = self.shared.refresh.changed() => {
+                    self.shared.refresh.mark_changed();
+                    self.seen = None;
+                    return refresh.map_err(|_| Failure::Unreachable("shutting down".to_owned()));
+                }
+                more = lines.more() => match more {
+                    Ok(true) => {
+                        said = true;
+                        self.backoff.reset();
+                        self.shared.board.heard(&self.key);
+                        self.events(reading, &mut lines).await?;
+                    }
+                    Ok(false) if !said && began.elapsed() < SHORT => {
+                        return Err(Failure::Unreachable("the watch ended at once".to_owned()));
+                    }
+                    Ok(false) => return Ok(()),
+                    Err(failure) => return Err(failure),
+                },
+                () = sleep_until(silent) => return Err(Failure::Silent(self.shared.silence)),
+            }
+        }
+    }
+
+    /// Tells the events that have arrived, together.
+    async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<(), Failure> {
+        let (mut changes, mut version) = (Vec::new(), None);
+        let mut failure = None;
+        while let Some(line) = lines.next() {
+            let event = match decode::event(reading, &line) {
+                Ok(event) => event,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            };
+            self.shared.metrics.event(&self.key, reading.version, event.op());
+            let (change, at) = match event {
+                Event::Added(object, at) | Event::Modified(object, at) => {
+                    self.held.insert(object.meta.key.clone());
+                    (Some(Change::Apply(object)), at)
+                }
+                Event::Deleted(key, at) => {
+                    self.held.remove(&key);
+                    (Some(Change::Delete(key)), at)
+                }
+                Event::Bookmark(at) => (None, at),
+                Event::Nameless(at) => {
+                    self.shared.metrics.nameless(&self.key, 1);
+                    (None, at)
+                }
+                Event::Error(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            };
+            changes.extend(change);
+            version = at.or(version);
+        }
+        if let Some(version) = version {
+            self.tell(changes, Some(&version), None).await;
+            self.seen = Some(version);
+        } else if !changes.is_empty() {
+            self.tell(changes, None, None).await;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn tell(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
+        let number = version.and_then(Version::number);
+        if let (Some(version), None) = (version, number) {
+            let version = version.as_str();
+            tracing::warn!(watch = %self.key, version, "resource version is not a number");
+        }
+        let (watch, kind) = (self.place, self.key.kind);
+        // Nobody listens any more if this fails.
+        let told = Told { watch, kind, changes, version: number, listed };
+        let _ = self.shared.told.send(told).await;
+    }
+}
