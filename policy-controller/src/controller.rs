@@ -7,6 +7,7 @@ use crate::resolve::condition::ConditionTable;
 use crate::review::{ReviewHandle, Snapshot};
 use crate::source::directory::Diagnostic;
 use crate::source::{Batch, Health, Source, SourceContext, SourceError};
+use crate::status::StatedTable;
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
 use policy_crds::Kind;
@@ -68,6 +69,7 @@ impl Drop for Controller {
 #[derive(Clone, Debug)]
 pub struct ConditionsHandle {
     requests: mpsc::Sender<oneshot::Sender<ConditionTable>>,
+    stated: mpsc::Sender<oneshot::Sender<StatedTable>>,
     changed: watch::Receiver<u64>,
 }
 
@@ -79,7 +81,14 @@ impl ConditionsHandle {
         answer.await.ok()
     }
 
-    /// A counter that moves whenever some condition does.
+    /// The same, with the version of each object that its conditions are about.
+    pub async fn stated(&self) -> Option<StatedTable> {
+        let (reply, answer) = oneshot::channel();
+        self.stated.send(reply).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// A counter that moves whenever some condition does, or the version of an object that has any.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.clone()
     }
@@ -90,6 +99,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let shutdown = CancellationToken::new();
     let (commands, command_queue) = mpsc::channel(1024);
     let (requests, request_queue) = mpsc::channel(16);
+    let (stated, stated_queue) = mpsc::channel(16);
     let (reviews, review_queue) = mpsc::channel(16);
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
@@ -112,6 +122,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let queues = Queues {
         commands: command_queue,
         requests: request_queue,
+        stated: stated_queue,
         reviews: review_queue,
         batches,
     };
@@ -120,7 +131,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let source = tokio::spawn(source.run(context));
     Controller {
         policies: Policies::new(commands, synced_receiver, seen_receiver, refresh),
-        conditions: ConditionsHandle { requests, changed: changed_receiver },
+        conditions: ConditionsHandle { requests, stated, changed: changed_receiver },
         review: ReviewHandle::new(reviews),
         diagnostics,
         health,
@@ -132,6 +143,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
 struct Queues {
     commands: mpsc::Receiver<Command>,
     requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
+    stated: mpsc::Receiver<oneshot::Sender<StatedTable>>,
     reviews: mpsc::Receiver<oneshot::Sender<Option<Snapshot>>>,
     batches: mpsc::Receiver<Batch>,
 }
@@ -159,6 +171,9 @@ impl Owner {
                 Some(reply) = queues.requests.recv() => {
                     // Nobody waits any more if this fails.
                     let _ = reply.send(self.engine.conditions().clone());
+                }
+                Some(reply) = queues.stated.recv() => {
+                    let _ = reply.send(self.engine.stated());
                 }
                 Some(reply) = queues.reviews.recv() => {
                     let _ = reply.send(self.engine.snapshot());

@@ -9,6 +9,7 @@ use crate::resolve::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::{Memo, Query};
 use crate::review::Snapshot;
 use crate::source::Batch;
+use crate::status::{Stated, StatedTable};
 use policy_core::ServerPolicy;
 use policy_crds::{Kind, ObjectKey};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ pub(crate) struct Changes {
     pub(crate) workloads: BTreeMap<WorkloadKey, KindSet>,
     /// Policies that were asked for and came out different.
     pub(crate) policies: BTreeMap<PolicyOf, KindSet>,
-    /// Whether some condition did.
+    /// Whether some condition did, or an object that has any.
     pub(crate) conditions: bool,
 }
 
@@ -80,10 +81,12 @@ impl Engine {
             let crate::index::Topic::Object(key) = topic else { continue };
             if matches!(key.kind, Kind::Pod | Kind::Namespace) {
                 changes.conditions |= self.state_annotations(key);
-            } else if condition::CONDITIONED.contains(&key.kind)
-                && (!self.conditions.contains_key(key) || self.index.object(key).is_none())
-            {
-                changes.conditions |= self.state(key);
+            } else if condition::CONDITIONED.contains(&key.kind) {
+                // Its generation may have moved although its conditions have not.
+                changes.conditions = true;
+                if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
+                    self.state(key);
+                }
             }
         }
         changes
@@ -126,6 +129,17 @@ impl Engine {
     /// Conditions of every object.
     pub(crate) fn conditions(&self) -> &ConditionTable {
         &self.conditions
+    }
+
+    /// The same, with the version of each object that they are about.
+    pub(crate) fn stated(&self) -> StatedTable {
+        let stated = self.conditions.iter().filter_map(|(key, conditions)| {
+            let meta = &self.index.object(key)?.meta;
+            let conditions = conditions.clone();
+            let stated = Stated { conditions, generation: meta.generation, uid: meta.uid.clone() };
+            Some((key.clone(), stated))
+        });
+        stated.collect()
     }
 
     /// Every workload.

@@ -27,6 +27,8 @@ pub struct ObjectCondition {
     pub parent: Option<ObjectKey>,
     /// The section of the parent, where the reference names one.
     pub section: Option<Arc<str>>,
+    /// The port of the parent, where the reference names one.
+    pub port: Option<u16>,
     /// What is stated.
     pub kind: ConditionKind,
     /// Whether it is so.
@@ -146,7 +148,7 @@ pub(crate) const CONDITIONED: [Kind; 11] = [
 
 fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
     let Some(object) = cx.object(&question.0) else { return Arc::from([]) };
-    let about = About { object: &question.0, parent: None, section: None };
+    let about = About { object: &question.0, parent: None, section: None, port: None };
     if !parents(object).is_empty() {
         return route_conditions(cx, object).into();
     }
@@ -180,7 +182,7 @@ fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectConditi
 /// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
 pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
     let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
-    let about = About { object: &object.meta.key, parent: None, section: None };
+    let about = About { object: &object.meta.key, parent: None, section: None, port: None };
     (!errors.is_empty()).then(|| {
         about.state(ConditionKind::AnnotationsValid, Reason::UnsupportedValue, &errors.join("; "))
     })
@@ -192,6 +194,7 @@ struct About<'a> {
     object: &'a ObjectKey,
     parent: Option<ObjectKey>,
     section: Option<Arc<str>>,
+    port: Option<u16>,
 }
 
 impl About<'_> {
@@ -200,6 +203,7 @@ impl About<'_> {
             object: self.object.clone(),
             parent: self.parent.clone(),
             section: self.section.clone(),
+            port: self.port,
             kind,
             status: matches!(
                 reason,
@@ -368,8 +372,12 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
     let mut conditions = Vec::new();
     for parent in parents(object) {
         let Some(server) = server_of(parent, &key.namespace) else { continue };
-        let about =
-            About { object: key, parent: Some(server.clone()), section: parent.section.clone() };
+        let about = About {
+            object: key,
+            parent: Some(server.clone()),
+            section: parent.section.clone(),
+            port: parent.port,
+        };
         conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
             (_, Attachment::Accepted) => about.accepted(""),
             (Body::Invalid(invalid), Attachment::Refused { reason: Reason::Invalid, .. }) => {
@@ -386,7 +394,8 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
         conditions.extend(precedence_condition(cx, &about, &server));
     }
     if let (true, Body::Invalid(invalid)) = (conditions.is_empty(), &object.body) {
-        conditions.push(About { object: key, parent: None, section: None }.invalid(invalid));
+        conditions
+            .push(About { object: key, parent: None, section: None, port: None }.invalid(invalid));
     }
     conditions
 }

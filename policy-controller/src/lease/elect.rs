@@ -1,0 +1,151 @@
+//! Who leads: a decision from the Lease as read, the replica's own identity and its own clock.
+//!
+//! Clocks of replicas are never compared. A holder counts as gone once its record has not *changed*
+//! for as long as it promised to renew within, by the clock of whoever looks. A holder stops leading
+//! earlier than that by its own clock, counted from before it asked for its last renewal. So two
+//! replicas lead at once only if their clocks run at speeds that differ by more than the ratio of the
+//! two times, however far apart the clocks are.
+
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A moment by the replica's own clock, which only runs forward: the time since it began.
+pub type Moment = Duration;
+
+/// What a Lease says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The holder's identity; empty: it is free.
+    pub holder: Arc<str>,
+    /// How long the holder may be silent.
+    pub promised: Option<Duration>,
+    /// When it was acquired, by the holder's clock. For people only.
+    pub acquired: Option<Timestamp>,
+    /// When it was renewed, by the holder's clock. Only whether it changed matters.
+    pub renewed: Option<Timestamp>,
+    /// How many times the holder has changed.
+    pub transitions: i32,
+}
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long a silent holder is waited for.
+    pub duration: Duration,
+    /// How long after asking for its last successful renewal a holder leads. Less than `duration`.
+    pub lead: Duration,
+    /// How often the Lease is looked at, and renewed.
+    pub retry: Duration,
+}
+
+impl Timing {
+    /// The usual proportions (two thirds, two fifteenths) for a Lease of this duration.
+    pub fn of(duration: Duration) -> Self {
+        let part = |numerator: u32, denominator: u32| {
+            duration.saturating_mul(numerator).checked_div(denominator).unwrap_or(duration)
+        };
+        Self { duration, lead: part(2, 3), retry: part(2, 15) }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Write this record, guarded by the version that was read, and lead.
+    Acquire(Record),
+    /// Write this record, guarded by the version that was read, and go on leading.
+    Renew(Record),
+    /// Another leads: look again when it may have gone.
+    Wait(Duration),
+    /// Another has taken it: stop leading.
+    Lost,
+}
+
+/// What a replica remembers of the election.
+#[derive(Clone, Debug)]
+pub struct Elector {
+    identity: Arc<str>,
+    timing: Timing,
+    /// The record as last read, and when it was first read like that.
+    seen: Option<(Record, Moment)>,
+    leads_until: Option<Moment>,
+}
+
+impl Elector {
+    /// A replica that has not looked yet. Identities must differ, also between two runs of one
+    /// replica.
+    pub fn new(identity: Arc<str>, timing: Timing) -> Self {
+        Self { identity, timing, seen: None, leads_until: None }
+    }
+
+    /// What to do about the Lease as it was just read. `wall` is written for people.
+    pub fn decide(&mut self, read: &Record, now: Moment, wall: Timestamp) -> Action {
+        let since = match &self.seen {
+            Some((seen, since)) if seen == read => *since,
+            Some(_) | None => {
+                self.seen = Some((read.clone(), now));
+                now
+            }
+        };
+        if read.holder == self.identity {
+            // What is not known to be led any more (its write was never answered, or too late) is
+            // acquired anew: nobody has taken it since.
+            return match self.leads(now) {
+                true => Action::Renew(self.renewed(read, wall)),
+                false => Action::Acquire(self.renewed(read, wall)),
+            };
+        }
+        if self.leads_until.take().is_some() {
+            return Action::Lost;
+        }
+        let patience = read.promised.unwrap_or_default().max(self.timing.duration);
+        let left = since.saturating_add(patience).saturating_sub(now);
+        if !read.holder.is_empty() && !left.is_zero() {
+            return Action::Wait(left);
+        }
+        Action::Acquire(Record {
+            acquired: Some(wall),
+            transitions: read.transitions.saturating_add(1),
+            ..self.renewed(read, wall)
+        })
+    }
+
+    fn renewed(&self, read: &Record, wall: Timestamp) -> Record {
+        Record {
+            holder: self.identity.clone(),
+            promised: Some(self.timing.duration),
+            acquired: read.acquired,
+            renewed: Some(wall),
+            transitions: read.transitions,
+        }
+    }
+
+    /// The record that was to be written has been, and was asked for at `asked`.
+    pub fn wrote(&mut self, record: Record, asked: Moment) {
+        self.seen = Some((record, asked));
+        self.leads_until = Some(asked.saturating_add(self.timing.lead));
+    }
+
+    /// Until when it leads, if nothing is heard until then.
+    pub fn leads_until(&self) -> Option<Moment> {
+        self.leads_until
+    }
+
+    /// Whether it leads.
+    pub fn leads(&self, now: Moment) -> bool {
+        self.leads_until.is_some_and(|until| now < until)
+    }
+
+    /// Stops leading, and says what to write so that a successor need not wait; none if it did not
+    /// lead.
+    pub fn release(&mut self, read: &Record, wall: Timestamp) -> Option<Record> {
+        self.leads_until = None;
+        (read.holder == self.identity).then(|| Record {
+            holder: "".into(),
+            promised: Some(Duration::from_secs(1)),
+            renewed: Some(wall),
+            ..read.clone()
+        })
+    }
+}
