@@ -54,6 +54,11 @@ pub fn crds(profile: Profile) -> Vec<(String, String)> {
     definitions.iter().map(|definition| definition.file(profile)).collect()
 }
 
+/// A value as YAML: block style, keys in alphabetical order, with a line break at its end.
+pub fn yaml(value: &Value) -> String {
+    yaml::write(value)
+}
+
 /// A kind as the API server is told of it.
 struct Definition {
     group: &'static str,

@@ -7,7 +7,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(250);
 
 /// The longest wait, before jitter.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The longest wait that an API server can ask for.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);

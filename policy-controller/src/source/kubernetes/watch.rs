@@ -114,6 +114,12 @@ impl Watch {
     /// Notes a failure, and says how long to wait.
     fn failed(&mut self, failure: &Failure) -> Duration {
         self.shared.metrics.error(&self.key, failure.label());
+        if failure.is_gone() {
+            // Expected after a pause: the list that follows tells what was missed.
+            tracing::info!(watch = %self.key, "the API server has forgotten what follows: listing again");
+            self.seen = None;
+            return self.backoff.next(failure.retry_after());
+        }
         if failure.is_missing() {
             self.reading = None;
         }
@@ -186,11 +192,7 @@ impl Watch {
         let refresh = *self.shared.refresh.borrow_and_update();
         let (objects, version) = self.pages(reading).await?;
         self.shared.metrics.listed(&self.key, !self.held.is_empty());
-        let now: HashSet<ObjectKey> = objects.iter().map(|o| o.meta.key.clone()).collect();
-        let gone = self.held.difference(&now).cloned().map(Change::Delete);
-        let mut changes: Vec<Change> = gone.collect();
-        changes.extend(objects.into_iter().map(|object| Change::Apply(Arc::new(object))));
-        self.held = now;
+        let changes = replace(&mut self.held, objects);
         self.backoff.reset();
         self.shared.board.listed(&self.key);
         self.tell(changes, Some(&version), Some(refresh)).await;
@@ -324,4 +326,15 @@ impl Watch {
         let told = Told { watch, kind, changes, version: number, listed };
         let _ = self.shared.told.send(told).await;
     }
+}
+
+/// Makes `held` what a list says, and tells the difference: what is gone, and everything there is
+/// (an object that is as it was stops at the index).
+pub(super) fn replace(held: &mut HashSet<ObjectKey>, objects: Vec<Object>) -> Vec<Change> {
+    let now: HashSet<ObjectKey> = objects.iter().map(|object| object.meta.key.clone()).collect();
+    let mut gone: Vec<ObjectKey> = held.difference(&now).cloned().collect();
+    gone.sort();
+    *held = now;
+    let exist = objects.into_iter().map(|object| Change::Apply(Arc::new(object)));
+    gone.into_iter().map(Change::Delete).chain(exist).collect()
 }

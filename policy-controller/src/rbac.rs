@@ -1,0 +1,171 @@
+//! What the controller has to be allowed, made from the registry: the smallest set of rules that
+//! suffices, in the whole cluster or in some namespaces.
+//!
+//! A part of the controller that asks something of the API server has its rows in one of the tables
+//! below; the chart and the tests take the rules from here.
+
+use crate::kinds::{REGISTRY, Row, Scope, Watched};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use policy_crds::Kind;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One rule of a table.
+struct Rule {
+    group: &'static str,
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+}
+
+/// In the namespace of the control plane.
+const CONTROL_PLANE: &[Rule] = &[
+    // The Lease whose uid names the numbering of revisions.
+    Rule { group: "coordination.k8s.io", resources: &["leases"], verbs: &["create", "get"] },
+];
+
+/// In the whole cluster, besides the watches. Nothing of it is needed where only some namespaces are
+/// watched.
+const CLUSTER: &[Rule] = &[
+    // Without a Lease, the uid of a namespace names the numbering of revisions.
+    Rule { group: "", resources: &["namespaces"], verbs: &["get"] },
+];
+
+/// In each watched namespace, besides the watches.
+const NAMESPACE: &[Rule] = &[
+    // To get the namespace of a Role is allowed by it, to list namespaces takes a ClusterRole.
+    Rule { group: "", resources: &["namespaces"], verbs: &["get"] },
+];
+
+impl Rule {
+    fn to_rule(&self) -> PolicyRule {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        PolicyRule {
+            api_groups: Some(vec![self.group.to_owned()]),
+            resources: Some(owned(self.resources)),
+            verbs: owned(self.verbs),
+            ..PolicyRule::default()
+        }
+    }
+}
+
+/// The rules of a controller that watches the whole cluster.
+pub fn cluster_rules() -> Vec<PolicyRule> {
+    let mut rules = watch_rules(|_| true);
+    rules.extend(CLUSTER.iter().map(Rule::to_rule));
+    rules
+}
+
+/// The rules of a controller that watches some namespaces, in each of them.
+pub fn namespace_rules() -> Vec<PolicyRule> {
+    let mut rules = watch_rules(|row| row.scope == Scope::Namespaced);
+    rules.extend(NAMESPACE.iter().map(Rule::to_rule));
+    rules
+}
+
+/// The rules of every controller, in the namespace of the control plane.
+pub fn control_plane_rules() -> Vec<PolicyRule> {
+    CONTROL_PLANE.iter().map(Rule::to_rule).collect()
+}
+
+/// Every watched kind that `included` says, by group.
+fn watch_rules(included: impl Fn(&Row) -> bool) -> Vec<PolicyRule> {
+    let watched = REGISTRY.iter().filter(|row| row.watched != Watched::Never && included(row));
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for Row { kind, .. } in watched {
+        groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
+    }
+    let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: vec!["list".to_owned(), "watch".to_owned()],
+        ..PolicyRule::default()
+    };
+    groups.into_iter().map(rule).collect()
+}
+
+/// A ClusterRole of these rules.
+pub fn cluster_role(name: &str, rules: Vec<PolicyRule>) -> ClusterRole {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() }
+}
+
+/// A Role of these rules.
+pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    Role { metadata, rules: Some(rules) }
+}
+
+/// An object as YAML.
+///
+/// # Errors
+/// If it has no JSON form, which objects of Kubernetes have.
+pub fn yaml(object: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(policy_crds::render::yaml(&serde_json::to_value(object)?))
+}
+
+/// The watched kind of a rule's group and resource; for messages and tests.
+pub fn watched(group: &str, resource: &str) -> Option<Kind> {
+    let row = REGISTRY.iter().find(|row| {
+        row.watched != Watched::Never && row.kind.group() == group && row.kind.plural() == resource
+    });
+    row.map(|row| row.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn allowed(rules: &[PolicyRule], verb: &str) -> BTreeSet<String> {
+        let with_verb = rules.iter().filter(|rule| rule.verbs.iter().any(|v| v == verb));
+        let names = with_verb.flat_map(|rule| {
+            let group = rule.api_groups.as_ref().unwrap()[0].clone();
+            let resources = rule.resources.as_ref().unwrap().clone();
+            resources.into_iter().map(move |resource| format!("{group}/{resource}"))
+        });
+        names.collect()
+    }
+
+    #[test]
+    fn every_watched_kind_may_be_listed_and_watched_and_no_other() {
+        let expected = |cluster: bool| -> BTreeSet<String> {
+            Kind::ALL
+                .into_iter()
+                .filter(|kind| watched(kind.group(), kind.plural()) == Some(*kind))
+                .filter(|kind| cluster || kind.is_namespaced())
+                .map(|kind| format!("{}/{}", kind.group(), kind.plural()))
+                .collect()
+        };
+        for (rules, cluster) in [(cluster_rules(), true), (namespace_rules(), false)] {
+            for verb in ["list", "watch"] {
+                assert_eq!(allowed(&rules, verb), expected(cluster), "{verb} {cluster}");
+            }
+            assert_eq!(allowed(&rules, "get"), BTreeSet::from(["/namespaces".to_owned()]));
+        }
+        assert!(expected(true).contains("/nodes") && !expected(false).contains("/nodes"));
+        assert!(!expected(true).contains("apps/deployments"));
+    }
+
+    #[test]
+    fn no_rule_has_a_wildcard() {
+        let all = [cluster_rules(), namespace_rules(), control_plane_rules()].concat();
+        for rule in all {
+            let texts = [rule.api_groups, rule.resources, Some(rule.verbs)];
+            assert!(texts.iter().flatten().flatten().all(|text| !text.contains('*')));
+        }
+    }
+
+    #[test]
+    fn yaml_is_read_back() {
+        let role = role("ns", "watcher", control_plane_rules());
+        let text = yaml(&role).unwrap();
+        let documents = policy_crds::document::read(&text);
+        assert_eq!(documents[0].value, Ok(serde_json::to_value(&role).unwrap()), "{text}");
+        assert!(text.contains("kind: Role\n"), "{text}");
+    }
+}
