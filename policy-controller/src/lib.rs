@@ -50,6 +50,7 @@ pub mod admin;
 pub mod args;
 pub mod cluster;
 pub mod config;
+pub mod rbac;
 pub mod run;
 #[cfg(test)]
 mod testing;
