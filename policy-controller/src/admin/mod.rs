@@ -10,10 +10,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -29,6 +30,8 @@ const CONNECTION: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     missing: Arc<Mutex<Vec<Arc<str>>>>,
+    reported: Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>,
+    without: Arc<Mutex<Vec<String>>>,
 }
 
 /// One thing that must hold. Until [`Requirement::met`] is called it does not.
@@ -46,14 +49,37 @@ impl Readiness {
         requirement
     }
 
-    /// What does not hold, in the order it was required or lost.
+    /// Replaces what `part` has to complain of; empty: nothing any more.
+    pub fn report(&self, part: &'static str, complaints: Vec<String>) {
+        let mut reported = self.reported.lock();
+        if complaints.is_empty() {
+            reported.remove(part);
+        } else {
+            reported.insert(part, complaints);
+        }
+    }
+
+    /// States what this process does without, ready or not: shown, and no reason to be unready.
+    pub fn do_without(&self, functions: impl IntoIterator<Item = String>) {
+        self.without.lock().extend(functions);
+    }
+
+    /// What does not hold: what was required, in the order it was required or lost, then what parts
+    /// complain of.
     pub fn missing(&self) -> Vec<Arc<str>> {
-        self.missing.lock().clone()
+        let mut missing = self.missing.lock().clone();
+        missing.extend(self.reported.lock().values().flatten().map(|text| text.as_str().into()));
+        missing
     }
 
     /// Whether nothing is missing.
     pub fn is_ready(&self) -> bool {
-        self.missing.lock().is_empty()
+        self.missing.lock().is_empty() && self.reported.lock().is_empty()
+    }
+
+    /// What this process does without.
+    pub fn without(&self) -> Vec<String> {
+        self.without.lock().clone()
     }
 }
 
@@ -76,23 +102,30 @@ impl Requirement {
 #[derive(Clone, Debug)]
 pub struct Admin {
     readiness: Readiness,
-    registry: Arc<Registry>,
+    registry: Arc<Mutex<Registry>>,
     /// What `/debug/policy` looks at.
-    policies: Option<Policies>,
+    policies: Arc<OnceLock<Policies>>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
 }
 
 impl Admin {
-    /// An admin server over `readiness` and the metrics of `registry`.
+    /// An admin server over `readiness` and the metrics of `registry`; more may be added by
+    /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
-        Self { readiness, registry: Arc::new(registry), policies: None, bound: CONNECTION }
+        let registry = Arc::new(Mutex::new(registry));
+        Self { readiness, registry, policies: Arc::default(), bound: CONNECTION }
     }
 
-    /// The same, showing policies at `/debug/policy` to clients on loopback.
-    #[must_use]
-    pub fn with_policies(self, policies: Policies) -> Self {
-        Self { policies: Some(policies), ..self }
+    /// Shows policies at `/debug/policy` from now on.
+    pub fn show(&self, policies: Policies) {
+        // The first stays: a process has one index.
+        _ = self.policies.set(policies);
+    }
+
+    /// Adds metrics.
+    pub fn register(&self, families: impl FnOnce(&mut Registry)) {
+        families(&mut self.registry.lock());
     }
 
     /// Serves on `listener` until `shutdown` is cancelled.
@@ -150,8 +183,10 @@ impl Admin {
         request: &Request<Incoming>,
         remote: IpAddr,
     ) -> Option<Response<http_body_util::Full<Bytes>>> {
-        let policies =
-            self.policies.as_ref().filter(|_| request.uri().path() == "/debug/policy")?;
+        if request.uri().path() != "/debug/policy" {
+            return None;
+        }
+        let policies = self.policies.get()?;
         if !policy_core::fold_mapped(remote).is_loopback() {
             let why = "/debug is answered on loopback only: use a port-forward\n";
             return Some(plain(StatusCode::FORBIDDEN, why));
@@ -185,16 +220,21 @@ impl Admin {
 
     fn ready(&self) -> (StatusCode, &'static str, String) {
         let missing = self.readiness.missing();
+        let mut without = String::new();
+        for function in self.readiness.without() {
+            without.push_str(&format!("without: {function}\n"));
+        }
         if missing.is_empty() {
-            return (StatusCode::OK, TEXT, "ready\n".to_owned());
+            return (StatusCode::OK, TEXT, format!("ready\n{without}"));
         }
         // 500 and the first words are Linkerd's; what is missing is ours.
-        (StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("not ready: {}\n", missing.join(", ")))
+        let text = format!("not ready: {}\n{without}", missing.join(", "));
+        (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
     }
 
     fn metrics(&self) -> (StatusCode, &'static str, String) {
         let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
+        match prometheus_client::encoding::text::encode(&mut text, &self.registry.lock()) {
             Ok(()) => (StatusCode::OK, OPEN_METRICS, text),
             Err(error) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -251,6 +291,20 @@ mod tests {
         listed.lost();
         listed.lost();
         assert_eq!(readiness.missing().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn ready_names_complaints_until_they_are_taken_back_and_always_what_is_done_without() {
+        let readiness = Readiness::default();
+        let admin = Admin::new(readiness.clone(), Registry::default());
+        readiness.do_without(["status is not written".to_owned()]);
+        readiness.report("watches", vec!["pods are late".to_owned(), "nodes are late".to_owned()]);
+        let (status, body) = ask(&admin, Method::GET, "/ready").await;
+        let late = "not ready: pods are late, nodes are late\nwithout: status is not written\n";
+        assert_eq!((status, &*body), (500, late));
+        readiness.report("watches", vec![]);
+        let (status, body) = ask(&admin, Method::GET, "/ready").await;
+        assert_eq!((status, &*body), (200, "ready\nwithout: status is not written\n"));
     }
 
     #[tokio::test]

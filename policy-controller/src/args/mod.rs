@@ -14,6 +14,7 @@ use crate::config::{
 };
 use crate::publish::UndeclaredPorts;
 use crate::serve::ServeConfig;
+use crate::source::kubernetes::{KubernetesArgs, KubernetesArgsError, KubernetesConfig};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,9 +40,17 @@ pub enum Command {
 /// Flags of `policy-controller run`, as written.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Directory of manifests (YAML or JSON, any layout) to read and follow.
-    #[arg(long, value_name = "DIR")]
-    pub manifests: PathBuf,
+    /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["kubeconfig", "context", "watch_namespace", "node_addresses"]
+    )]
+    pub manifests: Option<PathBuf>,
+
+    /// The cluster, where no directory is named.
+    #[command(flatten)]
+    pub kubernetes: KubernetesArgs,
 
     /// Which log lines are written, in the syntax of tracing filters.
     #[arg(
@@ -172,10 +181,10 @@ pub enum UndeclaredArg {
 }
 
 /// What the flags mean.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where objects come from.
-    pub manifests: PathBuf,
+    pub source: SourceSettings,
     /// What compiling depends on.
     pub controller: ControllerConfig,
     /// Bounds on serving.
@@ -186,6 +195,24 @@ pub struct Settings {
     pub log_level: String,
     /// Format of log lines.
     pub log_format: LogFormat,
+}
+
+/// Where objects come from.
+#[derive(Clone, Debug)]
+pub enum SourceSettings {
+    /// A directory of manifests.
+    Directory(PathBuf),
+    /// A cluster.
+    Cluster(Box<ClusterSettings>),
+}
+
+/// A cluster as the source of objects.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// How it is reached.
+    pub args: KubernetesArgs,
+    /// How it is watched.
+    pub watches: KubernetesConfig,
 }
 
 /// A flag whose value makes no sense.
@@ -233,6 +260,9 @@ pub enum ArgsError {
     /// A setting of the controller that makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A flag about the cluster that makes no sense.
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesArgsError),
 }
 
 impl TryFrom<RunArgs> for Settings {
@@ -244,11 +274,20 @@ impl TryFrom<RunArgs> for Settings {
             admin: address("admin-addr", &args.admin_addr)?,
             controller: controller(&args)?,
             serve,
-            manifests: args.manifests,
+            source: source(&args)?,
             log_level: args.log_level,
             log_format: args.log_format,
         })
     }
+}
+
+fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
+    if let Some(manifests) = &args.manifests {
+        return Ok(SourceSettings::Directory(manifests.clone()));
+    }
+    let watches = args.kubernetes.settings(args.control_plane_namespace.as_str().into())?;
+    let args = args.kubernetes.clone();
+    Ok(SourceSettings::Cluster(Box::new(ClusterSettings { args, watches })))
 }
 
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {

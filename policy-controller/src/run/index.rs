@@ -2,27 +2,37 @@
 
 use super::RunError;
 use crate::config::ControllerConfig;
-use crate::controller::start;
+use crate::controller::{Controller, start};
 use crate::publish::Policies;
 use crate::source::directory::Diagnostic;
-use crate::source::{Source, SourceError};
+use crate::source::{Health, Source, SourceError};
+use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// The thread that owns the index.
 pub(super) struct Index {
-    pub(super) policies: Policies,
-    pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
+    pub(super) handles: Handles,
     ended: oneshot::Receiver<Result<(), SourceError>>,
     stop: CancellationToken,
 }
 
+/// What the rest of the process has of the index.
+#[derive(Clone)]
+pub(super) struct Handles {
+    pub(super) policies: Policies,
+    pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
+    pub(super) health: watch::Receiver<Arc<Health>>,
+}
+
 impl Index {
-    pub(super) async fn spawn<S: Source>(
-        config: ControllerConfig,
-        source: S,
-    ) -> Result<Self, RunError> {
+    /// Starts the thread. `source` runs on it, so that what it connects belongs to its runtime.
+    pub(super) async fn spawn<S, F>(config: ControllerConfig, source: F) -> Result<Self, RunError>
+    where
+        S: Source,
+        F: Future<Output = Result<S, RunError>> + Send + 'static,
+    {
         let (handles, ready) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
         let stop = CancellationToken::new();
@@ -30,9 +40,16 @@ impl Index {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let body = move || {
             runtime.block_on(async move {
+                let source = match source.await {
+                    Ok(source) => source,
+                    Err(error) => {
+                        // If nobody waits any more the process is ending already.
+                        _ = handles.send(Err(error));
+                        return;
+                    }
+                };
                 let mut controller = start(config, source);
-                let started = (controller.policies.clone(), controller.diagnostics.clone());
-                if handles.send(started).is_err() {
+                if handles.send(Ok(Handles::of(&controller))).is_err() {
                     return;
                 }
                 tokio::select! {
@@ -44,8 +61,8 @@ impl Index {
             });
         };
         std::thread::Builder::new().name("index".to_owned()).spawn(body)?;
-        let (policies, diagnostics) = ready.await.map_err(|_| RunError::IndexEnded)?;
-        Ok(Self { policies, diagnostics, ended, stop })
+        let handles = ready.await.map_err(|_| RunError::IndexEnded)??;
+        Ok(Self { handles, ended, stop })
     }
 
     /// Waits until the source gives up.
@@ -59,5 +76,15 @@ impl Index {
 
     pub(super) fn stop(&self) {
         self.stop.cancel();
+    }
+}
+
+impl Handles {
+    fn of(controller: &Controller) -> Self {
+        Self {
+            policies: controller.policies.clone(),
+            diagnostics: controller.diagnostics.clone(),
+            health: controller.health.clone(),
+        }
     }
 }

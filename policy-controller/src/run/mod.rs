@@ -5,19 +5,22 @@
 //! stream; the other serves. A source other than a directory is one more arm of [`run`].
 
 mod embedded;
+mod freshness;
 mod index;
 mod signals;
 
 pub use embedded::{Embedded, start_embedded};
 
-use crate::admin::{self, Admin, Readiness};
-use crate::args::{ArgsError, Cli, Command, LogFormat, Settings};
+use crate::admin::{self, Admin, Readiness, Requirement};
+use crate::args::{ArgsError, Cli, Command, LogFormat, Settings, SourceSettings};
+use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
-use crate::serve::Server;
+use crate::serve::{AccessConfig, Server, Stale};
 use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
+use crate::source::kubernetes::KubernetesSource;
 use clap::Parser;
-use index::Index;
+use index::{Handles, Index};
 use policy_proto::compat::EncodeOptions;
 use prometheus_client::registry::Registry;
 use signals::Signals;
@@ -26,6 +29,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -46,6 +50,9 @@ pub enum RunError {
     /// A port cannot be listened on, or the system lacks something else.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// There is no cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// Objects cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -76,59 +83,131 @@ pub fn main() -> ExitCode {
 /// # Errors
 /// If it cannot listen, or objects cannot be read at all.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
+    let mut signals = Signals::new()?;
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
     let admin_listener = admin::bind("/live, /ready and /metrics", settings.admin).await?;
-    let listener = admin::bind("gRPC", settings.serve.listen).await?;
-    let mut signals = Signals::new()?;
-    let options = encode_options(&settings.controller);
-    let source = DirectorySource::new(&settings.manifests, settings.controller.limits);
-    let mut index = Index::spawn(settings.controller, source).await?;
-    let server = Server::new(index.policies.clone(), settings.serve, options);
-
-    let mut registry = Registry::default();
-    server.metrics().register(&mut registry);
-    let stop_admin = CancellationToken::new();
-    let admin = Admin::new(readiness.clone(), registry).with_policies(index.policies.clone());
-    let grpc = listener.local_addr()?;
     let admin_address = admin_listener.local_addr()?;
-    tracing::info!(%grpc, admin = %admin_address, "listening");
-    let admin = tokio::spawn(admin.run(admin_listener, stop_admin.clone()));
-    let drain = CancellationToken::new();
-    let mut served = tokio::spawn(server.serve(listener, drain.clone()));
-    serving.met();
-    tokio::spawn(log_diagnostics(index.diagnostics.clone()));
+    let admin = Admin::new(readiness.clone(), Registry::default());
+    let stop_admin = CancellationToken::new();
+    let admin_task = tokio::spawn(admin.clone().run(admin_listener, stop_admin.clone()));
 
-    let mut synced = index.policies.synced();
-    let ended = loop {
-        tokio::select! {
-            () = signals.next() => break Ok(()),
-            ended = index.ended() => break ended,
-            changed = synced.changed() => match changed {
-                Ok(()) if *synced.borrow_and_update() => {
-                    tracing::info!("objects have been listed; ready");
-                    listed.met();
-                }
-                Ok(()) => listed.lost(),
-                Err(_) => break Err(RunError::IndexEnded),
-            },
-            _ = &mut served => break Err(RunError::IndexEnded),
-        }
+    let stale = watch::Sender::new(Stale::default());
+    let stale_receiver = stale.subscribe();
+    let options = encode_options(&settings.controller);
+    let watching = Watching { readiness: readiness.clone(), admin: admin.clone(), stale };
+    let index = tokio::select! {
+        index = open(settings.source, settings.controller, watching) => index?,
+        () = signals.next() => return Ok(()),
     };
+    let handles = index.handles.clone();
+    admin.show(handles.policies.clone());
+
+    let listener = admin::bind("gRPC", settings.serve.listen).await?;
+    let grpc = listener.local_addr()?;
+    let access = AccessConfig::default();
+    let policies = handles.policies.clone();
+    let server =
+        Server::with_access(policies, settings.serve, options, access, Some(stale_receiver));
+    admin.register(|registry| server.metrics().register(registry));
+    tracing::info!(%grpc, admin = %admin_address, "listening");
+    let drain = CancellationToken::new();
+    let served = tokio::spawn(server.serve(listener, drain.clone()));
+    serving.met();
+
+    let mut running = Running { index, served, signals };
+    let ended = running.until_ended(&handles, &listed).await;
     tracing::info!("shutting down: streams end, then connections");
     let _stopping = readiness.require("shutting down");
     drain.cancel();
-    if !served.is_finished() {
-        tokio::select! {
-            _ = served => {}
-            () = signals.next() => abort(),
+    running.drained().await;
+    stop_admin.cancel();
+    _ = admin_task.await;
+    ended
+}
+
+/// What follows the source's watches.
+struct Watching {
+    readiness: Readiness,
+    admin: Admin,
+    stale: watch::Sender<Stale>,
+}
+
+/// Starts the thread that owns the index, on whatever the settings name.
+async fn open(
+    source: SourceSettings,
+    config: ControllerConfig,
+    watching: Watching,
+) -> Result<Index, RunError> {
+    let index = match source {
+        SourceSettings::Directory(path) => {
+            let source = DirectorySource::new(path, config.limits);
+            Index::spawn(config, async { Ok(source) }).await?
+        }
+        SourceSettings::Cluster(cluster) => {
+            // Made on the index's thread, to which its connections then belong.
+            let source = async move {
+                let client = cluster.args.connect().await?;
+                let connecting = KubernetesSource::prepare(client, cluster.watches);
+                let Watching { readiness, admin, stale } = watching;
+                admin.register(|registry| connecting.metrics().register(registry));
+                for function in connecting.lost_functions() {
+                    tracing::warn!("only some namespaces are watched: {function}");
+                }
+                readiness.do_without(connecting.lost_functions());
+                let (health, freshness) = (connecting.health(), connecting.freshness());
+                tokio::spawn(freshness::follow(health, freshness, readiness, stale, |_| {}));
+                Ok(connecting.connected().await)
+            };
+            Index::spawn(config, source).await?
+        }
+    };
+    tokio::spawn(log_diagnostics(index.handles.diagnostics.clone()));
+    Ok(index)
+}
+
+/// What has to go on for the controller to.
+struct Running {
+    index: Index,
+    served: JoinHandle<()>,
+    signals: Signals,
+}
+
+impl Running {
+    /// Waits for a signal or for something that must not end.
+    async fn until_ended(
+        &mut self,
+        handles: &Handles,
+        listed: &Requirement,
+    ) -> Result<(), RunError> {
+        let mut synced = handles.policies.synced();
+        loop {
+            if *synced.borrow_and_update() {
+                tracing::info!("objects have been listed; ready");
+                listed.met();
+            } else {
+                listed.lost();
+            }
+            tokio::select! {
+                () = self.signals.next() => return Ok(()),
+                ended = self.index.ended() => return ended,
+                changed = synced.changed() => changed.map_err(|_| RunError::IndexEnded)?,
+                _ = &mut self.served => return Err(RunError::IndexEnded),
+            }
         }
     }
-    index.stop();
-    stop_admin.cancel();
-    _ = admin.await;
-    ended
+
+    /// Waits until connections have ended; a second signal does not.
+    async fn drained(mut self) {
+        if !self.served.is_finished() {
+            tokio::select! {
+                _ = self.served => {}
+                () = self.signals.next() => abort(),
+            }
+        }
+        self.index.stop();
+    }
 }
 
 fn abort() {
