@@ -1,5 +1,7 @@
-//! Tests of the whole: the architecture's rules, scenarios, the pipeline, hostile clients.
+//! Tests of the whole: the architecture's rules, scenarios, the pipeline, hostile clients,
+//! the cluster.
 //!
 //! The library holds what several of the test binaries need; the tests are in `tests/`.
 
+pub mod cluster;
 pub mod sources;

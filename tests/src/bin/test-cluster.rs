@@ -1,0 +1,43 @@
+//! The control plane for tests, by hand: `test-cluster build` builds it, so that the tests need not;
+//! `test-cluster run` starts one with our definitions installed, and ends it when its standard input
+//! does.
+
+use anyhow::Result;
+use policy_tests::cluster::{Cluster, prepare};
+use std::io::Read as _;
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some("build") => build().await,
+        Some("run") => run().await,
+        _ => Err(anyhow::anyhow!("usage: test-cluster build | run")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn build() -> Result<()> {
+    if std::env::var_os("KUBECONFIG_UNDER_TEST").is_some() {
+        println!("the cluster for tests is the one that KUBECONFIG_UNDER_TEST names");
+        return Ok(());
+    }
+    let folder = tokio::task::spawn_blocking(prepare).await??;
+    println!("the control plane for tests is in {}", folder.display());
+    Ok(())
+}
+
+async fn run() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    cluster.install_crds().await?;
+    println!("export KUBECONFIG={}", cluster.kubeconfig().display());
+    let until_end = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(until_end).await??;
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! One etcd and one kube-apiserver.
+
+use super::certificates::Certificates;
+use super::process::{Home, Process};
+use super::programs::Programs;
+use super::{config_of, random};
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// Most that a program may take to become ready, on a machine with other things to do.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[derive(Debug)]
+pub(super) struct ControlPlane {
+    // First, so that it ends before what it stores in.
+    api_server: Mutex<Option<Process>>,
+    etcd: Process,
+    ports: Ports,
+    programs: Programs,
+    certificates: Certificates,
+    flags: Vec<String>,
+    kubeconfig: PathBuf,
+    config: kube::Config,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    etcd: u16,
+    peer: u16,
+    api_server: u16,
+}
+
+impl Ports {
+    fn free() -> Result<Self> {
+        Ok(Self { etcd: free_port()?, peer: free_port()?, api_server: free_port()? })
+    }
+}
+
+/// A port nobody listens on. Below the range that the system takes outgoing ports from, so that no
+/// connection takes it while the API server is away.
+fn free_port() -> Result<u16> {
+    for _ in 0..100 {
+        let port = u16::try_from(random() % 12_000)?.saturating_add(20_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port between 20000 and 32000");
+}
+
+impl ControlPlane {
+    /// Starts both; with other ports where somebody else was quicker.
+    pub(super) async fn start(home: &Home, programs: Programs, flags: Vec<String>) -> Result<Self> {
+        let certificates = Certificates::write(home.path())?;
+        let mut attempt = 0_u8;
+        loop {
+            let started = Self::try_start(home, &programs, &certificates, flags.clone()).await;
+            attempt = attempt.saturating_add(1);
+            match started {
+                Err(error) if attempt < 4 && format!("{error:?}").contains("already in use") => {}
+                started => return started,
+            }
+        }
+    }
+
+    async fn try_start(
+        home: &Home,
+        programs: &Programs,
+        certificates: &Certificates,
+        flags: Vec<String>,
+    ) -> Result<Self> {
+        let ports = Ports::free()?;
+        let kubeconfig = write_kubeconfig(home, certificates, ports.api_server)?;
+        let config = config_of(&kubeconfig).await?;
+        let etcd = home.run("etcd", &mut etcd_command(home, programs, ports))?;
+        let plane = Self {
+            api_server: Mutex::new(None),
+            etcd,
+            ports,
+            programs: programs.clone(),
+            certificates: certificates.clone(),
+            flags,
+            kubeconfig,
+            config,
+        };
+        plane.start_api_server(home).await?;
+        Ok(plane)
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    pub(super) fn config(&self) -> &kube::Config {
+        &self.config
+    }
+
+    pub(super) fn kill_api_server(&mut self) {
+        *self.api_server.get_mut() = None;
+    }
+
+    pub(super) async fn start_api_server(&self, home: &Home) -> Result<()> {
+        let mut api_server = self.api_server.lock().await;
+        *api_server = None;
+        let process = home.run("kube-apiserver", &mut self.api_server_command())?;
+        self.wait_ready(api_server.insert(process)).await
+    }
+
+    async fn wait_ready(&self, api_server: &mut Process) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let client = kube::Client::try_from(self.config.clone())?;
+        loop {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            let asked = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
+            let Err(answer) = asked.context("no answer").and_then(|asked| Ok(asked?)) else {
+                return Ok(());
+            };
+            if let Some(status) = api_server.ended()? {
+                bail!(
+                    "kube-apiserver ended: {status}\n{}\n{}",
+                    api_server.tail(),
+                    self.etcd.tail()
+                );
+            }
+            if Instant::now() > deadline {
+                let (etcd, api_server) = (self.etcd.tail(), api_server.tail());
+                bail!("kube-apiserver is not ready: {answer}\n{api_server}\n{etcd}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
+    pub(super) fn signal_etcd(&self, signal: &str) {
+        if let Err(error) = self.etcd.signal(signal) {
+            panic!("{error}\n{}", self.etcd.tail());
+        }
+    }
+
+    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
+    pub(super) fn signal_api_server(&mut self, signal: &str) {
+        match self.api_server.get_mut().as_ref().map(|process| process.signal(signal)) {
+            Some(Ok(())) => {}
+            other => panic!("kube-apiserver was not sent {signal}: {other:?}"),
+        }
+    }
+
+    pub(super) async fn compact(&self, home: &Home) -> Result<()> {
+        *self.api_server.lock().await = None;
+        let key = json!({"key": "AA=="});
+        let range = self.etcd_call("range", &key).await?;
+        let revision = range.pointer("/header/revision").cloned();
+        let revision = revision.with_context(|| format!("etcd names no revision: {range}"))?;
+        let request = json!({"revision": revision, "physical": true});
+        self.etcd_call("compaction", &request).await?;
+        self.start_api_server(home).await
+    }
+
+    /// One call of etcd's key-value service, in its JSON form.
+    async fn etcd_call(&self, method: &str, body: &Value) -> Result<Value> {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let uri = format!("http://127.0.0.1:{}/v3/kv/{method}", self.ports.etcd);
+        let body: Full<Bytes> = Full::from(serde_json::to_vec(body)?);
+        let request = http::Request::post(uri).body(body)?;
+        let response = client.request(request).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        if !status.is_success() {
+            bail!("etcd, {method}: {status}: {}", String::from_utf8_lossy(&bytes));
+        }
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+
+    fn api_server_command(&self) -> Command {
+        let certificates = &self.certificates;
+        let mut command = Command::new(self.programs.api_server());
+        let mut path = |flag: &str, path: &Path| {
+            command.arg(format!("--{flag}={}", path.display()));
+        };
+        path("client-ca-file", &certificates.authority);
+        path("tls-cert-file", &certificates.serving.certificate);
+        path("tls-private-key-file", &certificates.serving.key);
+        path("service-account-key-file", &certificates.token_public_key);
+        path("service-account-signing-key-file", &certificates.token_key);
+        command
+            .arg(format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd))
+            .arg(format!("--secure-port={}", self.ports.api_server))
+            .args([
+                "--bind-address=127.0.0.1",
+                "--authorization-mode=RBAC",
+                "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+                "--service-cluster-ip-range=10.43.0.0/16",
+                // Nobody makes service accounts, so pods come without.
+                "--disable-admission-plugins=ServiceAccount",
+                "--allow-privileged=true",
+                // The address of the API server is a loopback one, which no endpoint may have.
+                "--endpoint-reconciler-type=none",
+                // Its objects double the time to start.
+                "--enable-priority-and-fairness=false",
+                "--profiling=false",
+            ])
+            .args(&self.flags);
+        command
+    }
+}
+
+fn etcd_command(home: &Home, programs: &Programs, ports: Ports) -> Command {
+    let client = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.peer);
+    let data = home.path().join(format!("etcd-{}", ports.etcd));
+    let mut command = Command::new(programs.etcd());
+    command
+        .arg(format!("--data-dir={}", data.display()))
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        // What a test stores need not outlast the machine.
+        .arg("--unsafe-no-fsync")
+        .args(["--log-level", "warn"]);
+    command
+}
+
+fn write_kubeconfig(home: &Home, certificates: &Certificates, port: u16) -> Result<PathBuf> {
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "tests",
+        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "admin"}}],
+        "clusters": [{"name": "tests", "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority": certificates.authority,
+        }}],
+        "users": [{"name": "admin", "user": {
+            "client-certificate": certificates.admin.certificate,
+            "client-key": certificates.admin.key,
+        }}],
+    });
+    let path = home.path().join("admin.kubeconfig");
+    std::fs::write(&path, serde_json::to_vec_pretty(&kubeconfig)?)?;
+    Ok(path)
+}

@@ -1,0 +1,104 @@
+//! The first line of a test that needs a cluster: it has one, or it is skipped where everyone sees.
+
+use super::{Cluster, ClusterBuilder};
+use anyhow::Result;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use tokio::sync::OnceCell;
+
+/// What a control plane would need and this machine does not have.
+#[derive(Debug)]
+pub struct Missing(String);
+
+impl Missing {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// One cluster for all tests of a binary, with our definitions installed. It ends with the process.
+#[derive(Debug, Default)]
+pub struct SharedCluster(OnceCell<Result<Cluster, String>>);
+
+impl SharedCluster {
+    /// None yet: the first test that asks starts it.
+    pub const fn new() -> Self {
+        Self(OnceCell::const_new())
+    }
+
+    /// The cluster; absent: the test is to return, it has been counted as skipped.
+    pub async fn get_or_skip(&self) -> Option<&Cluster> {
+        let started = self
+            .0
+            .get_or_init(|| async {
+                let cluster = available(Cluster::start().await)?;
+                if let Err(error) = cluster.install_crds().await {
+                    fail(&error);
+                }
+                Ok(cluster)
+            })
+            .await;
+        started.as_ref().inspect_err(|missing| skip(missing)).ok()
+    }
+}
+
+/// A cluster; absent: the test is to return, it has been counted as skipped.
+pub async fn cluster_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
+    available(builder.start().await).inspect_err(|missing| skip(missing)).ok()
+}
+
+/// A control plane of one's own that may be killed, frozen and compacted; absent: the test is to
+/// return, it has been counted as skipped.
+pub async fn breakable_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
+    if std::env::var_os("KUBECONFIG_UNDER_TEST").is_some() {
+        skip("it breaks the control plane, and KUBECONFIG_UNDER_TEST names one that is not ours");
+        return None;
+    }
+    cluster_or_skip(builder).await
+}
+
+/// The cluster, or what is missing for one.
+fn available(started: Result<Cluster>) -> Result<Cluster, String> {
+    started.map_err(|error| match error.downcast_ref::<Missing>() {
+        Some(missing) => missing.to_string(),
+        None => fail(&error),
+    })
+}
+
+#[allow(clippy::panic, reason = "a test ends where it cannot go on")]
+fn fail(error: &anyhow::Error) -> ! {
+    panic!("the control plane for tests does not start: {error:?}")
+}
+
+/// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
+/// in the file that `PORTCULLIS_SKIPPED` names.
+#[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
+fn skip(missing: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(
+        std::env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"),
+        "skipped, which continuous integration does not allow: {missing}"
+    );
+    say(&format!("SKIPPED {test}: {missing}"));
+    if let Some(path) = std::env::var_os("PORTCULLIS_SKIPPED")
+        && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
+    {
+        // Only the count is lost if it cannot be written; the line above was said.
+        _ = writeln!(file, "{test}: {missing}");
+    }
+}
+
+/// A line on standard error that the test runner does not swallow.
+pub fn say(line: &str) {
+    // Nobody is left to tell if standard error is closed.
+    _ = writeln!(std::io::stderr().lock(), "{line}");
+}
