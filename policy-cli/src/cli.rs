@@ -23,6 +23,7 @@ struct Cli {
 enum Command {
     Up(command::up::Arguments),
     Check(command::check::Arguments),
+    Authz(command::authz::Arguments),
     Echo(command::echo::Arguments),
     Request(command::request::Arguments),
     Watch(command::watch::Arguments),
@@ -35,6 +36,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Up(arguments) => command::up::run(arguments),
         Command::Check(arguments) => command::check::run(&arguments),
+        Command::Authz(arguments) => command::authz::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
         Command::Request(arguments) => command::request::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),

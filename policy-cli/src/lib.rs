@@ -5,11 +5,14 @@
 //! `policy-controller` and enforced by `policy-proxy`. Standard input is never read unless a command
 //! was asked to. Results go to standard output, everything else to standard error.
 
+mod authz;
 pub mod check;
 pub mod cli;
+mod cluster;
 mod command;
 pub mod echo;
 pub mod expect;
+mod inventory;
 pub mod output;
 pub mod request;
 mod up;

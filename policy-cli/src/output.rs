@@ -1,6 +1,6 @@
 //! How results are printed: tables for people, JSON and YAML for programs, colour on terminals only.
 
-use comfy_table::{Cell, Table, presets};
+use comfy_table::{Cell, ContentArrangement, Table, presets};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
@@ -98,14 +98,38 @@ pub fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    table_within(None, header, rows)
+}
+
+/// The columns of the terminal that standard output is, or those that `COLUMNS` states there; none
+/// where it is no terminal: what is piped on is never wrapped.
+pub fn width() -> Option<u16> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let stated = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    stated.or_else(|| Some(rustix::termios::tcgetwinsize(out).ok()?.ws_col)).filter(|w| *w > 0)
+}
+
+/// The same, with cells wrapped so that no line is longer than `width`, as far as that can be.
+pub fn table_within<const N: usize>(
+    width: Option<u16>,
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
+    if let Some(width) = width {
+        table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.load_style(presets::NOTHING).set_header(header.map(Cell::new));
     for row in rows {
         table.add_row(row.map(Cell::new));
     }
     let mut laid_out = String::new();
     for line in table.lines() {
-        laid_out.push_str(line.trim());
+        // The style leaves one space before the first column.
+        laid_out.push_str(line.strip_prefix(' ').unwrap_or(&line).trim_end());
         laid_out.push('\n');
     }
     laid_out
@@ -183,6 +207,15 @@ mod tests {
         let rows = [["a".to_owned(), "long cell".to_owned()], ["bcd".to_owned(), "x".to_owned()]];
         let text = table(["ONE", "TWO"], rows);
         assert_eq!(text, "ONE  TWO\na    long cell\nbcd  x\n");
+    }
+
+    #[test]
+    fn long_cells_are_wrapped_where_there_is_a_width() {
+        let rows = || [["a".to_owned(), "one two three four five six".to_owned()]];
+        let text = table_within(Some(20), ["ONE", "TWO"], rows());
+        assert_eq!(text, "ONE  TWO\na    one two three\n     four five six\n");
+        let text = table_within(None, ["ONE", "TWO"], rows());
+        assert_eq!(text, "ONE  TWO\na    one two three four five six\n");
     }
 
     #[test]

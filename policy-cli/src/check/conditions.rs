@@ -1,27 +1,45 @@
 //! What the controller would tell an object about itself: references that lead nowhere, routes that
 //! no protocol carries, limits that another one displaces.
 
-use super::Finding;
 use super::places::Places;
-use policy_controller::Compiled;
+use super::{Finding, Unknown, World};
+use crate::cluster::unknown;
 use policy_controller::conditions::{ConditionKind, ObjectCondition, Reason};
+use policy_controller::source::directory::Severity;
 use policy_crds::{Body, ObjectKey};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
+pub(super) fn findings(
+    world: &World<'_>,
+    places: &mut Places,
+    unknown: &mut Vec<Unknown>,
+) -> Vec<Finding> {
+    let compiled = world.compiled;
+    let objects: BTreeMap<_, _> = compiled.objects.iter().map(|o| (&o.meta.key, o)).collect();
     let mut findings = Vec::new();
-    for (object, conditions) in &compiled.conditions {
+    for (key, conditions) in &compiled.conditions {
+        let Some(object) = objects.get(key) else { continue };
         // What breaks a rule has been reported where it breaks it.
-        let invalid = compiled
-            .objects
-            .iter()
-            .any(|o| o.meta.key == *object && matches!(o.body, Body::Invalid(_)));
+        if matches!(object.body, Body::Invalid(_)) {
+            continue;
+        }
+        let missing = unknown::of_object(object, world.gaps);
         for condition in conditions.iter().filter(|condition| worth_saying(condition)) {
-            if !(invalid || condition.reason == Reason::Invalid) {
-                findings.push(finding(object, condition, places));
+            if condition.reason == Reason::Invalid {
+                continue;
+            }
+            if condition.status || missing.is_empty() {
+                findings.push(finding(world, key, condition, places));
+            } else {
+                let missing = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
+                let stated = condition.kind.as_str();
+                let message = format!("{stated} is not known, because {missing} may not be listed");
+                unknown.push(Unknown { object: key.clone(), message });
             }
         }
     }
+    unknown.dedup();
     findings
 }
 
@@ -35,7 +53,24 @@ fn worth_saying(condition: &ObjectCondition) -> bool {
     }
 }
 
-fn finding(object: &ObjectKey, condition: &ObjectCondition, places: &mut Places) -> Finding {
+/// What leads nowhere is an error where nothing else can be applied beside it.
+fn severity(world: &World<'_>, reason: Reason) -> Severity {
+    match reason {
+        Reason::NoMatchingParent
+        | Reason::NoMatchingTarget
+        | Reason::RefNotFound
+        | Reason::RefNotPermitted
+        | Reason::RefInvalid => world.missing(),
+        _ => Severity::Warning,
+    }
+}
+
+fn finding(
+    world: &World<'_>,
+    object: &ObjectKey,
+    condition: &ObjectCondition,
+    places: &mut Places,
+) -> Finding {
     let value = places.value(object).and_then(|value| value.get("spec"));
     let named =
         condition.parent.as_ref().and_then(|parent| reference(value?, &parent.name, "spec"));
@@ -50,7 +85,8 @@ fn finding(object: &ObjectKey, condition: &ObjectCondition, places: &mut Places)
         ("", None) => condition.reason.as_str().to_owned(),
         (message, _) => message.to_owned(),
     };
-    Finding { object: object.clone(), field, message }
+    let severity = severity(world, condition.reason);
+    Finding { object: object.clone(), field, message, severity }
 }
 
 /// The path of the reference to an object of this name.

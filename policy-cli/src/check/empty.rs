@@ -19,7 +19,7 @@ pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding>
         visit(spec, "spec", &mut empty);
         findings.extend(empty.into_iter().filter_map(|field| {
             let message = meaning(key.kind, &field)?.to_owned();
-            Some(Finding { object: key.clone(), field, message })
+            Some(Finding::warning(key, field, message))
         }));
     }
     findings

@@ -1,27 +1,44 @@
-//! Linting of manifests: what is wrong, what refers to nothing, what can never take effect, and what
-//! an empty list means, each with its place in the file.
+//! Linting of manifests and of clusters: what is wrong, what refers to nothing, what can never take
+//! effect, and what an empty list means, each with its place in the file or the object's name.
 
 mod conditions;
 mod empty;
+mod idle;
+mod objects;
 mod places;
 mod remarks;
 mod routes;
 mod servers;
 
+use crate::cluster::Scope;
+use crate::cluster::gaps::Gaps;
+use crate::cluster::settings::Settings;
+use crate::inventory::Inventory;
 use places::Places;
 use policy_controller::source::SourceError;
-use policy_controller::source::directory::{Diagnostic, Severity, load};
-use policy_controller::{Compiled, ControllerConfig, compile_objects};
-use policy_crds::Object;
+use policy_controller::source::directory::{Diagnostic, Severity};
+use policy_controller::{Compiled, ControllerConfig};
+use policy_crds::{Kind, ObjectKey};
 use std::path::Path;
 
 /// What was found.
 #[derive(Debug)]
 pub struct Findings {
-    /// Everything found, by file and line.
+    /// Everything found, by file and line, or by object.
     pub diagnostics: Vec<Diagnostic>,
+    /// What cannot be said, because something could not be listed.
+    pub unknown: Vec<Unknown>,
     /// How many objects were read; a Deployment counts as its pods.
     pub objects: usize,
+}
+
+/// Something that cannot be said of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The object.
+    pub object: ObjectKey,
+    /// What cannot be said, and why.
+    pub message: String,
 }
 
 impl Findings {
@@ -37,34 +54,80 @@ impl Findings {
 /// # Errors
 /// If `path` itself cannot be read.
 pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceError> {
-    let loaded = load(path, config.limits)?;
-    let objects: Vec<Object> = loaded.objects.iter().map(|object| Object::clone(object)).collect();
-    let compiled = compile_objects(objects, config);
-    let mut places = Places::new(loaded.places);
-    let mut diagnostics = loaded.diagnostics;
-    for finding in findings(&compiled, &mut places) {
-        let (object, field) = (&finding.object, &finding.field);
-        diagnostics.push(places.diagnostic(object, field, finding.message));
+    let settings = Settings::given(config.clone());
+    Ok(check_inventory(Inventory::of_directory(path, Scope::All, settings)?))
+}
+
+/// Says everything that is to be said about the objects that were read.
+pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
+    let Inventory { compiled, mut diagnostics, values, places, gaps, unreadable, .. } = inventory;
+    let scope = &inventory.scope;
+    let world = World { compiled: &compiled, gaps: &gaps, whole: inventory.cluster.is_some() };
+    let mut places = Places::new(places, values);
+    let mut unknown = Vec::new();
+    let mut found = findings(&world, &mut places, &mut unknown);
+    if world.whole {
+        found.extend(objects::findings(&world, &unreadable));
     }
+    found.retain(|finding| is_shown(scope, &finding.object));
+    unknown.retain(|unknown| is_shown(scope, &unknown.object));
+    diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
     diagnostics.sort_by(|a, b| {
-        let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column);
+        let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.object.clone());
         key(a).cmp(&key(b))
     });
-    Ok(Findings { diagnostics, objects: compiled.objects.len() })
+    let objects = compiled.objects.iter().filter(|object| is_shown(scope, &object.meta.key));
+    Findings { diagnostics, unknown, objects: objects.count() }
 }
 
-/// A warning before its place has been looked up.
+/// Whether an object is in the namespaces that are asked about, or is one of them.
+fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
+    match key.kind {
+        Kind::Namespace => scope.contains(&key.name),
+        _ => scope.contains(&key.namespace),
+    }
+}
+
+/// What is looked at.
+struct World<'a> {
+    compiled: &'a Compiled,
+    gaps: &'a Gaps,
+    /// Whether this is everything that there is: a cluster, rather than manifests that may be
+    /// applied beside others. What is missing then is an error.
+    whole: bool,
+}
+
+impl World<'_> {
+    /// The severity of what refers to nothing.
+    fn missing(&self) -> Severity {
+        if self.whole { Severity::Error } else { Severity::Warning }
+    }
+}
+
+/// A finding before its place has been looked up.
 struct Finding {
-    object: policy_crds::ObjectKey,
+    object: ObjectKey,
     field: String,
     message: String,
+    severity: Severity,
 }
 
-fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {
-    let mut findings = conditions::findings(compiled, places);
-    findings.extend(servers::findings(compiled));
+impl Finding {
+    fn warning(object: &ObjectKey, field: String, message: String) -> Self {
+        Self { object: object.clone(), field, message, severity: Severity::Warning }
+    }
+}
+
+fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
+    let compiled = world.compiled;
+    let mut findings = conditions::findings(world, places, unknown);
+    findings.extend(servers::findings(world, places, unknown));
     findings.extend(routes::findings(compiled));
     findings.extend(empty::findings(compiled, places));
+    if world.whole {
+        let idle = idle::findings(world, &findings, unknown);
+        findings.extend(idle);
+    }
     let remarks = remarks::findings(compiled, &findings);
     findings.extend(remarks);
     findings

@@ -1,6 +1,7 @@
-//! Finds objects and their fields in files.
+//! Finds objects and their fields in files, or among what a cluster gave.
 
-use policy_controller::source::directory::{Diagnostic, Place, Severity};
+use super::Finding;
+use policy_controller::source::directory::{Diagnostic, Place};
 use policy_crds::ObjectKey;
 use policy_crds::document::{self, Document, Location};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 pub(super) struct Places {
     places: BTreeMap<ObjectKey, Place>,
     files: BTreeMap<Arc<str>, File>,
+    values: BTreeMap<ObjectKey, Value>,
 }
 
 struct File {
@@ -19,22 +21,31 @@ struct File {
 }
 
 impl Places {
-    pub(super) fn new(places: BTreeMap<ObjectKey, Place>) -> Self {
-        Self { places, files: BTreeMap::new() }
+    /// Objects stand in files, or are as a cluster gives them.
+    pub(super) fn new(
+        places: BTreeMap<ObjectKey, Place>,
+        values: BTreeMap<ObjectKey, Value>,
+    ) -> Self {
+        Self { places, files: BTreeMap::new(), values }
     }
 
     /// What was written for an object; none if it stands in no file, or in a list.
     pub(super) fn value(&mut self, object: &ObjectKey) -> Option<&Value> {
+        if self.values.contains_key(object) {
+            return self.values.get(object);
+        }
         self.document(object)?.value.as_ref().ok()
     }
 
-    /// A warning about a field of an object; about its beginning, if there is no such field.
-    pub(super) fn diagnostic(
-        &mut self,
-        object: &ObjectKey,
-        field: &str,
-        message: String,
-    ) -> Diagnostic {
+    /// A finding about a field of an object; about its beginning, if there is no such field. What a
+    /// cluster gave has a name and no place.
+    pub(super) fn diagnostic(&mut self, finding: Finding) -> Diagnostic {
+        let Finding { object, field, message, severity } = finding;
+        let (object, field) = (&object, &*field);
+        if self.values.contains_key(object) {
+            let diagnostic = Diagnostic::about_file(&"".into(), message);
+            return Diagnostic { severity, ..diagnostic.of(Some(object), field) };
+        }
         let declared = self.places.get(object).map(|place| place.declared.clone());
         let declared = declared.unwrap_or_else(|| object.clone());
         let located = self.document(object).and_then(|document| document.locate(field));
@@ -47,7 +58,7 @@ impl Places {
             }
         };
         let diagnostic = diagnostic.of(Some(&declared), field);
-        Diagnostic { severity: Severity::Warning, ..diagnostic }
+        Diagnostic { severity, ..diagnostic }
     }
 
     fn document(&mut self, object: &ObjectKey) -> Option<&Document> {

@@ -7,10 +7,8 @@ use policy_crds::remark::remarks;
 /// Remarks, save for places of which something has been said already.
 pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
     let all = compiled.objects.iter().flat_map(|object| {
-        let about = |error: policy_crds::FieldError| Finding {
-            object: object.meta.key.clone(),
-            field: error.field,
-            message: error.message,
+        let about = |error: policy_crds::FieldError| {
+            Finding::warning(&object.meta.key, error.field, error.message)
         };
         remarks(object).into_iter().map(about)
     });

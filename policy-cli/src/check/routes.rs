@@ -23,7 +23,7 @@ pub(super) fn findings(compiled: &Compiled) -> Vec<Finding> {
     let finding = |((object, field), (words, by)): ((_, _), (String, BTreeSet<String>))| {
         let by = by.into_iter().collect::<Vec<_>>().join(", ");
         let message = format!("never reached: {by} matches `{words}` first");
-        Finding { object, field, message }
+        Finding::warning(&object, field, message)
     };
     found.into_iter().map(finding).collect()
 }

@@ -1,6 +1,12 @@
 //! `portcullis check`.
 
-use crate::check::{Findings, check};
+use super::block_on;
+use crate::check::{Findings, check, check_inventory};
+use crate::cluster::controller::PodFlags;
+use crate::cluster::gaps::Gap;
+use crate::cluster::settings::{Settings, SettingsFlags};
+use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
+use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
@@ -11,12 +17,18 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say what is wrong with manifests, and where
+/// Say what is wrong with manifests or in a cluster, and where
 ///
 /// Errors are what makes an object invalid: it grants nothing until they are corrected, and keeps
 /// what it claims. Warnings are what takes effect, perhaps not as meant: references that lead
 /// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
 /// meaning is said in words.
+///
+/// With a directory, manifests are checked. Without one, the cluster of the current context is; the
+/// first line says which one that is. There references that lead nowhere and port names that no
+/// selected pod has are errors, because nothing else will be applied beside them; and so that an
+/// upgrade of an application does not take its policies out of force unnoticed, every policy that
+/// matches no port of any workload is named.
 ///
 /// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings) or nothing to check, 2 wrong
 /// use.
@@ -27,11 +39,24 @@ use std::process::ExitCode;
 Examples:
   portcullis check examples/emojivoto
   portcullis check --deny-warnings deploy/        # for CI
+  portcullis check                                # the context's cluster and namespace
+  portcullis check --context production -A        # every namespace of another cluster
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
 )]
 pub(crate) struct Arguments {
-    /// Directory of manifests (YAML or JSON, any layout), or one file
-    path: PathBuf,
+    /// Directory of manifests (YAML or JSON, any layout), or one file; without it a cluster is
+    /// checked
+    #[arg(conflicts_with_all = ["kubeconfig", "context", "namespace", "all_namespaces"])]
+    path: Option<PathBuf>,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
+
+    #[command(flatten)]
+    settings: SettingsFlags,
+
+    #[command(flatten)]
+    controller: PodFlags,
 
     /// Count warnings as errors
     #[arg(long)]
@@ -45,16 +70,20 @@ pub(crate) struct Arguments {
 /// What `-o json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
+    asked: &'a Asked,
     objects: usize,
     errors: usize,
     warnings: usize,
     findings: Vec<Item<'a>>,
+    #[serde(rename = "notKnown")]
+    unknown: Vec<NotKnown<'a>>,
+    gaps: &'a [Gap],
 }
 
 #[derive(Serialize)]
 struct Item<'a> {
     severity: &'static str,
-    file: &'a str,
+    file: Option<&'a str>,
     line: Option<usize>,
     column: Option<usize>,
     object: Option<String>,
@@ -62,11 +91,17 @@ struct Item<'a> {
     message: &'a str,
 }
 
+#[derive(Serialize)]
+struct NotKnown<'a> {
+    object: String,
+    message: &'a str,
+}
+
 impl<'a> From<&'a Diagnostic> for Item<'a> {
     fn from(diagnostic: &'a Diagnostic) -> Self {
         Self {
             severity: diagnostic.severity.as_str(),
-            file: &diagnostic.file,
+            file: (!diagnostic.file.is_empty()).then_some(&*diagnostic.file),
             line: diagnostic.line,
             column: diagnostic.column,
             object: diagnostic.object.as_ref().map(ToString::to_string),
@@ -76,14 +111,34 @@ impl<'a> From<&'a Diagnostic> for Item<'a> {
     }
 }
 
+/// What was looked at, and what was found.
+struct Checked {
+    asked: Asked,
+    gaps: Vec<Gap>,
+    findings: Findings,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let findings = check(&arguments.path, &ControllerConfig::default())
-        .context("cannot read the manifests")?;
+    let Checked { asked, gaps, findings } = match &arguments.path {
+        Some(path) => Checked {
+            asked: Asked::directory(path, &Scope::All),
+            gaps: Vec::new(),
+            findings: check(path, &ControllerConfig::default())
+                .context("cannot read the manifests")?,
+        },
+        None => block_on(of_cluster(arguments))?,
+    };
+    let unknown = findings.unknown.iter();
     let report = Report {
+        asked: &asked,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
         findings: findings.diagnostics.iter().map(Item::from).collect(),
+        unknown: unknown
+            .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
+            .collect(),
+        gaps: &gaps,
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
     // Nothing that was checked is nothing that was found sound.
@@ -93,17 +148,43 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+async fn of_cluster(arguments: &Arguments) -> anyhow::Result<Checked> {
+    let cluster = Cluster::connect(&arguments.cluster).await?;
+    let settings = Settings::of_cluster(&cluster, &arguments.controller, &arguments.settings).await;
+    let inventory = Inventory::of_cluster(cluster, settings).await?;
+    inventory.notes();
+    let (asked, gaps) = (inventory.asked.clone(), inventory.told_gaps());
+    Ok(Checked { asked, gaps, findings: check_inventory(inventory) })
+}
+
 fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     let mut text = String::new();
-    for diagnostic in &findings.diagnostics {
-        text.push_str(&diagnostic.render(paint.is_on()));
+    let on_cluster = report.asked.directory.is_none();
+    if on_cluster {
+        text.push_str(&paint.dim(&report.asked.to_string()));
         text.push_str("\n\n");
+    }
+    for diagnostic in &findings.diagnostics {
+        if diagnostic.file.is_empty() {
+            text.push_str(&placeless(diagnostic, paint));
+            text.push('\n');
+        } else {
+            text.push_str(&diagnostic.render(paint.is_on()));
+            text.push_str("\n\n");
+        }
+    }
+    for unknown in &findings.unknown {
+        let label = paint.notice("not known");
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{label}: {}: {}", unknown.object, unknown.message);
+    }
+    if on_cluster && !(findings.diagnostics.is_empty() && findings.unknown.is_empty()) {
+        text.push('\n');
     }
     let count = |number: usize, word: &str| match number {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
     };
-    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "{} read: {}, {}",
@@ -112,4 +193,15 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         count(report.warnings, "warning")
     );
     text
+}
+
+/// A finding that stands in no file: `error: Server shop/web: spec.port: …`.
+fn placeless(diagnostic: &Diagnostic, paint: Paint) -> String {
+    let severity = match diagnostic.severity {
+        Severity::Error => paint.bad("error"),
+        Severity::Warning => paint.notice("warning"),
+    };
+    let object = diagnostic.object.as_ref().map(ToString::to_string).unwrap_or_default();
+    let field = diagnostic.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
+    format!("{severity}: {}: {field}{}", paint.bold(&object), diagnostic.message)
 }

@@ -1,5 +1,6 @@
 //! One module per command: its arguments, and what it prints.
 
+pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
 pub(crate) mod request;

@@ -1,0 +1,308 @@
+//! Who may reach a workload: for every port and route, which grants admit whom, and from which
+//! object each comes. Read off the policies that the controller would serve, never worked out anew.
+
+mod grants;
+pub(crate) mod select;
+mod text;
+
+use crate::cluster::gaps::Gap;
+use crate::cluster::settings::Settings;
+use crate::cluster::{Asked, unknown};
+use crate::inventory::Inventory;
+use grants::{exempt, granted};
+use policy_controller::view::protocol_name;
+use policy_controller::{UndeclaredPorts, WorkloadKey, WorkloadKind};
+use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld, WorkloadPolicy};
+use policy_crds::{Kind, ObjectKey};
+use select::Target;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Who may reach which workloads.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// What was asked.
+    pub(crate) asked: Asked,
+    /// What policies were compiled with.
+    pub(crate) settings: Settings,
+    /// What could not be listed.
+    pub(crate) gaps: Vec<Gap>,
+    /// The workloads; those for which the same holds are told once.
+    pub(crate) workloads: Vec<Workloads>,
+}
+
+/// Workloads for which the same holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Workloads {
+    /// Namespace.
+    pub(crate) namespace: String,
+    /// `Pod` or `ExternalWorkload`.
+    pub(crate) kind: &'static str,
+    /// Names.
+    pub(crate) names: Vec<String>,
+    /// What decides about them and could not be listed: what is told may be incomplete or wrong.
+    pub(crate) not_known: Vec<String>,
+    /// Declared ports.
+    pub(crate) ports: Vec<Port>,
+    /// Every other port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) other_ports: Option<Port>,
+}
+
+/// Who may reach a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Port {
+    /// The port; none: every port that is not declared.
+    pub(crate) port: Option<NonZeroU16>,
+    /// The Server that owns it, or the default policy that holds.
+    pub(crate) owner: String,
+    /// How connections are read.
+    pub(crate) protocol: String,
+    /// Why everything is refused, if it is.
+    pub(crate) denied: Option<&'static str>,
+    /// Who may do what.
+    pub(crate) access: Vec<Access>,
+    /// What becomes of requests that no route matches; none: they are in `access`.
+    pub(crate) otherwise: Option<String>,
+    /// What would grant and does not.
+    pub(crate) withheld: Vec<Withhold>,
+}
+
+/// Something that may be done, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Access {
+    /// The route; none where no route decides.
+    pub(crate) route: Option<String>,
+    /// Its hosts; empty: every host.
+    pub(crate) hosts: Vec<String>,
+    /// Which requests, in words; `connections` for what is not HTTP, `requests` for all.
+    pub(crate) what: Vec<String>,
+    /// What a client must fulfil, all of it; empty: nothing.
+    pub(crate) requires: Vec<Need>,
+    /// Whether anybody may.
+    pub(crate) granted: bool,
+    /// The object that grants it; none if nothing does.
+    pub(crate) by: Option<String>,
+    /// Whether it is logged as audited.
+    pub(crate) audited: bool,
+    /// Whether it passes without routes being looked at, as probes do.
+    pub(crate) exempt: bool,
+}
+
+/// What a client must fulfil: one of the things in the one list that is not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Need {
+    /// One of these identities: a name, `*.suffix`, or `*` for any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) identities: Vec<String>,
+    /// An address in one of these networks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) networks: Vec<String>,
+    /// `mesh` (with or without an identity) or `passthrough`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<&'static str>,
+    /// The object that asks for it.
+    pub(crate) from: String,
+}
+
+/// A grant that came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Withhold {
+    /// The route it would have been for; none: the port.
+    pub(crate) route: Option<String>,
+    /// The object that would have granted.
+    pub(crate) by: String,
+    /// Why it does not.
+    pub(crate) reason: String,
+    /// Whether that is only because something could not be listed.
+    pub(crate) not_known: bool,
+}
+
+/// Who may reach the workloads that are asked about.
+pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods) -> Report {
+    let mut groups: BTreeMap<Group<'_>, Vec<String>> = BTreeMap::new();
+    for (key, workload) in &inventory.compiled.workloads {
+        let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
+        if shown {
+            let group = Group::of(key, &workload.policy, workload.state.undeclared);
+            groups.entry(group).or_default().push(key.name.to_string());
+        }
+    }
+    let teller = Teller { inventory, target };
+    let mut workloads: Vec<Workloads> =
+        groups.into_iter().filter_map(|(group, names)| teller.workloads(&group, names)).collect();
+    workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
+    Report {
+        asked: inventory.asked.clone(),
+        settings: inventory.settings.clone(),
+        gaps: inventory.told_gaps(),
+        workloads,
+    }
+}
+
+/// Workloads for which the same holds. Equal policies of one compilation are one allocation, so
+/// that their addresses tell them apart.
+#[derive(Clone)]
+struct Group<'a> {
+    namespace: Arc<str>,
+    kind: WorkloadKind,
+    ports: Vec<(NonZeroU16, usize)>,
+    undeclared: (UndeclaredPorts, usize),
+    policy: &'a WorkloadPolicy,
+}
+
+impl<'a> Group<'a> {
+    fn of(key: &WorkloadKey, policy: &'a WorkloadPolicy, undeclared: UndeclaredPorts) -> Self {
+        let address = |policy: &Arc<ServerPolicy>| Arc::as_ptr(policy).addr();
+        let rest = match &policy.undeclared {
+            Undeclared::Policy(policy) => address(policy),
+            Undeclared::Deny => 0,
+        };
+        Self {
+            namespace: key.namespace.clone(),
+            kind: key.kind,
+            ports: policy.ports.iter().map(|(port, policy)| (*port, address(policy))).collect(),
+            undeclared: (undeclared, rest),
+            policy,
+        }
+    }
+
+    fn sort_key(&self) -> (&Arc<str>, WorkloadKind, &[(NonZeroU16, usize)], usize) {
+        (&self.namespace, self.kind, &self.ports, self.undeclared.1)
+    }
+}
+
+impl PartialEq for Group<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.sort_key() == other.sort_key()
+    }
+}
+
+impl Eq for Group<'_> {}
+
+impl PartialOrd for Group<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Group<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.sort_key().cmp(&other.sort_key())
+    }
+}
+
+struct Teller<'a> {
+    inventory: &'a Inventory,
+    target: &'a Target,
+}
+
+impl Teller<'_> {
+    /// What holds for a group; none if nothing of it is asked about.
+    fn workloads(&self, group: &Group<'_>, names: Vec<String>) -> Option<Workloads> {
+        let server = self.target.server();
+        let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
+            (None, _) => true,
+            (Some(name), Owner::Server(owner)) => owner.name == *name,
+            (Some(_), Owner::Default(_)) => false,
+        };
+        let ports: Vec<Port> = group
+            .policy
+            .ports
+            .iter()
+            .filter(|(_, policy)| owned(policy))
+            .map(|(port, policy)| self.port(Some(*port), policy))
+            .collect();
+        if server.is_some() && ports.is_empty() {
+            return None;
+        }
+        let other_ports = match (&group.policy.undeclared, server) {
+            (_, Some(_)) => None,
+            (Undeclared::Policy(policy), None) => Some(self.port(None, policy)),
+            (Undeclared::Deny, None) => Some(undeclared()),
+        };
+        let Inventory { gaps, compiled, .. } = self.inventory;
+        Some(Workloads {
+            not_known: unknown::of_ports(&group.namespace, gaps, &compiled.objects),
+            namespace: group.namespace.to_string(),
+            kind: match group.kind {
+                WorkloadKind::Pod => "Pod",
+                WorkloadKind::ExternalWorkload => "ExternalWorkload",
+            },
+            names,
+            ports,
+            other_ports,
+        })
+    }
+
+    fn port(&self, port: Option<NonZeroU16>, policy: &ServerPolicy) -> Port {
+        let mut access = Vec::new();
+        let mut otherwise = None;
+        if policy.deny.is_none() {
+            exempt(policy, &mut access);
+            otherwise = granted(policy, &mut access);
+        }
+        let own = policy.withheld.iter().map(|withheld| self.withheld(None, withheld));
+        let routes = policy.routes.routes.iter().flat_map(|route| {
+            let origin = route.origin.to_string();
+            route.withheld.iter().map(move |w| self.withheld(Some(origin.clone()), w))
+        });
+        Port {
+            port,
+            owner: match &policy.owner {
+                Owner::Server(server) => server.to_string(),
+                Owner::Default(policy) => format!("default {}", policy.as_str()),
+            },
+            protocol: protocol_name(policy.protocol),
+            denied: policy.deny.map(policy_core::Denied::as_str),
+            access,
+            otherwise,
+            withheld: own.chain(routes).collect(),
+        }
+    }
+
+    fn withheld(&self, route: Option<String>, withheld: &Withheld) -> Withhold {
+        let object = key(&withheld.source).and_then(|key| self.inventory.object(&key));
+        let missing = object
+            .map(|object| unknown::of_object(object, &self.inventory.gaps))
+            .unwrap_or_default();
+        let reason = if missing.is_empty() {
+            withheld.reason.to_string()
+        } else {
+            let missing: Vec<String> = missing.into_iter().collect();
+            format!("not known, because {} may not be listed", missing.join(" and "))
+        };
+        Withhold {
+            route,
+            by: withheld.source.to_string(),
+            not_known: reason != *withheld.reason,
+            reason,
+        }
+    }
+}
+
+fn key(object: &ObjectRef) -> Option<ObjectKey> {
+    let kind = Kind::find(&object.group, &object.kind)?;
+    Some(ObjectKey { kind, namespace: object.namespace.clone(), name: object.name.clone() })
+}
+
+/// Ports that nothing declares, where those are refused.
+fn undeclared() -> Port {
+    Port {
+        port: None,
+        owner: "none".to_owned(),
+        protocol: protocol_name(policy_core::Protocol::Opaque),
+        denied: Some(policy_core::Denied::PortUndeclared.as_str()),
+        access: Vec::new(),
+        otherwise: None,
+        withheld: Vec::new(),
+    }
+}

@@ -1,0 +1,234 @@
+//! Which workloads are asked about: one, those of a Deployment or the like, those behind a Server,
+//! or all.
+
+use crate::cluster::refusal::explain;
+use crate::cluster::{Cluster, Scope, list};
+use crate::inventory::Inventory;
+use anyhow::bail;
+use policy_controller::WorkloadKey;
+use policy_crds::{Kind, ObjectKey, nearest};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What is asked about, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Every workload.
+    All,
+    /// A Pod, an ExternalWorkload, or whatever pods are made by.
+    Workload(Kind, Arc<str>),
+    /// The ports that a Server owns.
+    Server(Arc<str>),
+}
+
+/// Kinds with the short names that people know them by.
+const KINDS: [(Kind, &[&str]); 9] = [
+    (Kind::Pod, &["po"]),
+    (Kind::ExternalWorkload, &["ew"]),
+    (Kind::Server, &["srv"]),
+    (Kind::Deployment, &["deploy"]),
+    (Kind::StatefulSet, &["sts"]),
+    (Kind::DaemonSet, &["ds"]),
+    (Kind::ReplicaSet, &["rs"]),
+    (Kind::Job, &[]),
+    (Kind::CronJob, &["cj"]),
+];
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Some((word, name)) = text.split_once('/') else {
+            return Err(format!("`{text}` is not KIND/NAME, for example deploy/{text}"));
+        };
+        let is = |known: &str| known.eq_ignore_ascii_case(word);
+        let named = KINDS.iter().find(|(kind, short)| {
+            is(kind.as_str()) || is(kind.plural()) || short.iter().any(|short| is(short))
+        });
+        let Some((kind, _)) = named else {
+            let known = KINDS.map(|(kind, _)| kind.as_str().to_ascii_lowercase()).join(", ");
+            return Err(format!("`{word}` is not one of {known}"));
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(format!("`{text}` has no name after the kind, or more than one"));
+        }
+        Ok(match kind {
+            Kind::Server => Self::Server(name.into()),
+            kind => Self::Workload(*kind, name.into()),
+        })
+    }
+}
+
+impl Target {
+    /// The name of the Server, if it is one.
+    pub(crate) fn server(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Server(name) => Some(name),
+            Self::All | Self::Workload(..) => None,
+        }
+    }
+}
+
+/// The workloads that are asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pods {
+    /// All of them.
+    All,
+    /// These.
+    These(BTreeSet<WorkloadKey>),
+}
+
+impl Pods {
+    /// Whether a workload is asked about.
+    pub(crate) fn contains(&self, key: &WorkloadKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(keys) => keys.contains(key),
+        }
+    }
+}
+
+/// Finds the workloads that `target` names.
+///
+/// # Errors
+/// There is none, or a cluster does not say which pods a Deployment has.
+pub(crate) async fn pods(inventory: &Inventory, target: &Target) -> anyhow::Result<Pods> {
+    let Target::Workload(kind, name) = target else {
+        return Ok(Pods::All);
+    };
+    let found: BTreeSet<WorkloadKey> = match (kind, &inventory.cluster) {
+        (Kind::Pod | Kind::ExternalWorkload, _) => named(inventory, *kind, name),
+        (kind, None) => declared(inventory, *kind, name),
+        (kind, Some(cluster)) => owned(inventory, cluster, *kind, name).await?,
+    };
+    if found.is_empty() {
+        bail!("{}", missing(inventory, *kind, name));
+    }
+    Ok(Pods::These(found))
+}
+
+fn workloads<'a>(inventory: &'a Inventory) -> impl Iterator<Item = &'a WorkloadKey> {
+    let keys = inventory.compiled.workloads.keys();
+    keys.filter(|key| inventory.scope.contains(&key.namespace))
+}
+
+fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+    use policy_controller::WorkloadKind;
+    let wanted = if kind == Kind::Pod { WorkloadKind::Pod } else { WorkloadKind::ExternalWorkload };
+    let fits = |key: &&WorkloadKey| key.kind == wanted && *key.name == *name;
+    workloads(inventory).filter(fits).cloned().collect()
+}
+
+/// The pods that a manifest stands for.
+fn declared(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
+    let stands = |key: &ObjectKey| key.kind == kind && *key.name == *name;
+    let pods = inventory.places.iter().filter(|(_, place)| stands(&place.declared));
+    pods.map(|(pod, _)| WorkloadKey::pod(&pod.namespace, &pod.name))
+        .filter(|key| inventory.scope.contains(&key.namespace))
+        .collect()
+}
+
+/// The pods that a cluster says something owns: a Deployment through its ReplicaSets, a CronJob
+/// through its Jobs.
+async fn owned(
+    inventory: &Inventory,
+    cluster: &Cluster,
+    kind: Kind,
+    name: &str,
+) -> anyhow::Result<BTreeSet<WorkloadKey>> {
+    let top = vec![(kind.as_str(), name.to_owned())];
+    let owners = match kind {
+        Kind::Deployment => between(cluster, Kind::ReplicaSet, &top).await?,
+        Kind::CronJob => between(cluster, Kind::Job, &top).await?,
+        _ => top,
+    };
+    let pods = inventory.values.iter().filter(|(key, value)| {
+        key.kind == Kind::Pod && cluster.scope.contains(&key.namespace) && is_owned(value, &owners)
+    });
+    Ok(pods.map(|(key, _)| WorkloadKey::pod(&key.namespace, &key.name)).collect())
+}
+
+/// The objects of a kind that are owned by one of `owners`.
+async fn between(
+    cluster: &Cluster,
+    kind: Kind,
+    owners: &[(&'static str, String)],
+) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let api = format!("/apis/{}/v1", kind.group());
+    let path = match &cluster.scope {
+        Scope::Namespace(namespace) => format!("{api}/namespaces/{namespace}/{}", kind.plural()),
+        Scope::All => format!("{api}/{}", kind.plural()),
+    };
+    let found = list::pages(&cluster.client, &path)
+        .await
+        .map_err(|error| explain(&error, &cluster.asked, &format!("list {}", kind.plural())))?;
+    let owned = found.iter().filter(|value| is_owned(value, owners));
+    let name = |value: &Value| {
+        Some((kind.as_str(), value.get("metadata")?.get("name")?.as_str()?.to_owned()))
+    };
+    Ok(owned.filter_map(name).collect())
+}
+
+fn is_owned(value: &Value, owners: &[(&'static str, String)]) -> bool {
+    let references = value.get("metadata").and_then(|m| m.get("ownerReferences"));
+    references.and_then(Value::as_array).into_iter().flatten().any(|reference| {
+        let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
+        owners.iter().any(|(kind, name)| text("kind") == *kind && text("name") == name)
+    })
+}
+
+/// What is said where nothing has the name: the nearest one that there is.
+fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
+    let asked = &inventory.asked;
+    let known: Vec<&str> = match (kind, inventory.cluster.is_some()) {
+        (Kind::Pod | Kind::ExternalWorkload, _) => {
+            workloads(inventory).map(|key| &*key.name).collect()
+        }
+        (_, false) => {
+            let declared = inventory.places.values().map(|place| &place.declared);
+            declared.filter(|key| key.kind == kind).map(|key| &*key.name).collect()
+        }
+        (_, true) => Vec::new(),
+    };
+    let near = nearest(name, &known).map(|near| format!("; is it {near}?")).unwrap_or_default();
+    match kind {
+        Kind::Pod | Kind::ExternalWorkload => {
+            format!("there is no {} {name} in {asked}{near}", kind.as_str())
+        }
+        kind => format!("no pod of {} {name} was found in {asked}{near}", kind.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn targets_are_named_as_people_name_them() {
+        let deployment = Target::Workload(Kind::Deployment, "web".into());
+        for text in ["deploy/web", "deployment/web", "Deployments/web"] {
+            assert_eq!(text.parse(), Ok(deployment.clone()), "{text}");
+        }
+        assert_eq!("server/web".parse(), Ok(Target::Server("web".into())));
+        assert_eq!(
+            "web".parse::<Target>(),
+            Err("`web` is not KIND/NAME, for example deploy/web".to_owned())
+        );
+        let error = "svc/web".parse::<Target>().unwrap_err();
+        assert!(error.starts_with("`svc` is not one of pod, externalworkload, server"), "{error}");
+        assert!("pod/".parse::<Target>().is_err() && "pod/a/b".parse::<Target>().is_err());
+    }
+
+    #[test]
+    fn a_pod_is_owned_by_what_its_references_name() {
+        let pod = json!({"metadata": {"ownerReferences": [
+            {"kind": "ReplicaSet", "name": "web-1", "controller": true}]}});
+        let owners = |name: &str| vec![("ReplicaSet", name.to_owned())];
+        assert!(is_owned(&pod, &owners("web-1")));
+        assert!(!is_owned(&pod, &owners("web-2")));
+        assert!(!is_owned(&json!({}), &owners("web-1")));
+    }
+}

@@ -1,0 +1,58 @@
+//! What is wrong with objects of a cluster by themselves, which the reader of files says of
+//! manifests.
+
+use super::{Finding, World};
+use policy_controller::annotation_errors;
+use policy_controller::source::directory::Severity;
+use policy_crds::{Body, Kind, ObjectKey};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Rules that are broken, annotations that cannot be read, and objects that cannot be understood.
+pub(super) fn findings(world: &World<'_>, unreadable: &[(ObjectKey, String)]) -> Vec<Finding> {
+    let objects = world.compiled.objects.iter().flat_map(|object| {
+        let errors = match &object.body {
+            Body::Valid(_) => annotation_errors(object),
+            Body::Invalid(invalid) => invalid.errors.clone(),
+        };
+        let finding = |error: policy_crds::FieldError| Finding {
+            object: object.meta.key.clone(),
+            field: error.field,
+            message: error.message,
+            severity: Severity::Error,
+        };
+        errors.into_iter().map(finding)
+    });
+    let unreadable = unreadable.iter().map(|(object, why)| Finding {
+        object: object.clone(),
+        field: String::new(),
+        message: why.clone(),
+        severity: Severity::Error,
+    });
+    objects.chain(unreadable).collect()
+}
+
+/// The same findings, where what is said of many pods of a namespace is said once.
+pub(super) fn gathered(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut seen: BTreeMap<(Arc<str>, String, String), usize> = BTreeMap::new();
+    let key = |finding: &Finding| {
+        (finding.object.namespace.clone(), finding.field.clone(), finding.message.clone())
+    };
+    let is_pod = |finding: &Finding| finding.object.kind == Kind::Pod;
+    for finding in findings.iter().filter(|finding| is_pod(finding)) {
+        let count = seen.entry(key(finding)).or_default();
+        *count = count.saturating_add(1);
+    }
+    let mut kept = Vec::new();
+    for mut finding in findings {
+        if is_pod(&finding) {
+            // Taken out by the first, so that the others find nothing.
+            let Some(count) = seen.remove(&key(&finding)) else { continue };
+            if let more @ 1.. = count.saturating_sub(1) {
+                finding.message = format!("{} (and {more} more pods)", finding.message);
+            }
+        }
+        kept.push(finding);
+    }
+    kept
+}

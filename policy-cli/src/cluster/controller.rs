@@ -1,0 +1,93 @@
+//! The controller in a cluster: which pod it is.
+
+use super::Cluster;
+use super::refusal::{explain, is_forbidden, words};
+use anyhow::{anyhow, bail};
+use clap::Args;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Flags that say where the controller of a cluster is.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Controller")]
+pub(crate) struct PodFlags {
+    /// Namespace in which the controller runs
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = super::namespace)]
+    pub(crate) controller_namespace: Arc<str>,
+
+    /// Labels of the controller's pods
+    #[arg(
+        long,
+        value_name = "LABELS",
+        default_value = "app.kubernetes.io/component=policy-controller"
+    )]
+    pub(crate) controller_selector: String,
+}
+
+/// A pod of the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its namespace.
+    pub(crate) namespace: Arc<str>,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its ServiceAccount.
+    pub(crate) service_account: String,
+    /// Its `spec`.
+    pub(crate) spec: Value,
+}
+
+/// Finds a pod of the controller, one that is ready if there is any.
+///
+/// # Errors
+/// There is none, or pods may not be listed there; says where it was looked and what changes that.
+pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<Found> {
+    let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let params = ListParams::default().labels(selector);
+    let request = Request::new(path).list(&params)?;
+    let answer: Result<Value, _> = cluster.client.request(request).await;
+    let mut pods = match answer {
+        Ok(mut answer) => match answer.get_mut("items").map(Value::take) {
+            Some(Value::Array(pods)) => pods,
+            _ => Vec::new(),
+        },
+        Err(error) if is_forbidden(&error) => bail!(
+            "the controller cannot be looked for: {} (--controller-namespace says where else)",
+            words(&error)
+        ),
+        Err(error) => return Err(explain(&error, &cluster.asked, "look for the controller")),
+    };
+    pods.sort_by_key(|pod| (!is_ready(pod), text(pod, &["metadata", "name"])));
+    let pod = pods.into_iter().next().ok_or_else(|| {
+        anyhow!(
+            "no pod with the labels {selector} was found in namespace {namespace}; \
+             --controller-namespace and --controller-selector say where else"
+        )
+    })?;
+    Ok(Found {
+        namespace: namespace.clone(),
+        name: text(&pod, &["metadata", "name"]),
+        service_account: match text(&pod, &["spec", "serviceAccountName"]) {
+            name if name.is_empty() => "default".to_owned(),
+            name => name,
+        },
+        spec: pod.get("spec").cloned().unwrap_or_default(),
+    })
+}
+
+fn text(value: &Value, path: &[&str]) -> String {
+    let found = path.iter().try_fold(value, |value, field| value.get(field));
+    found.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.get("status").and_then(|status| status.get("conditions"));
+    let ending = pod.get("metadata").is_some_and(|m| m.get("deletionTimestamp").is_some());
+    let ready = conditions.and_then(Value::as_array).into_iter().flatten().any(|condition| {
+        text(condition, &["type"]) == "Ready" && text(condition, &["status"]) == "True"
+    });
+    ready && !ending
+}

@@ -1,0 +1,262 @@
+//! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
+
+use super::gaps::{Extent, Gaps, listed_kinds};
+use super::refusal::{explain, is_forbidden, is_gone, is_not_found, words};
+use super::{Cluster, Scope};
+use futures_util::future::{join_all, try_join_all};
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use policy_crds::{Kind, Object, ObjectKey};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Objects per request.
+const PAGE: u32 = 500;
+
+/// What a cluster holds.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The objects as the API server gives them, status included.
+    pub(crate) values: BTreeMap<ObjectKey, Value>,
+    /// The same as they are understood.
+    pub(crate) objects: Vec<Object>,
+    /// What cannot be understood at all: its name, and why.
+    pub(crate) unreadable: Vec<(ObjectKey, String)>,
+    /// What could not be listed.
+    pub(crate) gaps: Gaps,
+}
+
+/// Lists every kind that policy depends on: in the whole cluster, because references cross
+/// namespaces; where that is refused, in the one namespace that is asked about.
+///
+/// # Errors
+/// The API server cannot be reached, or refuses everything. What it refuses in part is in
+/// [`Listing::gaps`].
+pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
+    let served = Served::discover(cluster).await?;
+    let kinds = listed_kinds().map(|kind| {
+        let version = served.version(kind);
+        async move {
+            let listed = match version {
+                Some(version) => of_kind(cluster, kind, version).await?,
+                None => (Extent::Absent, Vec::new()),
+            };
+            anyhow::Ok((kind, version.unwrap_or_default(), listed))
+        }
+    });
+    let mut listing = Listing::default();
+    for (kind, version, (extent, values)) in try_join_all(kinds).await? {
+        listing.gaps.note(kind, extent);
+        for value in values {
+            listing.take_in(kind, version, value);
+        }
+    }
+    if listing.gaps.knows_nothing() {
+        anyhow::bail!(
+            "{} lets you list nothing that policy depends on. A role that would:\n{}",
+            cluster.asked,
+            listing.gaps.role()
+        );
+    }
+    Ok(listing)
+}
+
+impl Listing {
+    /// Takes in one object of a list, whose items need not name their own kind.
+    fn take_in(&mut self, kind: Kind, version: &str, mut value: Value) {
+        if let Some(fields) = value.as_object_mut() {
+            let api_version = match kind.group() {
+                "" => version.to_owned(),
+                group => format!("{group}/{version}"),
+            };
+            fields.insert("apiVersion".to_owned(), api_version.into());
+            fields.insert("kind".to_owned(), kind.as_str().into());
+        }
+        match policy_crds::parse(&value) {
+            Ok(object) => {
+                self.values.insert(object.meta.key.clone(), value);
+                self.objects.push(object);
+            }
+            Err(error) => {
+                let text = |field: &str| -> Arc<str> {
+                    let metadata = value.get("metadata");
+                    let text = metadata.and_then(|m| m.get(field)).and_then(Value::as_str);
+                    text.unwrap_or_default().into()
+                };
+                let key = ObjectKey { kind, namespace: text("namespace"), name: text("name") };
+                self.unreadable.push((key, error.to_string()));
+            }
+        }
+    }
+
+    /// The namespaces that there are objects in.
+    pub(crate) fn namespaces(&self) -> BTreeSet<&Arc<str>> {
+        let of = |key: &'_ ObjectKey| !key.namespace.is_empty();
+        self.values.keys().filter(|key| of(key)).map(|key| &key.namespace).collect()
+    }
+}
+
+/// Which versions of which resources the API server serves.
+struct Served {
+    /// Plurals by `group/version`; none: that may not be asked.
+    resources: BTreeMap<String, Option<BTreeSet<String>>>,
+}
+
+impl Served {
+    async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
+        let wanted: BTreeSet<String> = listed_kinds()
+            .filter(|kind| !kind.group().is_empty())
+            .flat_map(|kind| kind.versions().iter().map(move |v| format!("{}/{v}", kind.group())))
+            .collect();
+        let asked = wanted.into_iter().map(|version| async move {
+            let answer = cluster.client.list_api_group_resources(&version).await;
+            (version, answer)
+        });
+        let mut resources = BTreeMap::new();
+        for (version, answer) in join_all(asked).await {
+            let plurals = match answer {
+                Ok(list) => Some(list.resources.into_iter().map(|r| r.name).collect()),
+                Err(error) if is_not_found(&error) => Some(BTreeSet::new()),
+                Err(error) if is_forbidden(&error) => None,
+                Err(error) => {
+                    let doing = format!("ask what is served of {version}");
+                    return Err(explain(&error, &cluster.asked, &doing));
+                }
+            };
+            resources.insert(version, plurals);
+        }
+        Ok(Self { resources })
+    }
+
+    /// The version in which a kind is listed; none if the cluster does not have the kind.
+    fn version(&self, kind: Kind) -> Option<&'static str> {
+        let serves = |version: &&&str| {
+            let key = format!("{}/{version}", kind.group());
+            match self.resources.get(&key) {
+                Some(Some(plurals)) => plurals.contains(kind.plural()),
+                // The core group always is; what may not be asked is tried.
+                Some(None) | None => true,
+            }
+        };
+        kind.versions().iter().find(serves).copied()
+    }
+}
+
+/// The path of a kind's objects.
+fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
+    let api = match kind.group() {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    match namespace {
+        Some(namespace) => format!("{api}/namespaces/{namespace}/{}", kind.plural()),
+        None => format!("{api}/{}", kind.plural()),
+    }
+}
+
+async fn of_kind(
+    cluster: &Cluster,
+    kind: Kind,
+    version: &str,
+) -> anyhow::Result<(Extent, Vec<Value>)> {
+    let whole = pages(&cluster.client, &path(kind, version, None)).await;
+    let refusal: Arc<str> = match whole {
+        Ok(values) => return Ok((Extent::Everywhere, values)),
+        Err(error) if is_not_found(&error) => return Ok((Extent::Absent, Vec::new())),
+        Err(error) if is_forbidden(&error) => words(&error).into(),
+        Err(error) => return Err(failed(cluster, kind, &error)),
+    };
+    let Scope::Namespace(namespace) = &cluster.scope else {
+        return Ok((Extent::Nothing { refusal }, Vec::new()));
+    };
+    let within = if kind.is_namespaced() {
+        pages(&cluster.client, &path(kind, version, Some(namespace))).await
+    } else if kind == Kind::Namespace {
+        // A role of a namespace may give the Namespace itself.
+        one(&cluster.client, &path(kind, version, None), namespace).await.map(|v| vec![v])
+    } else {
+        return Ok((Extent::Nothing { refusal }, Vec::new()));
+    };
+    match within {
+        Ok(values) => Ok((Extent::Only { namespace: namespace.clone(), refusal }, values)),
+        Err(error) if is_forbidden(&error) => Ok((Extent::Nothing { refusal }, Vec::new())),
+        Err(error) if is_not_found(&error) && kind == Kind::Namespace => {
+            Ok((Extent::Only { namespace: namespace.clone(), refusal }, Vec::new()))
+        }
+        Err(error) => Err(failed(cluster, kind, &error)),
+    }
+}
+
+fn failed(cluster: &Cluster, kind: Kind, error: &kube::Error) -> anyhow::Error {
+    explain(error, &cluster.asked, &format!("list {}", super::gaps::resource(kind)))
+}
+
+/// One object.
+pub(crate) async fn one(client: &Client, path: &str, name: &str) -> Result<Value, kube::Error> {
+    let request = Request::new(path).get(name, &kube::api::GetParams::default());
+    client.request(request.map_err(kube::Error::BuildRequest)?).await
+}
+
+/// Every object of a list. Pages belong together; if the API server has forgotten the state that
+/// they are of, the list begins again and is asked for whole.
+pub(crate) async fn pages(client: &Client, path: &str) -> Result<Vec<Value>, kube::Error> {
+    let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
+    let mut items = Vec::new();
+    loop {
+        let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
+        let mut page: Value = match client.request(request).await {
+            Ok(page) => page,
+            Err(error) if is_gone(&error) && params.limit.is_some() => {
+                params = ListParams::default();
+                items.clear();
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
+            items.extend(found);
+        }
+        let next = page.get("metadata").and_then(|m| m.get("continue")).and_then(Value::as_str);
+        match next.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token.to_owned()),
+            None => return Ok(items),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn items_of_lists_are_told_their_kind_and_unreadable_ones_keep_their_name() {
+        let mut listing = Listing::default();
+        let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {}});
+        listing.take_in(Kind::Pod, "v1", pod);
+        assert_eq!(listing.objects.len(), 1);
+        assert_eq!(listing.namespaces().len(), 1);
+        listing.take_in(Kind::Server, "v9", json!({"metadata": {"name": "a", "namespace": "b"}}));
+        let (key, why) = &listing.unreadable[0];
+        assert_eq!(key.to_string(), "Server b/a");
+        assert!(why.contains("v9"), "{why}");
+    }
+
+    #[test]
+    fn kinds_are_listed_in_the_preferred_version_that_is_served() {
+        let served = |versions: &[&str]| {
+            let all = Kind::Server.versions().iter().map(|version| {
+                let plurals = versions.contains(version).then(|| "servers".to_owned());
+                (format!("policy.linkerd.io/{version}"), Some(plurals.into_iter().collect()))
+            });
+            Served { resources: all.collect() }.version(Kind::Server)
+        };
+        assert_eq!(served(&["v1beta1", "v1beta3"]), Some("v1beta3"));
+        assert_eq!(served(&["v1alpha1"]), Some("v1alpha1"));
+        assert_eq!(served(&[]), None);
+        assert_eq!(path(Kind::Pod, "v1", Some("shop")), "/api/v1/namespaces/shop/pods");
+        assert_eq!(path(Kind::Server, "v1beta3", None), "/apis/policy.linkerd.io/v1beta3/servers");
+    }
+}

@@ -1,0 +1,246 @@
+//! Commands on a cluster: which one is asked, what is listed there, how its controller is reached,
+//! and what is said where the API server refuses.
+
+pub(crate) mod controller;
+pub(crate) mod gaps;
+pub(crate) mod list;
+pub(crate) mod refusal;
+pub(crate) mod settings;
+pub(crate) mod unknown;
+
+use anyhow::Context;
+use clap::Args;
+use kube::config::Kubeconfig;
+use policy_controller::cluster::{ClusterArgs, ClusterError};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Flags that name a cluster and a namespace.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ClusterFlags {
+    #[command(flatten)]
+    pub(crate) api: ClusterArgs,
+
+    #[command(flatten)]
+    pub(crate) namespaces: NamespaceFlags,
+}
+
+/// Flags that name a namespace.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Namespace")]
+pub(crate) struct NamespaceFlags {
+    /// Namespace [default: that of the context; all of a directory]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    pub(crate) namespace: Option<Arc<str>>,
+
+    /// Every namespace
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+}
+
+/// Reads the name of a namespace, which becomes part of URLs.
+fn namespace(name: &str) -> Result<Arc<str>, String> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let sound = (1..=63).contains(&name.len()) && name.bytes().all(fits);
+    if sound { Ok(name.into()) } else { Err("expected letters a-z, digits and `-`".to_owned()) }
+}
+
+/// The namespaces that a command is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of them.
+    All,
+    /// This one.
+    Namespace(Arc<str>),
+}
+
+impl Scope {
+    /// Whether something of this namespace is shown. What is in no namespace is shown with all.
+    pub(crate) fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(own) => **own == *namespace,
+        }
+    }
+
+    /// The one namespace, if it is one.
+    pub(crate) fn namespace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::All => None,
+            Self::Namespace(namespace) => Some(namespace),
+        }
+    }
+}
+
+impl NamespaceFlags {
+    /// What they say of a directory, which is about all its namespaces unless one is named.
+    pub(crate) fn of_directory(&self) -> Scope {
+        self.namespace.clone().map_or(Scope::All, Scope::Namespace)
+    }
+}
+
+/// What a command asked, as its output says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Asked {
+    /// The directory or file, where manifests were read.
+    pub(crate) directory: Option<String>,
+    /// The context of the kubeconfig; none for a directory and inside a pod.
+    pub(crate) context: Option<String>,
+    /// The API server.
+    pub(crate) server: Option<String>,
+    /// The one namespace; none: all.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Asked {
+    /// A directory of manifests.
+    pub(crate) fn directory(path: &Path, scope: &Scope) -> Self {
+        Self {
+            directory: Some(path.display().to_string()),
+            context: None,
+            server: None,
+            namespace: scope.namespace().map(ToString::to_string),
+        }
+    }
+}
+
+/// `context kind at https://127.0.0.1:6443, namespace shop`
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.directory, &self.context, &self.server) {
+            (Some(directory), _, _) => write!(f, "manifests of {directory}")?,
+            (None, Some(context), Some(server)) => write!(f, "context {context} at {server}")?,
+            (None, _, server) => {
+                let server = server.as_deref().unwrap_or("its API server");
+                write!(f, "the cluster of this pod at {server}")?;
+            }
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, ", namespace {namespace}"),
+            None => f.write_str(", all namespaces"),
+        }
+    }
+}
+
+/// A cluster that is asked.
+pub(crate) struct Cluster {
+    /// The connection.
+    pub(crate) client: kube::Client,
+    /// What is asked, in words.
+    pub(crate) asked: Asked,
+    /// The namespaces that are shown.
+    pub(crate) scope: Scope,
+}
+
+impl Cluster {
+    /// Finds out which cluster is meant. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// There is none, or what names it cannot be read; says what to give instead.
+    pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<Self> {
+        let config = flags.api.config().await.map_err(|error| no_cluster(&flags.api, error))?;
+        let scope = match (&flags.namespaces.namespace, flags.namespaces.all_namespaces) {
+            (_, true) => Scope::All,
+            (Some(namespace), false) => Scope::Namespace(namespace.clone()),
+            (None, false) => {
+                let default = &config.default_namespace;
+                let name = namespace(default).map_err(|message| {
+                    anyhow::anyhow!("the context's namespace `{default}`: {message}")
+                })?;
+                Scope::Namespace(name)
+            }
+        };
+        let asked = Asked {
+            directory: None,
+            context: context(&flags.api),
+            server: Some(config.cluster_url.to_string().trim_end_matches('/').to_owned()),
+            namespace: scope.namespace().map(ToString::to_string),
+        };
+        let client =
+            kube::Client::try_from(config).context("cannot make a client of the cluster")?;
+        Ok(Self { client, asked, scope })
+    }
+}
+
+/// The name of the context that is used; none where no kubeconfig is.
+fn context(api: &ClusterArgs) -> Option<String> {
+    api.context.clone().or_else(|| kubeconfig(api)?.current_context)
+}
+
+fn kubeconfig(api: &ClusterArgs) -> Option<Kubeconfig> {
+    match &api.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    }
+    .ok()
+}
+
+/// Why there is no cluster to ask, and what can be given instead.
+fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
+    let known: Vec<String> = kubeconfig(api)
+        .map(|file| file.contexts.into_iter().map(|context| context.name).collect())
+        .unwrap_or_default();
+    let unknown = api.context.as_ref().filter(|name| !known.contains(name));
+    match (error, unknown) {
+        (_, Some(name)) if !known.is_empty() => {
+            anyhow::anyhow!(
+                "--context: there is no context `{name}`; there are {}",
+                known.join(", ")
+            )
+        }
+        (ClusterError::Kubeconfig { file, error }, _) => anyhow::anyhow!(
+            "--kubeconfig: `{file}` cannot be used: {}; `kubectl config view` shows what it says",
+            chain(&error)
+        ),
+        (ClusterError::NoCluster(_), _) => anyhow::anyhow!(
+            "no cluster is configured: $KUBECONFIG and ~/.kube/config name none and this is no pod; \
+             give --kubeconfig FILE, or a directory of manifests"
+        ),
+        (error @ ClusterError::Client(_), _) => anyhow::Error::new(error),
+    }
+}
+
+/// An error with its causes, each said once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = next.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_said_in_one_line() {
+        let scope = Scope::Namespace("shop".into());
+        let directory = Asked::directory(Path::new("deploy"), &scope);
+        assert_eq!(directory.to_string(), "manifests of deploy, namespace shop");
+        let cluster = Asked {
+            directory: None,
+            context: Some("kind".to_owned()),
+            server: Some("https://127.0.0.1:6443".to_owned()),
+            namespace: None,
+        };
+        assert_eq!(cluster.to_string(), "context kind at https://127.0.0.1:6443, all namespaces");
+    }
+
+    #[test]
+    fn names_of_namespaces_cannot_leave_their_place_in_a_url() {
+        assert_eq!(namespace("shop-1").as_deref(), Ok("shop-1"));
+        for wrong in ["", "a/b", "..", "A", "a?b"] {
+            assert!(namespace(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What an error of the API server means, and what can be done about it.
+
+use super::{Asked, chain};
+use anyhow::anyhow;
+
+/// Whether the API server refused for want of a right.
+pub(crate) fn is_forbidden(error: &kube::Error) -> bool {
+    code(error) == Some(403)
+}
+
+/// Whether there is no such thing.
+pub(crate) fn is_not_found(error: &kube::Error) -> bool {
+    code(error) == Some(404)
+}
+
+/// Whether a page was asked for too late.
+pub(crate) fn is_gone(error: &kube::Error) -> bool {
+    code(error) == Some(410)
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The API server's words, or what became of the connection.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("HTTP status {}", status.code),
+        other => chain(other),
+    }
+}
+
+/// The error as people can act on it; `doing` follows "cannot".
+pub(crate) fn explain(error: &kube::Error, asked: &Asked, doing: &str) -> anyhow::Error {
+    let words = words(error);
+    let server = asked.server.as_deref().unwrap_or("the API server");
+    match code(error) {
+        Some(401) => anyhow!(
+            "cannot {doing}: {server} does not accept the credentials of {asked} ({words}); \
+             they may have expired: log in again, or give another --context"
+        ),
+        Some(403) => anyhow!("cannot {doing}: {words}"),
+        Some(_) => anyhow!("cannot {doing}: {server} answers: {words}"),
+        None => anyhow!(
+            "cannot {doing}: {server} cannot be reached ({words}); is it the cluster you mean? \
+             --context and --kubeconfig choose another"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Scope;
+    use kube::core::Status;
+    use std::path::Path;
+
+    fn refused(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
+    }
+
+    #[test]
+    fn every_refusal_says_what_to_do() {
+        let asked = Asked {
+            context: Some("kind".to_owned()),
+            server: Some("https://api".to_owned()),
+            ..Asked::directory(Path::new("."), &Scope::All)
+        };
+        let asked = Asked { directory: None, ..asked };
+        let said =
+            |code, message: &str| explain(&refused(code, message), &asked, "list pods").to_string();
+        assert_eq!(
+            said(401, "Unauthorized"),
+            "cannot list pods: https://api does not accept the credentials of context kind at \
+             https://api, all namespaces (Unauthorized); they may have expired: log in again, or \
+             give another --context"
+        );
+        assert_eq!(said(403, "pods is forbidden: …"), "cannot list pods: pods is forbidden: …");
+        assert_eq!(said(500, "etcd"), "cannot list pods: https://api answers: etcd");
+    }
+}

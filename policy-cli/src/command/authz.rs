@@ -1,0 +1,78 @@
+//! `portcullis authz`.
+
+use super::block_on;
+use crate::authz::select::{Target, pods};
+use crate::authz::{Report, report};
+use crate::cluster::controller::PodFlags;
+use crate::inventory::{Inventory, InventoryFlags};
+use crate::output::{self, Format, Paint};
+use anyhow::bail;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Say who may reach a workload, and which object lets them
+///
+/// For every port and route: the grants, in the order in which they are tried, with whom each
+/// admits (identities, networks, probes of the node) and the object it comes from; and what would
+/// grant but does not, with the reason. Computed from the objects by the same code as in the
+/// controller, so that default policies, namespace-wide policies, conflicts of Servers and
+/// undeclared ports are all in it.
+///
+/// Without --filename the cluster of the current context is asked; the first line says which one
+/// that is. What the API server does not let you list is named, and what depends on it is said to be
+/// not known.
+///
+/// Exit codes: 0 done, 1 nothing was found or something failed, 2 wrong use.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis authz deploy/web                        # in the context's cluster and namespace
+  portcullis authz -n shop server/web                # the ports that a Server owns
+  portcullis authz -A --context production           # every workload
+  portcullis authz -f examples/emojivoto deploy/web  # manifests, without a cluster
+  portcullis authz -o json -A | jq -r '.workloads[].ports[].access[] | select(.granted) | .by'"
+)]
+pub(crate) struct Arguments {
+    /// The workload: pod/NAME, deploy/NAME (also statefulset, daemonset, replicaset, job, cronjob),
+    /// externalworkload/NAME, or server/NAME; by default every workload
+    #[arg(value_name = "KIND/NAME")]
+    workload: Option<Target>,
+
+    #[command(flatten)]
+    inventory: InventoryFlags,
+
+    #[command(flatten)]
+    controller: PodFlags,
+
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    block_on(async {
+        let inventory = Inventory::read(&arguments.inventory, &arguments.controller).await?;
+        inventory.notes();
+        let target = arguments.workload.clone().unwrap_or(Target::All);
+        let pods = pods(&inventory, &target).await?;
+        let report = report(&inventory, &target, &pods);
+        if report.workloads.is_empty() {
+            bail!("{}", nothing(&inventory, &target));
+        }
+        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn nothing(inventory: &Inventory, target: &Target) -> String {
+    let asked = &inventory.asked;
+    match target.server() {
+        Some(name) => format!(
+            "no port of any workload is owned by a Server {name} in {asked}; `portcullis check` \
+             says why"
+        ),
+        None => format!("there is no workload in {asked}"),
+    }
+}
