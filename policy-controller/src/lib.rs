@@ -46,6 +46,7 @@ pub mod status;
 pub mod serve;
 pub mod view;
 
+pub mod access;
 pub mod admin;
 pub mod args;
 pub mod cluster;

@@ -102,6 +102,7 @@ impl Access {
         };
         let authenticated =
             reviewer.authenticate(token).await.map_err(|error| self.review_failed(error))?;
+        self.metrics.reviewed("accepted");
         let expires = Some(instant_of(authenticated.expires));
         let subject = &authenticated.subject;
         Ok(Caller::Viewer(if self.config.viewers.contains(subject.user.as_str()) {
@@ -169,6 +170,24 @@ impl Access {
                 self.metrics.refused(Unwelcome::OtherIdentity);
                 Err(caller.refusal("this is for viewers"))
             }
+        }
+    }
+
+    /// Whether `caller` may see what is told of the objects of a namespace; empty: of all.
+    pub(crate) async fn may_view_objects(
+        &self,
+        caller: &Caller,
+        namespace: &str,
+    ) -> Result<(), Status> {
+        match caller {
+            Caller::Viewer(viewer) if !namespace.is_empty() => {
+                self.may_view(caller, viewer, Some(namespace)).await
+            }
+            Caller::Viewer(_)
+            | Caller::Mesh(_)
+            | Caller::Controller(_)
+            | Caller::Loopback
+            | Caller::Anonymous => self.may_view_all(caller).await,
         }
     }
 
@@ -250,10 +269,12 @@ impl Access {
     fn review_failed(&self, error: ReviewError) -> Status {
         match error {
             ReviewError::Refused(reason) => {
+                self.metrics.reviewed("refused");
                 self.metrics.refused(Unwelcome::TokenRefused);
                 Status::unauthenticated(format!("the token is refused: {reason}"))
             }
             ReviewError::Unavailable(reason) => {
+                self.metrics.reviewed("failed");
                 self.metrics.refused(Unwelcome::ReviewFailed);
                 Status::unavailable(format!("the token cannot be reviewed: {reason}"))
             }

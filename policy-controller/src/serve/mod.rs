@@ -166,9 +166,11 @@ impl Core {
         self.streams.take(peer).ok_or_else(|| {
             self.metrics.refused_stream();
             let limit = self.streams.limit();
-            Status::resource_exhausted(format!(
-                "this client has {limit} open watches, the most allowed"
-            ))
+            let who = match &peer.identity {
+                Some(identity) => format!("identity `{identity}` at this address"),
+                None => "this address".to_owned(),
+            };
+            Status::resource_exhausted(format!("{who} has {limit} open watches, the most allowed"))
         })
     }
 

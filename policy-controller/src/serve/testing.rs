@@ -195,6 +195,18 @@ impl Index {
         self.workloads.lock()[key].ports[&port(number)].receiver_count()
     }
 
+    /// Adds an ExternalWorkload `ns/name` that states this identity.
+    pub(crate) fn external(&self, name: &str, identity: &str, declared: &[u16]) -> WorkloadKey {
+        let pod = self.pod(name, declared);
+        let mut workload = self.workloads.lock().remove(&pod).unwrap();
+        let key = WorkloadKey::external("ns", name);
+        let mut state = WorkloadState::clone(&workload.state.borrow());
+        (state.key, state.identity) = (key.clone(), identity.into());
+        workload.state = watch::Sender::new(Arc::new(state));
+        self.workloads.lock().insert(key.clone(), workload);
+        key
+    }
+
     /// Changes what is known of a workload.
     pub(crate) fn change(&self, key: &WorkloadKey, change: impl FnOnce(&mut WorkloadState)) {
         let workloads = self.workloads.lock();

@@ -9,6 +9,7 @@ use policy_proto::messages::{Ack, Hello, PortUpdate, WatchRequest, WatchResponse
 use policy_proto::native::encode_features;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 /// A client of one watch.
@@ -32,11 +33,15 @@ impl Client {
     }
 
     pub(super) async fn raw(harness: &Harness, first: Vec<Kind>) -> Result<Self, Status> {
+        Self::over(harness.channel().await, first).await
+    }
+
+    pub(super) async fn over(channel: Channel, first: Vec<Kind>) -> Result<Self, Status> {
         let (requests, receiver) = mpsc::channel(64);
         for kind in first {
             requests.send(WatchRequest { kind: Some(kind) }).await.unwrap();
         }
-        let mut client = PolicyDiscoveryClient::new(harness.channel().await);
+        let mut client = PolicyDiscoveryClient::new(channel);
         let responses = client.watch(ReceiverStream::new(receiver)).await?.into_inner();
         Ok(Self { requests, responses })
     }

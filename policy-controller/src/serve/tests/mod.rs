@@ -1,7 +1,10 @@
 //! The policy server against real clients over loopback, with a stand-in for the index.
 
+mod access;
 mod answers;
 mod client;
 mod compat;
 mod connection;
+mod mesh;
 mod native;
+mod tokens;

@@ -1,0 +1,350 @@
+//! Flags of who may watch.
+
+use super::{AUDIENCE, Bounded, ClusterReviewer, KeyError, KeyReviewer};
+use crate::config::ControllerConfig;
+use crate::serve::{AccessConfig, Reviewer, TlsFiles};
+use clap::Args;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who may watch, as written.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Who may watch")]
+pub struct ServeAuthArgs {
+    /// Where policies are served in plaintext too, on loopback: whoever reaches it there sees
+    /// everything.
+    #[arg(long, value_name = "ADDR")]
+    pub grpc_plaintext_addr: Option<String>,
+
+    /// PEM file with the private key of the gRPC port. With it, the port speaks mutual TLS.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_tls_key: Option<PathBuf>,
+
+    /// PEM file with the certificate of the gRPC port, leaf first.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_tls_certs: Option<PathBuf>,
+
+    /// PEM file with the roots of the mesh, which clients' certificates have to reach.
+    #[arg(long, value_name = "FILE")]
+    pub grpc_tls_roots: Option<PathBuf>,
+
+    /// Identities of the mesh and users of the cluster that may see every policy, separated by
+    /// commas.
+    #[arg(long, value_name = "NAMES", default_value = "")]
+    pub viewer_identities: String,
+
+    /// The audience that a viewer's token must have.
+    #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
+    pub viewer_audience: String,
+
+    /// File with public keys (a JSON Web Key Set, or PEM) by which viewers' tokens are checked,
+    /// instead of asking the API server. Only users of --viewer-identities see anything then.
+    #[arg(long, value_name = "FILE")]
+    pub viewer_token_keys: Option<PathBuf>,
+
+    /// The issuer that tokens checked by --viewer-token-keys must have.
+    #[arg(long, value_name = "URL")]
+    pub viewer_token_issuer: Option<String>,
+
+    /// Accept no tokens.
+    #[arg(long, conflicts_with = "viewer_token_keys")]
+    pub no_viewer_tokens: bool,
+}
+
+impl Default for ServeAuthArgs {
+    fn default() -> Self {
+        Self {
+            grpc_plaintext_addr: None,
+            grpc_tls_key: None,
+            grpc_tls_certs: None,
+            grpc_tls_roots: None,
+            viewer_identities: String::new(),
+            viewer_audience: AUDIENCE.to_owned(),
+            viewer_token_keys: None,
+            viewer_token_issuer: None,
+            no_viewer_tokens: false,
+        }
+    }
+}
+
+/// What these flags mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeAuth {
+    /// Where policies are served: over TLS if there are files, else in plaintext on loopback.
+    pub grpc: SocketAddr,
+    /// The files of TLS.
+    pub tls: Option<TlsFiles>,
+    /// Where policies are served in plaintext besides.
+    pub plaintext: Option<SocketAddr>,
+    /// Who may see everything.
+    pub viewers: BTreeSet<Arc<str>>,
+    /// How tokens are checked.
+    pub tokens: ViewerTokens,
+}
+
+/// How viewers' tokens are checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViewerTokens {
+    /// There are none.
+    Off,
+    /// By the API server.
+    Review {
+        /// The audience that they must have.
+        audience: String,
+    },
+    /// By supplied keys.
+    Keys {
+        /// Where the keys are.
+        file: PathBuf,
+        /// Who must have issued them.
+        issuer: String,
+        /// The audience that they must have.
+        audience: String,
+    },
+}
+
+/// A flag of who may watch that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthArgsError {
+    /// Not an address.
+    #[error("--{flag}: `{value}` is not an address and port (for example `127.0.0.1:8092`)")]
+    Address {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: String,
+    },
+    /// Plaintext where others could reach it.
+    #[error(
+        "--grpc-plaintext-addr: `{0}` is not on loopback; in plaintext callers cannot prove who \
+         they are (allowed: 127.0.0.0/8 and ::1)"
+    )]
+    PlaintextOutside(SocketAddr),
+    /// No TLS where others could reach it.
+    #[error(
+        "--grpc-addr: `{0}` is not on loopback, and without --grpc-tls-key, --grpc-tls-certs and \
+         --grpc-tls-roots callers cannot prove who they are: give these files, or an address on \
+         loopback"
+    )]
+    TlsMissing(SocketAddr),
+    /// Some of the files, but not all.
+    #[error("--{missing}: must be given, because --{given} is")]
+    Incomplete {
+        /// What is missing.
+        missing: &'static str,
+        /// What was given.
+        given: &'static str,
+    },
+    /// Something is given that means nothing by itself.
+    #[error("--{flag}: must not be empty")]
+    Empty {
+        /// The flag.
+        flag: &'static str,
+    },
+}
+
+impl ServeAuthArgs {
+    /// What the flags mean beside `--grpc-addr`.
+    ///
+    /// # Errors
+    /// [`AuthArgsError`] names the flag and what is allowed.
+    pub fn settings(&self, grpc: SocketAddr) -> Result<ServeAuth, AuthArgsError> {
+        let tls = self.files()?;
+        if tls.is_none() && !is_loopback(grpc) {
+            return Err(AuthArgsError::TlsMissing(grpc));
+        }
+        let plaintext = self.grpc_plaintext_addr.as_deref().map(plaintext).transpose()?;
+        let names = self.viewer_identities.split(',').map(str::trim);
+        Ok(ServeAuth {
+            grpc,
+            tls,
+            plaintext,
+            viewers: names.filter(|name| !name.is_empty()).map(Arc::from).collect(),
+            tokens: self.tokens()?,
+        })
+    }
+
+    fn files(&self) -> Result<Option<TlsFiles>, AuthArgsError> {
+        let files = [
+            ("grpc-tls-key", &self.grpc_tls_key),
+            ("grpc-tls-certs", &self.grpc_tls_certs),
+            ("grpc-tls-roots", &self.grpc_tls_roots),
+        ];
+        if let [(_, Some(key)), (_, Some(certs)), (_, Some(roots))] = files {
+            let (key, certs, roots) = (key.clone(), certs.clone(), roots.clone());
+            return Ok(Some(TlsFiles { key, certs, roots }));
+        }
+        let given = files.iter().find(|(_, file)| file.is_some());
+        let missing = files.iter().find(|(_, file)| file.is_none());
+        match (given, missing) {
+            (Some((given, _)), Some((missing, _))) => {
+                Err(AuthArgsError::Incomplete { missing, given })
+            }
+            (_, _) => Ok(None),
+        }
+    }
+
+    fn tokens(&self) -> Result<ViewerTokens, AuthArgsError> {
+        let audience = self.viewer_audience.clone();
+        if audience.is_empty() {
+            return Err(AuthArgsError::Empty { flag: "viewer-audience" });
+        }
+        let issuer = self.viewer_token_issuer.clone().filter(|issuer| !issuer.is_empty());
+        let (keys, other) = ("viewer-token-keys", "viewer-token-issuer");
+        match (&self.viewer_token_keys, issuer) {
+            (Some(file), Some(issuer)) => {
+                Ok(ViewerTokens::Keys { file: file.clone(), issuer, audience })
+            }
+            (Some(_), None) => Err(AuthArgsError::Incomplete { missing: other, given: keys }),
+            (None, Some(_)) => Err(AuthArgsError::Incomplete { missing: keys, given: other }),
+            (None, None) if self.no_viewer_tokens => Ok(ViewerTokens::Off),
+            (None, None) => Ok(ViewerTokens::Review { audience }),
+        }
+    }
+}
+
+impl ServeAuth {
+    /// What decides who may watch. `client`: the API server, if it may be asked about tokens.
+    ///
+    /// # Errors
+    /// [`KeyError`]: the supplied keys cannot be used.
+    pub fn access(
+        &self,
+        config: &ControllerConfig,
+        client: Option<kube::Client>,
+    ) -> Result<AccessConfig, KeyError> {
+        let reviewer: Option<Arc<dyn Reviewer>> = match (&self.tokens, client) {
+            (ViewerTokens::Off, _) | (ViewerTokens::Review { .. }, None) => None,
+            (ViewerTokens::Review { audience }, Some(client)) => {
+                Some(Arc::new(Bounded::new(ClusterReviewer::new(client, audience))))
+            }
+            (ViewerTokens::Keys { file, issuer, audience }, _) => {
+                Some(Arc::new(KeyReviewer::load(file, issuer, audience)?))
+            }
+        };
+        let (namespace, domain) = (&config.control_plane_namespace, &config.identity_domain);
+        let identity_suffix = format!("serviceaccount.identity.{namespace}.{domain}").into();
+        Ok(AccessConfig { viewers: self.viewers.clone(), identity_suffix, reviewer })
+    }
+
+    /// What does not work with these settings, in words. `reviews`: the API server may be asked
+    /// about tokens.
+    pub fn lost(&self, reviews: bool) -> Vec<String> {
+        let mut lost = Vec::new();
+        if self.tls.is_none() {
+            lost.push(
+                "only clients on loopback are served: --grpc-tls-key, --grpc-tls-certs and \
+                 --grpc-tls-roots are not given"
+                    .to_owned(),
+            );
+        }
+        if matches!(self.tokens, ViewerTokens::Review { .. }) && !reviews {
+            lost.push(
+                "viewers' tokens are not accepted: the API server cannot be asked about them, and \
+                 --viewer-token-keys is not given"
+                    .to_owned(),
+            );
+        }
+        lost
+    }
+}
+
+fn plaintext(value: &str) -> Result<SocketAddr, AuthArgsError> {
+    let wrong = || AuthArgsError::Address { flag: "grpc-plaintext-addr", value: value.to_owned() };
+    let address = value.parse().map_err(|_| wrong())?;
+    if is_loopback(address) { Ok(address) } else { Err(AuthArgsError::PlaintextOutside(address)) }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    policy_core::fold_mapped(address.ip()).is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        auth: ServeAuthArgs,
+    }
+
+    fn settings(grpc: &str, flags: &[&str]) -> Result<ServeAuth, String> {
+        let args = Command::try_parse_from(["command"].iter().chain(flags)).unwrap().auth;
+        args.settings(grpc.parse().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_policies_are_served_on_loopback_alone() {
+        let settings = settings("127.0.0.1:8090", &[]).unwrap();
+        let review = ViewerTokens::Review { audience: "portcullis.dev/policy".to_owned() };
+        assert_eq!(
+            settings,
+            ServeAuth {
+                grpc: "127.0.0.1:8090".parse().unwrap(),
+                tls: None,
+                plaintext: None,
+                viewers: BTreeSet::new(),
+                tokens: review,
+            }
+        );
+        assert_eq!(settings.lost(true).len(), 1);
+        assert_eq!(settings.lost(false).len(), 2);
+        assert_eq!(ServeAuthArgs::default().settings(settings.grpc).unwrap(), settings);
+    }
+
+    #[test]
+    fn every_flag_reaches_its_setting() {
+        let flags = [
+            "--grpc-tls-key=/k",
+            "--grpc-tls-certs=/c",
+            "--grpc-tls-roots=/r",
+            "--grpc-plaintext-addr=[::1]:8092",
+            "--viewer-identities=a.example, spiffe://td/b",
+            "--viewer-audience=aud",
+            "--viewer-token-keys=/keys",
+            "--viewer-token-issuer=https://issuer",
+        ];
+        let settings = settings("0.0.0.0:8090", &flags).unwrap();
+        let file = PathBuf::from;
+        assert_eq!(
+            settings,
+            ServeAuth {
+                grpc: "0.0.0.0:8090".parse().unwrap(),
+                tls: Some(TlsFiles { key: file("/k"), certs: file("/c"), roots: file("/r") }),
+                plaintext: Some("[::1]:8092".parse().unwrap()),
+                viewers: ["a.example".into(), "spiffe://td/b".into()].into(),
+                tokens: ViewerTokens::Keys {
+                    file: file("/keys"),
+                    issuer: "https://issuer".to_owned(),
+                    audience: "aud".to_owned(),
+                },
+            }
+        );
+        assert!(settings.lost(false).is_empty());
+    }
+
+    #[test]
+    fn refusals_name_the_flag_and_what_is_allowed() {
+        let refusal = |grpc, flags: &[&str]| settings(grpc, flags).unwrap_err();
+        let missing = refusal("0.0.0.0:8090", &[]);
+        assert!(missing.starts_with("--grpc-addr: `0.0.0.0:8090` is not on loopback"), "{missing}");
+        assert_eq!(
+            refusal("127.0.0.1:8090", &["--grpc-tls-key=/k", "--grpc-tls-roots=/r"]),
+            "--grpc-tls-certs: must be given, because --grpc-tls-key is"
+        );
+        let outside = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=10.0.0.1:80"]);
+        assert!(outside.starts_with("--grpc-plaintext-addr: `10.0.0.1:80` is not on"), "{outside}");
+        let mapped = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=[::ffff:10.0.0.1]:80"]);
+        assert!(mapped.contains("is not on loopback"), "{mapped}");
+        assert_eq!(
+            refusal("127.0.0.1:8090", &["--viewer-token-keys=/k"]),
+            "--viewer-token-issuer: must be given, because --viewer-token-keys is"
+        );
+        let empty = refusal("127.0.0.1:8090", &["--viewer-audience="]);
+        assert_eq!(empty, "--viewer-audience: must not be empty");
+    }
+}
