@@ -48,6 +48,7 @@ pub mod view;
 
 pub mod access;
 pub mod admin;
+pub mod admission;
 pub mod args;
 pub mod cluster;
 pub mod config;

@@ -1,0 +1,169 @@
+//! When the certificate is made, announced and put in use: a pure function of what is held and of the
+//! time.
+//!
+//! A new certificate waits beside the one in use until its authority has been in the webhook
+//! configuration for a while: only then no API server refuses it. The authority of the former one
+//! stays in the bundle until that certificate has expired, because a replica that has not noticed
+//! may serve it until then.
+
+use std::time::{Duration, SystemTime};
+
+/// How long a certificate is valid.
+pub(super) const LIFETIME: Duration = Duration::from_secs(90 * DAY);
+/// How long before its end the next one is made.
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * DAY);
+/// How long the next one waits, so that every API server has seen its authority.
+const SETTLE: Duration = Duration::from_secs(600);
+
+const DAY: u64 = 86_400;
+
+/// What is held, as far as planning is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    /// End of the certificate in use.
+    pub(super) serving: SystemTime,
+    /// The one that waits.
+    pub(super) next: Option<Next>,
+    /// The earliest end of an authority in the bundle.
+    pub(super) oldest_authority: SystemTime,
+}
+
+/// A certificate that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Next {
+    /// Its end.
+    pub(super) not_after: SystemTime,
+    /// Since when its authority is in the bundle.
+    pub(super) since: SystemTime,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Keep,
+    /// Make a certificate and put it in use at once: there is none that could be served.
+    Create,
+    /// Make the next one and add its authority to the bundle.
+    Stage,
+    /// Put the next one in use.
+    Promote,
+    /// Take authorities out of the bundle that have expired.
+    Prune,
+}
+
+/// What is to be done now. `held` is absent where nothing usable is; `published` says whether the
+/// webhook configuration has the bundle that is held.
+pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
+    let Some(Times { serving, next, oldest_authority }) = held else { return Step::Create };
+    let next = next.filter(|next| next.not_after > now);
+    if serving <= now {
+        return if next.is_some() { Step::Promote } else { Step::Create };
+    }
+    if let Some(next) = next {
+        return match now.duration_since(next.since) {
+            Ok(waited) if waited >= SETTLE && published => Step::Promote,
+            Ok(_) => Step::Keep,
+            // From the future: somebody's clock is wrong, and the wait must not be for ever.
+            Err(ahead) if ahead.duration() > SETTLE => Step::Stage,
+            Err(_) => Step::Keep,
+        };
+    }
+    let left = serving.duration_since(now).unwrap_or_default();
+    if left <= RENEW_BEFORE {
+        Step::Stage
+    } else if oldest_authority <= now {
+        Step::Prune
+    } else {
+        Step::Keep
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3600;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + seconds)
+    }
+
+    fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
+        let next =
+            next.map(|(not_after, since)| Next { not_after: at(not_after), since: at(since) });
+        Some(Times { serving: at(serving), next, oldest_authority: at(serving) })
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_made_anew() {
+        assert_eq!(plan(None, false, at(0)), Step::Create);
+        assert_eq!(plan(held(90 * DAY, None), true, at(91 * DAY)), Step::Create);
+    }
+
+    #[test]
+    fn a_certificate_is_replaced_in_two_steps_long_before_its_end() {
+        let fresh = held(90 * DAY, None);
+        assert_eq!(plan(fresh, true, at(60 * DAY - 1)), Step::Keep);
+        assert_eq!(plan(fresh, true, at(60 * DAY)), Step::Stage);
+        let staged = held(90 * DAY, Some((150 * DAY, 60 * DAY)));
+        assert_eq!(plan(staged, true, at(60 * DAY + 599)), Step::Keep, "nobody has seen it yet");
+        assert_eq!(plan(staged, true, at(60 * DAY + 600)), Step::Promote);
+    }
+
+    #[test]
+    fn nothing_is_put_in_use_whose_authority_nobody_knows() {
+        let staged = held(90 * DAY, Some((150 * DAY, 60 * DAY)));
+        assert_eq!(plan(staged, false, at(89 * DAY)), Step::Keep);
+        assert_eq!(plan(staged, false, at(90 * DAY)), Step::Promote, "the other one has expired");
+    }
+
+    #[test]
+    fn an_authority_stays_until_its_certificate_has_expired() {
+        let times = |oldest| {
+            Some(Times { serving: at(150 * DAY), next: None, oldest_authority: at(oldest) })
+        };
+        assert_eq!(plan(times(90 * DAY), true, at(90 * DAY - 1)), Step::Keep);
+        assert_eq!(plan(times(90 * DAY), true, at(90 * DAY)), Step::Prune);
+        assert_eq!(plan(times(150 * DAY), true, at(90 * DAY)), Step::Keep);
+    }
+
+    #[test]
+    fn a_wrong_clock_delays_but_does_not_stop_the_renewal() {
+        let soon = held(90 * DAY, Some((150 * DAY, 60 * DAY + 300)));
+        assert_eq!(plan(soon, true, at(60 * DAY)), Step::Keep);
+        let far = held(90 * DAY, Some((150 * DAY, 80 * DAY)));
+        assert_eq!(plan(far, true, at(60 * DAY)), Step::Stage);
+    }
+
+    #[test]
+    fn a_year_of_hourly_looks_never_serves_what_the_bundle_does_not_vouch_for() {
+        // A replica serves what it read an hour ago; the bundle is what is held now.
+        let (mut serving, mut next) = (at(90 * DAY), None::<Next>);
+        let mut bundle = vec![serving];
+        let mut read = serving;
+        let mut renewals = 0;
+        for hour in 0..366 * 24 {
+            let now = at(hour * HOUR);
+            assert!(bundle.contains(&read) && read > now, "hour {hour}");
+            read = serving;
+            let oldest = bundle.iter().min().copied();
+            let times = Times { serving, next, oldest_authority: oldest.unwrap_or(serving) };
+            match plan(Some(times), true, now) {
+                Step::Keep => {}
+                Step::Create => panic!("hour {hour}: had nothing to serve"),
+                Step::Stage => {
+                    next = Some(Next { not_after: now + LIFETIME, since: now });
+                    bundle.push(now + LIFETIME);
+                }
+                Step::Promote => {
+                    serving = next.take().unwrap().not_after;
+                    renewals += 1;
+                }
+                Step::Prune => bundle.retain(|end| *end > now),
+            }
+        }
+        assert_eq!(renewals, 6);
+        assert!(bundle.len() <= 2, "{bundle:?}");
+    }
+}

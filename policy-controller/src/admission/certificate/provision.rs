@@ -1,0 +1,226 @@
+//! The certificate made here: kept in a Secret that all replicas share, and vouched for in the webhook
+//! configuration. Every replica does the same; whoever writes first wins, and the others read.
+
+use super::Slot;
+use super::held::{Data, Held};
+use super::issue::issue;
+use super::plan::{LIFETIME, Step, plan};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::time::{Duration, SystemTime};
+
+/// How often the Secret and the webhook configuration are looked at.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How soon after a failure.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// How often a write is tried in a row where others write too.
+const ATTEMPTS: u32 = 5;
+
+const CONFLICT: u16 = 409;
+
+/// Where the certificate is kept and for whom it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provisioning {
+    /// Namespace of the Secret.
+    pub namespace: String,
+    /// Name of the Secret.
+    pub secret: String,
+    /// Name of the ValidatingWebhookConfiguration.
+    pub configuration: String,
+    /// The names under which the API server calls: DNS names and addresses. Never empty.
+    pub names: Vec<String>,
+}
+
+/// Keeps a certificate.
+pub(in crate::admission) struct Provisioner {
+    settings: Provisioning,
+    secrets: Api<Secret>,
+    configurations: Api<ValidatingWebhookConfiguration>,
+    slot: Slot,
+}
+
+/// Why the certificate cannot be kept at the moment.
+#[derive(Debug, thiserror::Error)]
+enum ProvisionError {
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("cannot make a certificate for {names}: {error}")]
+    Issue { names: String, error: rcgen::Error },
+    #[error("a certificate that was made cannot be used")]
+    Unusable,
+    #[error("the Secret is being changed by others all the time")]
+    Contended,
+}
+
+impl Provisioner {
+    pub(in crate::admission) fn new(client: Client, settings: Provisioning, slot: Slot) -> Self {
+        Self {
+            secrets: Api::namespaced(client.clone(), &settings.namespace),
+            configurations: Api::all(client),
+            settings,
+            slot,
+        }
+    }
+
+    /// Keeps the certificate, for ever.
+    pub(in crate::admission) async fn run(self) {
+        let mut told = false;
+        let mut serving = None;
+        loop {
+            let pause = match self.look(&mut serving, SystemTime::now()).await {
+                Ok(()) => {
+                    told = false;
+                    INTERVAL
+                }
+                Err(error) => {
+                    self.slot.metrics.certificate_failed();
+                    if told {
+                        tracing::debug!(%error, "the webhook's certificate cannot be kept");
+                    } else {
+                        let (namespace, secret) = (&self.settings.namespace, &self.settings.secret);
+                        tracing::warn!(
+                            %error, namespace, secret, "the webhook's certificate cannot be kept"
+                        );
+                    }
+                    told = true;
+                    RETRY
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Looks once: does what is to be done, serves what is held, publishes who vouches for it.
+    async fn look(
+        &self,
+        serving: &mut Option<Data>,
+        now: SystemTime,
+    ) -> Result<(), ProvisionError> {
+        for _ in 0..ATTEMPTS {
+            let secret = self.secrets.get_opt(&self.settings.secret).await?;
+            let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
+            let held = Held::read(&data, &self.settings.names);
+            let published = match &held {
+                Some(held) => self.publish(&held.bundle()).await,
+                None => Ok(false),
+            };
+            if let Some(held) = &held {
+                self.serve(held, serving)?;
+            }
+            let in_place = published.as_ref().is_ok_and(|published| *published);
+            let step = plan(held.as_ref().map(Held::times), in_place, now);
+            let Some(changed) = self.change(step, held, &data, now)? else {
+                return published.map(|_| ()).map_err(ProvisionError::from);
+            };
+            // Whoever was faster has it as it should be; what they wrote is read next.
+            if self.write(secret, &changed).await? {
+                tracing::info!(?step, secret = %self.settings.secret, "webhook certificate");
+            }
+        }
+        Err(ProvisionError::Contended)
+    }
+
+    /// What is to be held instead; `None`: what is held.
+    fn change(
+        &self,
+        step: Step,
+        held: Option<Held>,
+        data: &Data,
+        now: SystemTime,
+    ) -> Result<Option<Held>, ProvisionError> {
+        let made = || {
+            issue(&self.settings.names, now, LIFETIME).map_err(|error| ProvisionError::Issue {
+                names: self.settings.names.join(", "),
+                error,
+            })
+        };
+        let changed = match (step, held) {
+            (Step::Keep, _) => return Ok(None),
+            (Step::Create, _) | (_, None) => Held::create(made()?, data, now),
+            (Step::Stage, Some(held)) => held.stage(&made()?, now),
+            (Step::Promote, Some(held)) => Some(held.promote()),
+            (Step::Prune, Some(held)) => Some(held.prune(now)),
+        };
+        changed.map(Some).ok_or(ProvisionError::Unusable)
+    }
+
+    /// Writes it, unless somebody else was faster.
+    async fn write(&self, secret: Option<Secret>, held: &Held) -> Result<bool, ProvisionError> {
+        let exists = secret.is_some();
+        let mut secret = secret.unwrap_or_else(|| self.new_secret());
+        held.write(secret.data.get_or_insert_default());
+        let params = PostParams::default();
+        let written = if exists {
+            // With the version that was read: a change in between is a conflict.
+            self.secrets.replace(&self.settings.secret, &params, &secret).await
+        } else {
+            self.secrets.create(&params, &secret).await
+        };
+        match written {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn new_secret(&self) -> Secret {
+        let mut secret =
+            Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
+        secret.metadata.name = Some(self.settings.secret.clone());
+        secret.metadata.namespace = Some(self.settings.namespace.clone());
+        secret
+    }
+
+    fn serve(&self, held: &Held, serving: &mut Option<Data>) -> Result<(), ProvisionError> {
+        let mut data = Data::new();
+        held.write(&mut data);
+        if serving.as_ref() != Some(&data) {
+            self.slot.put(held.certified().map_err(|_| ProvisionError::Unusable)?);
+            *serving = Some(data);
+        }
+        Ok(())
+    }
+
+    /// Brings the bundle into every webhook of the configuration; true if it is there. A configuration
+    /// that does not exist needs none.
+    async fn publish(&self, bundle: &[u8]) -> Result<bool, kube::Error> {
+        let name = &self.settings.configuration;
+        let Some(configuration) = self.configurations.get_opt(name).await? else { return Ok(true) };
+        let held = |config: &Option<k8s_openapi::ByteString>| {
+            config.as_ref().is_some_and(|held| held.0 == bundle)
+        };
+        let wrong: Vec<_> = configuration
+            .webhooks
+            .iter()
+            .flatten()
+            .filter(|webhook| !held(&webhook.client_config.ca_bundle))
+            .map(|webhook| {
+                let bundle = k8s_openapi::ByteString(bundle.to_vec());
+                json!({"name": webhook.name, "clientConfig": {"caBundle": bundle}})
+            })
+            .collect();
+        if wrong.is_empty() {
+            return Ok(true);
+        }
+        // With the version that was read: a webhook removed meanwhile must not come back half made.
+        let patch = json!({
+            "metadata": {"resourceVersion": configuration.metadata.resource_version},
+            "webhooks": wrong,
+        });
+        let patch = Patch::Strategic(&patch);
+        match self.configurations.patch(name, &PatchParams::default(), &patch).await {
+            Ok(_) => {
+                tracing::info!(configuration = %name, "caBundle brought up to date");
+                Ok(true)
+            }
+            // Another replica did it, or it is being edited: the next look tells.
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is never refused: what is not ours, what changes nothing that is judged, and what is ending.
+
+use super::{created, object, review, updated, value, verdict};
+use policy_crds::Kind;
+use serde_json::{Value, json};
+
+const BROKEN: &str = "{podSelector: {}, port: 0}";
+
+fn with(manifest: &str, pointer: &str, new: Value) -> Value {
+    let mut object = value(manifest);
+    let (parent, last) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[last] = new;
+    object
+}
+
+#[test]
+fn kinds_that_are_not_ours() {
+    assert_eq!(created(&object(Kind::EgressNetwork, "{networks: []}")), "passed");
+    let other = "{apiVersion: example.com/v1, kind: Gate, metadata: {name: one}, spec: {}}";
+    assert_eq!(created(other), "passed");
+    let route = "{apiVersion: gateway.networking.k8s.io/v1alpha2, kind: TCPRoute, \
+                 metadata: {name: one, namespace: shop}, spec: {rules: []}}";
+    assert_eq!(created(route), "passed");
+}
+
+#[test]
+fn routes_without_a_server_among_their_parents() {
+    let parents = [
+        "",
+        "parentRefs: [], ",
+        "parentRefs: [{name: gateway}], ",
+        "parentRefs: [{group: '', kind: Service, name: a}], ",
+        "parentRefs: [{group: policy.linkerd.io, kind: EgressNetwork, name: a}], ",
+        "parentRefs: [{group: example.com, kind: Server, name: a}], ",
+    ];
+    for kind in [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute] {
+        for parents in parents {
+            let spec = format!("{{{parents}rules: [{{matches: [{{path: {{value: x}}}}]}}]}}");
+            assert_eq!(created(&object(kind, &spec)), "passed", "{spec}");
+        }
+        for parents in [
+            "[{group: policy.linkerd.io, kind: Server, name: a}]",
+            "[{group: POLICY.linkerd.io, kind: server, name: a}]",
+            "[{name: gateway}, {kind: Server, name: a}]",
+            "[{kind: 7, name: a}]",
+            "[7]",
+            "7",
+        ] {
+            let spec = format!("{{parentRefs: {parents}, rules: 7}}");
+            let said = created(&object(kind, &spec));
+            assert!(said.contains("is invalid: "), "{spec}: {said}");
+        }
+    }
+    let left = updated(
+        &object(
+            Kind::GrpcRoute,
+            "{parentRefs: [{group: policy.linkerd.io, kind: Server, name: a}]}",
+        ),
+        &object(Kind::GrpcRoute, "{parentRefs: [{name: gateway}], rules: 7}"),
+    );
+    assert_eq!(left, "passed", "it left its Server");
+}
+
+#[test]
+fn grants_on_other_kinds() {
+    let spec = "{from: [{group: a, kind: B, namespace: '*'}], to: [{group: '', kind: Service}]}";
+    assert_eq!(created(&object(Kind::ReferenceGrant, spec)), "passed");
+}
+
+#[test]
+fn objects_being_deleted() {
+    let broken = object(Kind::Server, BROKEN);
+    let ending = with(&broken, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    let sound = value(&object(Kind::Server, "{podSelector: {}, port: 1}"));
+    assert_eq!(verdict(&review("UPDATE", &ending, &sound)), "passed");
+}
+
+#[test]
+fn changes_of_nothing_that_is_judged() {
+    let broken = object(Kind::Server, BROKEN);
+    assert!(created(&broken).contains("is invalid"));
+    assert_eq!(updated(&broken, &broken), "passed");
+    for (pointer, new) in [
+        ("/metadata/labels", json!({"team": "a"})),
+        ("/metadata/finalizers", json!(["example.com/wait"])),
+        ("/metadata/annotations", json!({"example.com/note": "a"})),
+        ("/status", json!({"conditions": []})),
+    ] {
+        let changed = with(&broken, pointer, new);
+        assert_eq!(verdict(&review("UPDATE", &changed, &value(&broken))), "passed", "{pointer}");
+    }
+    let worse = with(&broken, "/spec/proxyProtocol", json!("TLS"));
+    assert!(verdict(&review("UPDATE", &worse, &value(&broken))).contains("is invalid"));
+    let annotated =
+        with(&broken, "/metadata/annotations", json!({"portcullis.dev/path-normalization": "raw"}));
+    let said = verdict(&review("UPDATE", &annotated, &value(&broken)));
+    assert!(said.contains("is invalid"), "an annotation that carries policy: {said}");
+}
+
+#[test]
+fn operations_and_subresources_that_change_no_object() {
+    let broken = value(&object(Kind::Server, BROKEN));
+    for operation in ["DELETE", "CONNECT", ""] {
+        assert_eq!(verdict(&review(operation, &broken, &Value::Null)), "passed", "{operation}");
+    }
+    let mut status = review("UPDATE", &broken, &Value::Null);
+    status["request"]["subResource"] = json!("status");
+    assert_eq!(verdict(&status), "passed");
+}
+
+#[test]
+fn pods_and_namespaces_are_told_and_never_refused() {
+    let annotated = |kind: &str, spec: &str, annotation: &str| {
+        format!(
+            "{{apiVersion: v1, kind: {kind}, metadata: {{name: one, annotations: {{{annotation}}}}}, \
+              spec: {spec}}}"
+        )
+    };
+    let policy = "config.linkerd.io/default-inbound-policy";
+    let message = "metadata.annotations[config.linkerd.io/default-inbound-policy]: unknown value \
+                   `denny`, which denies until it is corrected; did you mean `deny`?";
+    for (kind, spec) in [("Pod", "{containers: [{name: a}]}"), ("Namespace", "{}")] {
+        let wrong = annotated(kind, spec, &format!("{policy}: denny"));
+        assert_eq!(created(&wrong), format!("sound: {message}"));
+        assert_eq!(created(&annotated(kind, spec, &format!("{policy}: deny"))), "sound");
+        assert_eq!(updated(&wrong, &wrong), "passed", "told when it was written");
+    }
+    let broken = annotated("Pod", "7", &format!("{policy}: denny"));
+    assert_eq!(created(&broken), "passed", "the API server says more");
+}
+
+#[test]
+fn objects_whose_name_the_api_server_has_yet_to_make() {
+    let generated = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+                     metadata: {generateName: web-}, \
+                     spec: {podSelector: {matchLabels: {a: b}}, port: 80}}";
+    let mut asked = review("CREATE", &value(generated), &Value::Null);
+    asked["request"]["namespace"] = json!("shop");
+    assert_eq!(verdict(&asked), "sound");
+}
+
+#[test]
+fn a_policy_for_its_own_namespace_is_judged_by_the_namespace_of_the_request() {
+    let policy = "{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
+                  metadata: {name: one}, spec: {targetRef: {kind: Namespace, name: shop}, \
+                  requiredAuthenticationRefs: [{kind: ServiceAccount, name: a}]}}";
+    let mut asked = review("CREATE", &value(policy), &Value::Null);
+    asked["request"]["namespace"] = json!("shop");
+    assert_eq!(verdict(&asked), "sound");
+}

@@ -1,0 +1,441 @@
+//! Every rule of controller-semantics section 4, as a pair: what is refused and with which words, and
+//! the nearest thing that is not.
+
+use super::{created, object, updated};
+use policy_crds::Kind;
+
+const SERVER_REF: &str = "{group: policy.linkerd.io, kind: Server, name: web}";
+
+#[track_caller]
+fn sound(kind: Kind, spec: &str) {
+    let said = created(&object(kind, spec));
+    assert!(said.starts_with("sound"), "{spec}: {said}");
+}
+
+#[track_caller]
+fn refused(kind: Kind, spec: &str, broken: &str) {
+    assert_eq!(
+        created(&object(kind, spec)),
+        format!("{} one is invalid: {broken}", kind.as_str()),
+        "{spec}"
+    );
+}
+
+#[test]
+fn servers() {
+    let spec = |more: &str| format!("{{podSelector: {{matchLabels: {{app: web}}}}, {more}}}");
+    sound(Kind::Server, &spec("port: 80, proxyProtocol: HTTP/2, accessPolicy: deny"));
+    refused(
+        Kind::Server,
+        &spec("port: 80, proxyProtocol: http/2"),
+        "spec.proxyProtocol: unknown value `http/2`, did you mean `HTTP/2`?",
+    );
+    sound(Kind::Server, &spec("port: 65535"));
+    for port in ["0", "65536", "-1", "''"] {
+        let found = port.trim_matches('\'');
+        let found = if found.is_empty() { "\"\"" } else { found };
+        refused(
+            Kind::Server,
+            &spec(&format!("port: {port}")),
+            &format!(
+                "spec.port: expected a number from 1 to 65535 or the name of a port, found `{found}`"
+            ),
+        );
+    }
+    refused(Kind::Server, &spec("proxyProtocol: TLS"), "spec.port: is required");
+    refused(
+        Kind::Server,
+        "{port: 80}",
+        "spec: `podSelector` or `externalWorkloadSelector` is required, `podSelector: {}` selects \
+         all pods",
+    );
+    refused(
+        Kind::Server,
+        &spec("port: 80, externalWorkloadSelector: {}"),
+        "spec.externalWorkloadSelector: must be absent where `podSelector` is present: a Server is \
+         for one of them",
+    );
+    refused(
+        Kind::Server,
+        &spec("port: 80, accessPolicy: allow"),
+        "spec.accessPolicy: unknown value `allow`, expected `all-unauthenticated`, \
+         `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny` or `audit`",
+    );
+    refused(
+        Kind::Server,
+        &spec("port: 80, proxyProtocl: TLS"),
+        "spec.proxyProtocl: unknown field, did you mean `proxyProtocol`?",
+    );
+}
+
+#[test]
+fn every_broken_rule_is_named_at_once() {
+    refused(
+        Kind::Server,
+        "{podSelector: {}, port: 0, proxyProtocol: HTTP/3}",
+        "spec.port: expected a number from 1 to 65535 or the name of a port, found `0`; \
+         spec.proxyProtocol: unknown value `HTTP/3`, did you mean `HTTP/1`?",
+    );
+}
+
+#[test]
+fn server_authorizations() {
+    let spec = |client: &str| format!("{{server: {{name: web}}, client: {client}}}");
+    sound(Kind::ServerAuthorization, &spec("{unauthenticated: true}"));
+    sound(Kind::ServerAuthorization, &spec("{meshTLS: {identities: ['*']}}"));
+    refused(
+        Kind::ServerAuthorization,
+        &spec("{unauthenticated: true, meshTLS: {identities: ['*']}}"),
+        "spec.client.meshTLS: must be absent where `unauthenticated` is `true`",
+    );
+    sound(Kind::ServerAuthorization, &spec("{meshTLS: {unauthenticatedTLS: true}}"));
+    for who in ["identities: ['*']", "serviceAccounts: [{name: a}]"] {
+        let field = who.split(':').next().unwrap();
+        refused(
+            Kind::ServerAuthorization,
+            &spec(&format!("{{meshTLS: {{unauthenticatedTLS: true, {who}}}}}")),
+            &format!(
+                "spec.client.meshTLS.{field}: must be absent where `unauthenticatedTLS` is `true`"
+            ),
+        );
+    }
+    let from = |networks: &str| spec(&format!("{{unauthenticated: true, networks: {networks}}}"));
+    let networks = "[{cidr: 10.0.0.0/8, except: [10.1.0.0/16]}]";
+    sound(Kind::ServerAuthorization, &from(networks));
+    let negated = created(&object(
+        Kind::ServerAuthorization,
+        &from("[{cidr: 10.0.0.0/8, except: [10.0.0.0/8]}]"),
+    ));
+    assert!(negated.contains("spec.client.networks[0].except[0]: "), "{negated}");
+    let outside = created(&object(
+        Kind::ServerAuthorization,
+        &from("[{cidr: 10.0.0.0/8, except: [192.168.0.0/16]}]"),
+    ));
+    assert!(outside.contains("spec.client.networks[0].except[0]: "), "{outside}");
+    refused(
+        Kind::ServerAuthorization,
+        &spec("{}"),
+        "spec.client: grants nobody: one of `meshTLS` and `unauthenticated: true` is required",
+    );
+}
+
+#[test]
+fn authorization_policies() {
+    let spec = |target: &str, refs: &str| {
+        format!("{{targetRef: {target}, requiredAuthenticationRefs: {refs}}}")
+    };
+    let mesh = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: a}";
+    let network = "{group: policy.linkerd.io, kind: NetworkAuthentication, name: b}";
+    let account = "{kind: ServiceAccount, name: c}";
+    let of = |refs: &str| spec(SERVER_REF, refs);
+    sound(Kind::AuthorizationPolicy, &of(&format!("[{mesh}, {network}]")));
+    sound(Kind::AuthorizationPolicy, &of(&format!("[{account}, {network}]")));
+    sound(Kind::AuthorizationPolicy, &spec("{kind: Namespace, name: shop}", "[]"));
+    refused(
+        Kind::AuthorizationPolicy,
+        &spec("{kind: Namespace, name: other}", "[]"),
+        "spec.targetRef.name: `other` is another namespace, only the policy's own, `shop`, can be \
+         targeted",
+    );
+    let one = "at most one MeshTLSAuthentication or ServiceAccount is allowed, list several \
+               clients in one MeshTLSAuthentication";
+    for (first, second) in [(mesh, mesh), (account, account), (mesh, account)] {
+        refused(
+            Kind::AuthorizationPolicy,
+            &of(&format!("[{first}, {second}]")),
+            &format!("spec.requiredAuthenticationRefs[1]: {one}"),
+        );
+    }
+    refused(
+        Kind::AuthorizationPolicy,
+        &of(&format!("[{network}, {network}]")),
+        "spec.requiredAuthenticationRefs[1]: at most one NetworkAuthentication or NetworkSet is \
+         allowed, list several networks in one NetworkAuthentication",
+    );
+    let other = created(&object(
+        Kind::AuthorizationPolicy,
+        &of("[{group: policy.linkerd.io, kind: Server, name: a}]"),
+    ));
+    assert!(other.contains("spec.requiredAuthenticationRefs[0]"), "{other}");
+    let target =
+        created(&object(Kind::AuthorizationPolicy, &spec("{kind: Service, name: a}", "[]")));
+    assert!(target.contains("spec.targetRef"), "{target}");
+    for kind in ["HTTPRoute", "GRPCRoute"] {
+        let target = format!("{{group: gateway.networking.k8s.io, kind: {kind}, name: r}}");
+        sound(Kind::AuthorizationPolicy, &spec(&target, "[]"));
+    }
+}
+
+#[test]
+fn mesh_tls_authentications() {
+    for good in ["*", "*.a.b", "a.b", "spiffe://td/a/b", "spiffe://td"] {
+        sound(Kind::MeshTlsAuthentication, &format!("{{identities: ['{good}']}}"));
+    }
+    for bad in [
+        "A.b",
+        "a.*.b",
+        "**",
+        "spiffe://",
+        "spiffe://TD/a",
+        "spiffe://td/",
+        "spiffe://td/../a",
+        "spiffe://td:8/a",
+    ] {
+        let said = created(&object(
+            Kind::MeshTlsAuthentication,
+            &format!("{{identities: ['ok', '{bad}']}}"),
+        ));
+        let expected = format!("spec.identities[1]: `{bad}` is not a");
+        assert!(said.contains(&expected), "{said}");
+    }
+    let refs = |reference: &str| format!("{{identityRefs: [{reference}]}}");
+    sound(Kind::MeshTlsAuthentication, &refs("{kind: ServiceAccount, name: a, namespace: b}"));
+    sound(Kind::MeshTlsAuthentication, &refs("{kind: Namespace, name: a}"));
+    refused(
+        Kind::MeshTlsAuthentication,
+        &refs("{kind: Namespace, name: a, namespace: b}"),
+        "spec.identityRefs[0].namespace: must be absent: a Namespace is in no namespace, `name` \
+         says which one",
+    );
+    let pod = created(&object(Kind::MeshTlsAuthentication, &refs("{kind: Pod, name: a}")));
+    assert!(pod.contains("spec.identityRefs[0]"), "{pod}");
+    refused(
+        Kind::MeshTlsAuthentication,
+        "{identities: []}",
+        "spec.identities: an empty list grants nobody, name at least one client",
+    );
+}
+
+#[test]
+fn network_authentications() {
+    let spec = |networks: &str| format!("{{networks: {networks}}}");
+    sound(Kind::NetworkAuthentication, &spec("[{cidr: 10.0.0.0/8}, {cidr: 'fd00::1'}]"));
+    for bad in [
+        "[]",
+        "[{cidr: 10.0.0.0/33}]",
+        "[{cidr: 010.0.0.1}]",
+        "[{cidr: 10.0.0.0/8, except: [11.0.0.0/8]}]",
+    ] {
+        let said = created(&object(Kind::NetworkAuthentication, &spec(bad)));
+        assert!(said.starts_with("NetworkAuthentication one is invalid: spec.networks"), "{said}");
+    }
+}
+
+#[test]
+fn rate_limits() {
+    let spec = |more: &str| format!("{{targetRef: {SERVER_REF}, {more}}}");
+    let client = "clientRefs: [{kind: ServiceAccount, name: a}]";
+    sound(
+        Kind::HttpLocalRateLimitPolicy,
+        &spec(&format!(
+            "total: {{requestsPerSecond: 9}}, identity: {{requestsPerSecond: 9}}, \
+             overrides: [{{requestsPerSecond: 9, {client}}}]"
+        )),
+    );
+    refused(
+        Kind::HttpLocalRateLimitPolicy,
+        &spec("total: {requestsPerSecond: 9}, identity: {requestsPerSecond: 10}"),
+        "spec.identity.requestsPerSecond: 10 is more than `total` allows (9)",
+    );
+    refused(
+        Kind::HttpLocalRateLimitPolicy,
+        &spec(&format!(
+            "total: {{requestsPerSecond: 9}}, overrides: [{{requestsPerSecond: 10, {client}}}]"
+        )),
+        "spec.overrides[0].requestsPerSecond: 10 is more than `total` allows (9)",
+    );
+    for bad in ["0", "4294967296", "-1", "1.5"] {
+        for field in ["total", "identity"] {
+            let said = created(&object(
+                Kind::HttpLocalRateLimitPolicy,
+                &spec(&format!("{field}: {{requestsPerSecond: {bad}}}")),
+            ));
+            assert!(said.contains(&format!("spec.{field}.requestsPerSecond: ")), "{said}");
+        }
+    }
+    let other = created(&object(
+        Kind::HttpLocalRateLimitPolicy,
+        "{targetRef: {group: policy.linkerd.io, kind: HTTPRoute, name: a}}",
+    ));
+    assert!(other.contains("spec.targetRef"), "{other}");
+    let pod = "overrides: [{requestsPerSecond: 1, clientRefs: [{kind: Pod, name: a}]}]";
+    let pod = created(&object(Kind::HttpLocalRateLimitPolicy, &spec(pod)));
+    assert!(pod.contains("spec.overrides[0].clientRefs[0]"), "{pod}");
+}
+
+const ROUTES: [Kind; 2] = [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute];
+
+fn route(rule: &str) -> String {
+    format!("{{parentRefs: [{SERVER_REF}], rules: [{rule}]}}")
+}
+
+#[test]
+fn matches_of_http_routes() {
+    let pairs = [
+        ("path: {type: PathPrefix, value: /a}", "path: {type: PathPrefix, value: a}", "path.value"),
+        ("path: {type: Exact, value: /a}", "path: {type: Exact, value: a}", "path.value"),
+        (
+            "path: {type: RegularExpression, value: '/a+'}",
+            "path: {type: RegularExpression, value: '/a('}",
+            "path.value",
+        ),
+        ("headers: [{name: a, value: b}]", "headers: [{name: 'a b', value: b}]", "headers[0].name"),
+        (
+            "headers: [{name: a, type: RegularExpression, value: 'b+'}]",
+            "headers: [{name: a, type: RegularExpression, value: 'b('}]",
+            "headers[0].value",
+        ),
+        (
+            "queryParams: [{name: a, type: RegularExpression, value: 'b+'}]",
+            "queryParams: [{name: a, type: RegularExpression, value: 'b('}]",
+            "queryParams[0].value",
+        ),
+        ("method: GET", "method: get", "method"),
+    ];
+    for kind in ROUTES {
+        for (good, bad, field) in pairs {
+            sound(kind, &route(&format!("{{matches: [{{{good}}}]}}")));
+            let said = created(&object(kind, &route(&format!("{{matches: [{{{bad}}}]}}"))));
+            let expected = format!("HTTPRoute one is invalid: spec.rules[0].matches[0].{field}: ");
+            assert!(said.starts_with(&expected), "{bad}: {said}");
+        }
+    }
+}
+
+#[test]
+fn filters_of_http_routes() {
+    let redirect = |path: &str| {
+        format!("{{filters: [{{type: RequestRedirect, requestRedirect: {{path: {path}}}}}]}}")
+    };
+    let header = |name: &str| {
+        format!(
+            "{{filters: [{{type: RequestHeaderModifier, requestHeaderModifier: \
+              {{set: [{{name: '{name}', value: b}}]}}}}]}}"
+        )
+    };
+    for kind in ROUTES {
+        sound(kind, &route(&redirect("{type: ReplaceFullPath, replaceFullPath: /b}")));
+        let relative = created(&object(
+            kind,
+            &route(&redirect("{type: ReplaceFullPath, replaceFullPath: b}")),
+        ));
+        let field = "spec.rules[0].filters[0].requestRedirect.path.replaceFullPath: ";
+        assert!(relative.contains(field), "{relative}");
+        sound(kind, &route(&header("x-a")));
+        let name = created(&object(kind, &route(&header("x a"))));
+        let field = "spec.rules[0].filters[0].requestHeaderModifier.set[0].name: ";
+        assert!(name.contains(field), "{name}");
+    }
+}
+
+#[test]
+fn timeouts_of_policy_routes() {
+    let timeouts = |request: &str, backend: &str| {
+        route(&format!("{{timeouts: {{request: {request}, backendRequest: {backend}}}}}"))
+    };
+    sound(Kind::PolicyHttpRoute, &timeouts("2s", "1s"));
+    refused(
+        Kind::PolicyHttpRoute,
+        &timeouts("1s", "2s"),
+        "spec.rules[0].timeouts.backendRequest: must not be longer than `request`",
+    );
+    let negative = created(&object(Kind::PolicyHttpRoute, &timeouts("-1s", "0s")));
+    assert!(negative.contains("spec.rules[0].timeouts.request: `-1s` "), "{negative}");
+}
+
+#[test]
+fn backends_of_gateway_routes() {
+    let backend = |more: &str| route(&format!("{{backendRefs: [{{name: b{more}}}]}}"));
+    for kind in [Kind::GatewayHttpRoute, Kind::GrpcRoute] {
+        sound(kind, &backend(", port: 80"));
+        sound(kind, &backend(", group: example.com, kind: Bucket"));
+        refused(
+            kind,
+            &backend(""),
+            "spec.rules[0].backendRefs[0].port: is required where the backend is a Service",
+        );
+        let zero = created(&object(kind, &backend(", port: 0")));
+        assert!(zero.contains("spec.rules[0].backendRefs[0].port: "), "{zero}");
+    }
+}
+
+#[test]
+fn grpc_routes() {
+    let method = |method: &str| route(&format!("{{matches: [{{method: {method}}}]}}"));
+    sound(Kind::GrpcRoute, &method("{service: a.B, method: C}"));
+    refused(
+        Kind::GrpcRoute,
+        &method("{type: RegularExpression, service: a}"),
+        "spec.rules[0].matches[0].method.type: `RegularExpression` is not supported for gRPC \
+         calls, only `Exact` is",
+    );
+    let header = "{matches: [{headers: [{name: a, type: RegularExpression, value: '('}]}]}";
+    let said = created(&object(Kind::GrpcRoute, &route(header)));
+    assert!(said.contains("spec.rules[0].matches[0].headers[0].value: "), "{said}");
+}
+
+#[test]
+fn annotations_of_routes_that_are_for_outbound_traffic_too() {
+    let manifest = |parents: &str, annotation: &str| {
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, \
+              metadata: {{name: one, namespace: shop, annotations: {{{annotation}}}}}, \
+              spec: {{parentRefs: [{SERVER_REF}, {parents}]}}}}"
+        )
+    };
+    let service = "{group: '', kind: Service, name: a, port: 80}";
+    assert_eq!(created(&manifest(service, "retry.linkerd.io/limit: '3'")), "sound");
+    let said = created(&manifest(service, "retry.linkerd.io/limit: many"));
+    assert_eq!(
+        said,
+        "HTTPRoute one is invalid: metadata.annotations[retry.linkerd.io/limit]: `many` is not a \
+         number from 0 to 65535"
+    );
+    let egress = "{group: policy.linkerd.io, kind: EgressNetwork, name: a}";
+    assert_eq!(
+        created(&manifest(egress, "")),
+        "HTTPRoute one is invalid: spec.parentRefs[1].port: is required where the parent is an \
+         EgressNetwork"
+    );
+}
+
+#[test]
+fn annotations_of_servers_and_external_workloads() {
+    let server = |value: &str| {
+        format!(
+            "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {{name: one, \
+              namespace: shop, annotations: {{portcullis.dev/path-normalization: {value}}}}}, \
+              spec: {{podSelector: {{matchLabels: {{a: b}}}}, port: 80}}}}"
+        )
+    };
+    assert_eq!(created(&server("raw")), "sound");
+    let refusal = "Server one is invalid: metadata.annotations[portcullis.dev/path-normalization]: \
+                   unknown value `rare`, which is read as `canonical`; did you mean `raw`?";
+    assert_eq!(created(&server("rare")), refusal);
+    assert_eq!(updated(&server("raw"), &server("rare")), refusal);
+    let machine = |value: &str| {
+        format!(
+            "{{apiVersion: workload.linkerd.io/v1beta1, kind: ExternalWorkload, metadata: \
+              {{name: one, namespace: shop, annotations: \
+              {{config.linkerd.io/default-inbound-policy: {value}}}}}, \
+              spec: {{meshTLS: {{identity: a.b, serverName: a.b}}}}}}"
+        )
+    };
+    assert_eq!(created(&machine("deny")), "sound");
+    assert!(created(&machine("denny")).contains("did you mean `deny`?"));
+}
+
+#[test]
+fn grants_on_our_kinds() {
+    let grant = |from: &str| {
+        let to = "{group: policy.linkerd.io, kind: MeshTLSAuthentication}";
+        object(Kind::ReferenceGrant, &format!("{{from: [{from}], to: [{to}]}}"))
+    };
+    let from = "group: policy.linkerd.io, kind: AuthorizationPolicy, namespace";
+    assert_eq!(created(&grant(&format!("{{{from}: other}}"))), "sound");
+    assert_eq!(
+        created(&grant(&format!("{{{from}: '*'}}"))),
+        "ReferenceGrant one is invalid: spec.from[0].namespace: `*` is not a namespace, each \
+         namespace needs an entry"
+    );
+}
