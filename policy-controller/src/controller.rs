@@ -2,6 +2,7 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::{Engine, version_key};
+use crate::programmed::{Ask, Demand, DemandHandle};
 use crate::publish::{Command, Policies, Seen};
 use crate::resolve::condition::ConditionTable;
 use crate::review::{ReviewHandle, Snapshot};
@@ -33,6 +34,8 @@ pub struct Controller {
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     /// How the source's watches are doing.
     pub health: watch::Receiver<Arc<Health>>,
+    /// What ought to be in force where; for the one who counts.
+    pub demand: Option<DemandHandle>,
     shutdown: CancellationToken,
     source: Option<JoinHandle<Result<(), SourceError>>>,
 }
@@ -110,7 +113,9 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let epoch = source.epoch();
     let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
+    let (demand, demand_handle, asks) = Demand::new();
     let owner = Owner {
+        demand,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
         engine: Engine::new(config),
         synced,
@@ -124,6 +129,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         requests: request_queue,
         stated: stated_queue,
         reviews: review_queue,
+        asks,
         batches,
     };
     tokio::spawn(owner.run(queues, shutdown.clone()));
@@ -135,6 +141,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         review: ReviewHandle::new(reviews),
         diagnostics,
         health,
+        demand: Some(demand_handle),
         shutdown,
         source: Some(source),
     }
@@ -145,11 +152,13 @@ struct Queues {
     requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
     stated: mpsc::Receiver<oneshot::Sender<StatedTable>>,
     reviews: mpsc::Receiver<oneshot::Sender<Option<Snapshot>>>,
+    asks: mpsc::Receiver<Ask>,
     batches: mpsc::Receiver<Batch>,
 }
 
 struct Owner {
     engine: Engine,
+    demand: Demand,
     subscriptions: Subscriptions,
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<Seen>>,
@@ -178,9 +187,10 @@ impl Owner {
                 Some(reply) = queues.reviews.recv() => {
                     let _ = reply.send(self.engine.snapshot());
                 }
+                Some(ask) = queues.asks.recv() => self.demand.answer(&mut self.engine, ask),
                 _ = sweep.tick() => {
                     let roots = self.subscriptions.sweep();
-                    self.engine.retain(roots);
+                    self.engine.retain(roots.into_iter().chain(self.demand.roots()));
                 }
             }
         }
@@ -189,6 +199,7 @@ impl Owner {
     fn apply(&mut self, batch: &Batch) {
         let changes = self.engine.apply(batch);
         self.subscriptions.publish(&mut self.engine, &changes);
+        self.demand.note(&changes);
         if changes.conditions {
             self.changed.send_modify(|count| *count = count.saturating_add(1));
         }

@@ -38,7 +38,10 @@ mod history;
 mod metric_names;
 mod subscriptions;
 
+pub mod programmed;
 pub mod publish;
+pub mod replicas;
+pub mod report;
 
 pub mod lease;
 pub mod status;

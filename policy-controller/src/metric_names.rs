@@ -127,6 +127,25 @@ pub(crate) const EVENTS_DROPPED: Metric = Metric {
 
 // What is in force, replicas.
 
+/// How long changes take.
+pub(crate) const PROGRAMMED_SECONDS: Metric = Metric {
+    name: "policy_programmed",
+    help: "Time from publishing a change to the acknowledgement of the last proxy concerned",
+};
+/// Objects that some proxy lacks.
+pub(crate) const OBJECTS_NOT_PROGRAMMED: Metric = Metric {
+    name: "policy_objects_not_programmed",
+    help: "Objects that are not in force on every proxy concerned, where this replica counts",
+};
+/// Replicas besides this.
+pub(crate) const REPLICAS_KNOWN: Metric =
+    Metric { name: "policy_replicas_known", help: "Other replicas, where this one counts" };
+/// Replicas that tell.
+pub(crate) const REPLICAS_ANSWERING: Metric = Metric {
+    name: "policy_replicas_answering",
+    help: "Other replicas that say what their clients have in force, where this one counts",
+};
+
 // Who may watch.
 
 /// Requests refused for who their caller is, by reason.

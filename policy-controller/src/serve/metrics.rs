@@ -40,6 +40,18 @@ impl Method {
         grpc_method: "Watch",
         grpc_type: "bidi_stream",
     };
+    /// `PolicyReport.InForce`.
+    pub(crate) const IN_FORCE: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyReport",
+        grpc_method: "InForce",
+        grpc_type: "server_stream",
+    };
+    /// `PolicyReport.Objects`.
+    pub(crate) const OBJECTS: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyReport",
+        grpc_method: "Objects",
+        grpc_type: "unary",
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -28,6 +28,7 @@ mod listener;
 mod metrics;
 mod native;
 mod peer;
+mod report;
 mod session;
 mod stale;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use caller::{Authenticated, Caller, ReviewError, Reviewer, Subject, Viewer};
 pub use config::ServeConfig;
 pub use listener::{Listening, Transport};
 pub use metrics::ServeMetrics;
+pub use report::ReportConfig;
 pub use stale::Stale;
 pub use tls::{TlsError, TlsFiles, TlsHandle};
 
@@ -66,6 +68,7 @@ pub struct Server {
     core: Arc<Core>,
     options: EncodeOptions,
     guard: Option<policy_proxy::PolicyLayer>,
+    report: ReportConfig,
 }
 
 impl Server {
@@ -95,7 +98,8 @@ impl Server {
             applied: Applied::default(),
             sessions: AtomicU64::new(0),
         };
-        Self { core: Arc::new(core), options, guard: None }
+        let report = ReportConfig { replica: "".into(), overviews: None };
+        Self { core: Arc::new(core), options, guard: None, report }
     }
 
     /// Lets requests over TLS through only as far as `guard` does, which is asked first.
@@ -112,6 +116,13 @@ impl Server {
     /// [`TlsError`] names the file that is missing or unusable.
     pub async fn load_tls(&self, files: TlsFiles) -> Result<TlsHandle, TlsError> {
         TlsHandle::load(files, &self.core.metrics.access).await
+    }
+
+    /// Tells other replicas and viewers what `report` says.
+    #[must_use]
+    pub fn reporting(mut self, report: ReportConfig) -> Self {
+        self.report = report;
+        self
     }
 
     /// Its metrics, to be registered.
@@ -135,6 +146,7 @@ impl Server {
         let health = health::Health::new(self.core.policies.synced(), shutdown.clone());
         let routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))
+            .add_service(report::Report::service(self.core.clone(), self.report))
             .add_service(health.into_service())
             .prepare();
         listener::run(listeners, routes, self.core, self.guard, shutdown).await;

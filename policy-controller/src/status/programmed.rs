@@ -30,6 +30,21 @@ pub enum Programmed {
     },
 }
 
+/// How far one version of an object is in force. Where the object has moved on, it says nothing of
+/// the new version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgrammedAt {
+    /// The uid of the object, if its source states one.
+    pub uid: Option<Arc<str>>,
+    /// Its generation, if its source states one.
+    pub generation: Option<i64>,
+    /// How far.
+    pub programmed: Programmed,
+}
+
+/// By object, with the version that each is about.
+pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
+
 impl Programmed {
     /// `True`, `False` or `Unknown`.
     pub fn status(&self) -> &'static str {

@@ -1,0 +1,48 @@
+//! The other replicas of this controller: who they are, and what their clients have in force.
+//!
+//! Replicas are the endpoints of a headless Service, ready or not: one that is not ready still has
+//! clients. Each is asked over the policy port, with the controller's own certificate and of nobody
+//! but itself, or in plaintext over loopback.
+
+mod args;
+mod connect;
+mod endpoints;
+mod exchange;
+
+pub use args::{ReplicaArgs, ReplicaArgsError, ReplicaSettings, Whom};
+pub use endpoints::{OwnName, follow_endpoints};
+
+pub(crate) use connect::Connector;
+pub(crate) use exchange::{Event, ask};
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Another replica.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Replica {
+    /// Where it serves policy.
+    pub address: SocketAddr,
+    /// Name of its pod, if known.
+    pub name: Option<Arc<str>>,
+}
+
+impl fmt::Display for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+/// The other replicas, as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// These.
+    Known(BTreeSet<Replica>),
+    /// It could not be found out yet, for this reason.
+    Unknown(Arc<str>),
+}
