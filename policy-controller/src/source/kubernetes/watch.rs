@@ -274,7 +274,7 @@ impl Watch {
     /// Tells the events that have arrived, together.
     async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<(), Failure> {
         let (mut changes, mut version) = (Vec::new(), None);
-        let mut failure = None;
+        let (mut failure, mut relist) = (None, false);
         while let Some(line) = lines.next() {
             let event = match decode::event(reading, &line) {
                 Ok(event) => event,
@@ -299,7 +299,8 @@ impl Watch {
                     (None, at)
                 }
                 Event::Error(error) => {
-                    failure = Some(error);
+                    // Going on from the same place might end in the same error for ever.
+                    (failure, relist) = (Some(error), true);
                     break;
                 }
             };
@@ -311,6 +312,9 @@ impl Watch {
             self.seen = Some(version);
         } else if !changes.is_empty() {
             self.tell(changes, None, None).await;
+        }
+        if relist {
+            self.seen = None;
         }
         failure.map_or(Ok(()), Err)
     }

@@ -1,0 +1,191 @@
+//! A source that runs against a cluster, and everything it has told.
+
+use policy_controller::source::kubernetes::{
+    Connecting, KubernetesConfig, KubernetesSource, WatchMetrics,
+};
+use policy_controller::source::{Batch, Change, Health, Source, SourceContext};
+use policy_crds::{Kind, Object, ObjectKey};
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Most that anything may take that is waited for here.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What has been told.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The objects there are.
+    pub objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// The newest versions.
+    pub versions: BTreeMap<Kind, u64>,
+    /// How many times everything has been listed.
+    pub synced: u64,
+    /// Batches so far.
+    pub batches: usize,
+}
+
+impl Seen {
+    /// Whether there is such an object.
+    pub fn is(&self, key: &ObjectKey, is: impl Fn(&Object) -> bool) -> bool {
+        self.objects.get(key).is_some_and(|object| is(object))
+    }
+
+    /// Whether there is an object of this name, as `Kind namespace/name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.objects.keys().any(|key| key.to_string() == name)
+    }
+
+    fn add(&mut self, batch: Batch) {
+        self.batches += 1;
+        for change in batch.changes {
+            match change {
+                Change::Apply(object) => {
+                    self.objects.insert(object.meta.key.clone(), object);
+                }
+                Change::Delete(key) => {
+                    self.objects.remove(&key);
+                }
+                Change::Synced => self.synced += 1,
+            }
+        }
+        for (kind, version) in batch.versions {
+            let before = self.versions.insert(kind, version);
+            assert!(before.is_none_or(|before| before <= version), "{kind:?} went back");
+        }
+    }
+}
+
+/// A running source.
+pub struct Followed {
+    /// What it has told.
+    pub seen: Seen,
+    batches: mpsc::Receiver<Batch>,
+    refresh: Arc<Notify>,
+    health: watch::Receiver<Arc<Health>>,
+    registry: Registry,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Followed {
+    /// Connects and runs it.
+    pub async fn start(client: kube::Client, config: KubernetesConfig) -> Self {
+        let connecting: Connecting = KubernetesSource::prepare(client, config);
+        let (health, metrics) = (connecting.health(), connecting.metrics());
+        let source = connecting.connected().await;
+        assert!(!source.epoch().is_empty());
+        let (sink, batches) = mpsc::channel(4);
+        let (refresh, shutdown) = (Arc::new(Notify::new()), CancellationToken::new());
+        let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
+        let task = tokio::spawn(async move { source.run(context).await.unwrap() });
+        let mut registry = Registry::default();
+        WatchMetrics::register(&metrics, &mut registry);
+        Self { seen: Seen::default(), batches, refresh, health, registry, shutdown, task }
+    }
+
+    /// Asks for a new list of everything.
+    pub fn refresh(&self) {
+        self.refresh.notify_one();
+    }
+
+    /// Takes in what is told until `done`.
+    pub async fn until(&mut self, what: &str, done: impl Fn(&Seen) -> bool) {
+        let all = async {
+            while !done(&self.seen) {
+                let batch = self.batches.recv().await.expect("the source has ended");
+                self.seen.add(batch);
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, all).await;
+        let states = &self.health.borrow().watches;
+        assert!(ended.is_ok(), "never told: {what}\n{states:#?}\n{:#?}", self.seen);
+    }
+
+    /// Takes in what is told until everything has been listed as many times.
+    pub async fn synced(&mut self, times: u64) {
+        self.until("Synced", |seen| seen.synced >= times).await;
+    }
+
+    /// Takes in what is told for a while.
+    pub async fn drain(&mut self, time: Duration) {
+        let all = async {
+            while let Some(batch) = self.batches.recv().await {
+                self.seen.add(batch);
+            }
+        };
+        // It goes on for as long as the source runs.
+        let _ = tokio::time::timeout(time, all).await;
+    }
+
+    /// How the watches do.
+    pub fn health(&self) -> Arc<Health> {
+        self.health.borrow().clone()
+    }
+
+    /// Waits until the watches do as `find` looks for, taking in what is told.
+    pub async fn health_until<T>(&mut self, find: impl Fn(&Health) -> Option<T>) -> T {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = find(&self.health()) {
+                return found;
+            }
+            let late = tokio::time::Instant::now() > deadline;
+            assert!(!late, "never so: {:#?}", self.health().watches);
+            self.drain(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Its metrics as they are scraped.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+
+    /// The sum of the metrics whose line begins so.
+    pub fn metric(&self, beginning: &str) -> u64 {
+        let metrics = self.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with(beginning));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Ends it.
+    pub async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+/// The defaults, with the Lease in a namespace that exists.
+pub fn config(control_plane: &str) -> KubernetesConfig {
+    KubernetesConfig {
+        control_plane_namespace: control_plane.into(),
+        ..KubernetesConfig::default()
+    }
+}
+
+/// A client of the user of a kubeconfig file.
+pub async fn client_of(kubeconfig: &Path) -> kube::Client {
+    let file = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
+    kube::Client::try_from(config).unwrap()
+}
+
+/// An object as a document.
+pub fn text_of(object: &Value) -> String {
+    object.to_string()
+}

@@ -1,0 +1,154 @@
+//! An object of every watched kind, and one that its schema lets through although it breaks a rule.
+
+/// One kind.
+pub struct Manifest {
+    /// Every rule holds.
+    pub valid: String,
+    /// A rule does not; absent: the API server lets no such object through.
+    pub invalid: Option<String>,
+}
+
+fn manifest(valid: String, change: Option<(&str, &str)>) -> Manifest {
+    let invalid = change.map(|(from, to)| {
+        assert!(valid.contains(from), "{from} is not in {valid}");
+        valid.replace(from, to)
+    });
+    Manifest { valid, invalid }
+}
+
+fn object(api_version: &str, kind: &str, namespace: &str, rest: &str) -> String {
+    format!(
+        "apiVersion: {api_version}\nkind: {kind}\nmetadata:\n  name: one\n  namespace: {namespace}\n  \
+         labels: {{app: web}}\n  annotations: {{a: b}}\n{rest}\n"
+    )
+}
+
+/// A Server on port 80 of everything.
+pub fn server(namespace: &str, name: &str) -> String {
+    format!(
+        "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {{name: {name}, namespace: \
+         {namespace}}}\nspec: {{podSelector: {{}}, port: 80}}\n"
+    )
+}
+
+/// A route of a Server.
+pub fn grpc_route(namespace: &str) -> String {
+    object(
+        "gateway.networking.k8s.io/v1",
+        "GRPCRoute",
+        namespace,
+        "spec: {parentRefs: [{group: policy.linkerd.io, kind: Server, name: s}], rules: [{matches: \
+         [{method: {type: RegularExpression, service: 'a.*'}}]}]}",
+    )
+}
+
+/// One of each kind.
+pub fn all(namespace: &str) -> Vec<Manifest> {
+    let mut all = policies(namespace);
+    all.extend(routes(namespace));
+    all.extend(workloads(namespace));
+    all
+}
+
+fn policies(namespace: &str) -> Vec<Manifest> {
+    let policy = |kind: &str, spec: &str, change| {
+        let version = if kind == "Server" { "v1beta3" } else { "v1alpha1" };
+        let version = if kind == "ServerAuthorization" { "v1beta1" } else { version };
+        manifest(
+            object(&format!("policy.linkerd.io/{version}"), kind, namespace, spec),
+            Some(change),
+        )
+    };
+    vec![
+        policy(
+            "Server",
+            "spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}",
+            ("port: http", "port: 0"),
+        ),
+        policy(
+            "ServerAuthorization",
+            "spec: {server: {name: s}, client: {networks: [{cidr: 10.0.0.0/8}], unauthenticated: true}}",
+            ("10.0.0.0/8", "10.0.0.0/99"),
+        ),
+        policy(
+            "AuthorizationPolicy",
+            "spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: s}, \
+             requiredAuthenticationRefs: [{kind: ServiceAccount, name: default}]}",
+            ("kind: Server,", "kind: Sewer,"),
+        ),
+        policy(
+            "MeshTLSAuthentication",
+            "spec: {identities: [a.b.serviceaccount.identity.linkerd.cluster.local]}",
+            ("[a.b", "['a *.b"),
+        ),
+        policy(
+            "NetworkAuthentication",
+            "spec: {networks: [{cidr: 10.0.0.0/8, except: [10.1.0.0/16]}]}",
+            ("10.1.0.0/16", "nowhere"),
+        ),
+        policy(
+            "HTTPLocalRateLimitPolicy",
+            "spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: s}, \
+             total: {requestsPerSecond: 10}}",
+            ("kind: Server,", "kind: Sewer,"),
+        ),
+    ]
+}
+
+fn routes(namespace: &str) -> Vec<Manifest> {
+    let http = |api_version: &str| {
+        let rest = "spec: {parentRefs: [{group: policy.linkerd.io, kind: Server, name: s}], rules: \
+             [{matches: [{path: {type: RegularExpression, value: '/a.*'}}]}]}";
+        manifest(object(api_version, "HTTPRoute", namespace, rest), Some(("/a.*", "/a(")))
+    };
+    let grant = object(
+        "gateway.networking.k8s.io/v1beta1",
+        "ReferenceGrant",
+        namespace,
+        "spec: {from: [{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: other}], to: \
+         [{group: policy.linkerd.io, kind: MeshTLSAuthentication}]}",
+    );
+    vec![
+        http("policy.linkerd.io/v1beta3"),
+        http("gateway.networking.k8s.io/v1"),
+        manifest(grpc_route(namespace), Some(("'a.*'", "'a('"))),
+        manifest(grant, None),
+    ]
+}
+
+fn workloads(namespace: &str) -> Vec<Manifest> {
+    let external = object(
+        "workload.linkerd.io/v1beta1",
+        "ExternalWorkload",
+        namespace,
+        "spec: {meshTLS: {identity: 'spiffe://a/b', serverName: a.b}, ports: [{name: http, port: 80}], \
+         workloadIPs: [{ip: 192.0.2.1}]}",
+    );
+    let pod = object(
+        "v1",
+        "Pod",
+        namespace,
+        "spec: {serviceAccountName: web, nodeName: n, initContainers: [{name: i, image: i, \
+         restartPolicy: Always, ports: [{containerPort: 4143, name: proxy}]}], containers: [{name: c, \
+         image: i, command: [x], env: [{name: A, value: b}], ports: [{containerPort: 80, name: http}, \
+         {containerPort: 53, protocol: UDP}], readinessProbe: {httpGet: {path: /ready, port: http}}, \
+         livenessProbe: {tcpSocket: {port: 80}}, lifecycle: {preStop: {exec: {command: [y]}}}}]}",
+    );
+    let cluster = |kind: &str, rest: &str| {
+        let name = format!("{namespace}-other");
+        manifest(
+            format!(
+                "apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, labels: {{kubernetes.io/\
+                 metadata.name: {name}}}}}\n{rest}\n"
+            ),
+            None,
+        )
+    };
+    vec![
+        manifest(external, Some(("192.0.2.1", "nowhere"))),
+        manifest(pod, None),
+        cluster("Namespace", ""),
+        cluster("Node", "spec: {podCIDR: 10.9.0.0/24, podCIDRs: [10.9.0.0/24]}"),
+        manifest(object("v1", "ServiceAccount", namespace, ""), None),
+    ]
+}
