@@ -29,7 +29,7 @@ mod skip;
 
 pub use controller::{ControllerBuilder, ControllerProcess};
 pub use objects::{Objects, documents};
-pub use skip::{Missing, SharedCluster, breakable_or_skip, cluster_or_skip, say};
+pub use skip::{Missing, SharedCluster, breakable_or_skip, cluster_or_skip, in_ci, say};
 
 use anyhow::{Context as _, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates' folders.
-pub const CRATES: [&str; 8] = [
+pub const CRATES: [&str; 9] = [
     "policy-core",
     "proto",
     "crds",
@@ -12,6 +12,7 @@ pub const CRATES: [&str; 8] = [
     "policy-proxy",
     "policy-cli",
     "tests",
+    "bench",
     "xtask",
 ];
 

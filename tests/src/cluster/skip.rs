@@ -78,16 +78,18 @@ fn fail(error: &anyhow::Error) -> ! {
     panic!("the control plane for tests does not start: {error:?}")
 }
 
+/// Whether this is continuous integration, where nothing may be skipped.
+pub fn in_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
+}
+
 /// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
 /// in the file that `PORTCULLIS_SKIPPED` names.
 #[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
 fn skip(missing: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"),
-        "skipped, which continuous integration does not allow: {missing}"
-    );
+    assert!(!in_ci(), "skipped, which continuous integration does not allow: {missing}");
     say(&format!("SKIPPED {test}: {missing}"));
     if let Some(path) = std::env::var_os("PORTCULLIS_SKIPPED")
         && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)
