@@ -1,7 +1,9 @@
 //! EgressNetwork and ExternalWorkload (controller-semantics 1.8, 1.9).
 
-use super::schema::{list, list_of, networks, object, one_of, or, port, text, text_up_to, time};
-use super::{Definition, Status, Version, conditions_status};
+use super::schema::{
+    integer, list, list_of, networks, object, one_of, or, port, set, text, text_up_to, time,
+};
+use super::{Definition, Profile, Status, Version, conditions_status};
 use serde_json::{Value, json};
 
 pub(super) fn egress_networks() -> Definition {
@@ -35,14 +37,14 @@ const OLD_IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTls.i
 const IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTLS.identity");
 const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
 
-pub(super) fn external_workloads() -> Definition {
+pub(super) fn external_workloads(profile: Profile) -> Definition {
     let old = Version {
         name: "v1alpha1",
         storage: false,
         deprecated: None,
         columns: &[OLD_IDENTITY, AGE],
         spec: external_workload("meshTls", 1),
-        status: Status::Inline(workload_status()),
+        status: Status::Inline(workload_status(profile)),
     };
     let new = Version {
         name: "v1beta1",
@@ -50,7 +52,7 @@ pub(super) fn external_workloads() -> Definition {
         deprecated: None,
         columns: &[IDENTITY, AGE],
         spec: external_workload("meshTLS", 2),
-        status: Status::Always(workload_status()),
+        status: Status::Always(workload_status(profile)),
     };
     Definition {
         group: "workload.linkerd.io",
@@ -92,19 +94,25 @@ fn external_workload(mesh: &str, addresses: u32) -> Value {
     )
 }
 
-fn workload_status() -> Value {
-    let condition = object(
-        "One statement about the workload.",
-        &[
-            ("type", text("What is stated.")),
-            ("status", one_of("Whether it is so.", &["True", "False", "Unknown"])),
-            ("reason", text("Why, in one word for programs.")),
-            ("message", text("Why, in words for people.")),
-            ("lastProbeTime", time("When it was last looked at.")),
-            ("lastTransitionTime", time("Since when it is so.")),
-        ],
-        &["type", "status"],
-    );
-    let conditions = list("Statements about the workload.", condition);
+/// Linkerd's conditions do not say which generation they are about, and are one list for all.
+fn workload_status(profile: Profile) -> Value {
+    let mut fields = vec![
+        ("type", text("What is stated.")),
+        ("status", one_of("Whether it is so.", &["True", "False", "Unknown"])),
+        ("reason", text("Why, in one word for programs.")),
+        ("message", text("Why, in words for people.")),
+        ("lastProbeTime", time("When it was last looked at.")),
+        ("lastTransitionTime", time("Since when it is so.")),
+    ];
+    if profile == Profile::Portcullis {
+        let about = "The generation of the workload that this is about.";
+        fields.push(("observedGeneration", integer(about, "int64", Some(0), None)));
+    }
+    let condition = object("One statement about the workload.", &fields, &["type", "status"]);
+    let mut conditions = list("Statements about the workload.", condition);
+    if profile == Profile::Portcullis {
+        set(&mut conditions, "x-kubernetes-list-type", json!("map"));
+        set(&mut conditions, "x-kubernetes-list-map-keys", json!(["type"]));
+    }
     object("What became of this object.", &[("conditions", conditions)], &[])
 }

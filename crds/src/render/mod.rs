@@ -49,7 +49,7 @@ pub fn crds(profile: Profile) -> Vec<(String, String)> {
         rate_limit::rate_limits(profile),
         route::http_routes(),
         external::egress_networks(),
-        external::external_workloads(),
+        external::external_workloads(profile),
     ];
     definitions.iter().map(|definition| definition.file(profile)).collect()
 }
@@ -76,7 +76,7 @@ struct Version {
     /// The warning of a deprecated version.
     deprecated: Option<&'static str>,
     /// Heading, type and JSON path.
-    columns: &'static [(&'static str, &'static str, &'static str)],
+    columns: &'static [Column],
     spec: Value,
     status: Status,
 }
@@ -162,8 +162,9 @@ impl Version {
         if subresource {
             map.insert("subresources".to_owned(), json!({"status": {}}));
         }
-        if !self.columns.is_empty() {
-            let column = |(name, kind, path): &(&str, &str, &str)| {
+        let all = self.columns_of(definition, profile);
+        if !all.is_empty() {
+            let column = |(name, kind, path): &Column| {
                 let mut column = json!({"name": name, "type": kind, "jsonPath": path});
                 if *kind == "int32"
                     && let Some(map) = column.as_object_mut()
@@ -173,12 +174,49 @@ impl Version {
                 }
                 column
             };
-            let columns: Vec<Value> = self.columns.iter().map(column).collect();
+            let columns: Vec<Value> = all.iter().map(column).collect();
             map.insert("additionalPrinterColumns".to_owned(), json!(columns));
         }
         manifest
     }
+
+    /// Ours say what became of an object, as far as one line can: a route has a status for each of
+    /// its parents.
+    fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
+        let mut columns = self.columns.to_vec();
+        if profile == Profile::Portcullis && REPORTED.contains(&definition.kind) {
+            let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
+            let age = age.map_or(AGE, |index| columns.remove(index));
+            columns.push(ACCEPTED);
+            // An ExternalWorkload is itself one of the workloads that are counted.
+            if definition.kind != "ExternalWorkload" {
+                columns.push(PROGRAMMED);
+            }
+            columns.push(age);
+        }
+        columns
+    }
 }
+
+/// Heading, type and JSON path of a printer column.
+type Column = (&'static str, &'static str, &'static str);
+
+const ACCEPTED: Column =
+    ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
+const PROGRAMMED: Column =
+    ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
+const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
+
+/// The kinds whose conditions are about the object as a whole.
+const REPORTED: [&str; 7] = [
+    "Server",
+    "ServerAuthorization",
+    "AuthorizationPolicy",
+    "MeshTLSAuthentication",
+    "NetworkAuthentication",
+    "HTTPLocalRateLimitPolicy",
+    "ExternalWorkload",
+];
 
 /// A status of conditions alone.
 fn conditions_status() -> Value {
