@@ -5,6 +5,7 @@
 //! below; the chart and the tests take the rules from here.
 
 use crate::kinds::{REGISTRY, Row, Scope, Watched};
+use crate::resolve::condition::CONDITIONED;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use policy_crds::Kind;
@@ -20,9 +21,16 @@ struct Rule {
 
 /// In the namespace of the control plane.
 const CONTROL_PLANE: &[Rule] = &[
-    // The Lease whose uid names the numbering of revisions.
-    Rule { group: "coordination.k8s.io", resources: &["leases"], verbs: &["create", "get"] },
+    // The Lease whose uid names the numbering of revisions, and whose holder writes status.
+    Rule {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["create", "get", "update"],
+    },
 ];
+
+/// Wherever objects are watched: what has no status is told by Events.
+const EVENTS: Rule = Rule { group: "events.k8s.io", resources: &["events"], verbs: &["create"] };
 
 /// In the whole cluster, besides the watches. Nothing of it is needed where only some namespaces are
 /// watched.
@@ -52,6 +60,7 @@ impl Rule {
 /// The rules of a controller that watches the whole cluster.
 pub fn cluster_rules() -> Vec<PolicyRule> {
     let mut rules = watch_rules(|_| true);
+    rules.extend(status_rules());
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
     rules
 }
@@ -59,6 +68,7 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
 /// The rules of a controller that watches some namespaces, in each of them.
 pub fn namespace_rules() -> Vec<PolicyRule> {
     let mut rules = watch_rules(|row| row.scope == Scope::Namespaced);
+    rules.extend(status_rules());
     rules.extend(NAMESPACE.iter().map(Rule::to_rule));
     rules
 }
@@ -82,6 +92,27 @@ fn watch_rules(included: impl Fn(&Row) -> bool) -> Vec<PolicyRule> {
         ..PolicyRule::default()
     };
     groups.into_iter().map(rule).collect()
+}
+
+/// What the leader needs to tell objects what became of them: each is read before it is written.
+fn status_rules() -> Vec<PolicyRule> {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // The Gateway API gives ReferenceGrants no status.
+    for kind in CONDITIONED.into_iter().filter(|kind| *kind != Kind::ReferenceGrant) {
+        groups.entry(kind.group()).or_default().push(kind.plural());
+    }
+    let rule = |group: &str, resources: Vec<String>, verb: &str| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: vec![verb.to_owned()],
+        ..PolicyRule::default()
+    };
+    let rules = groups.into_iter().flat_map(|(group, plurals)| {
+        let status = plurals.iter().map(|plural| format!("{plural}/status")).collect();
+        let objects = plurals.iter().map(|plural| (*plural).to_owned()).collect();
+        [rule(group, objects, "get"), rule(group, status, "patch")]
+    });
+    rules.chain([EVENTS.to_rule()]).collect()
 }
 
 /// A ClusterRole of these rules.
@@ -145,10 +176,29 @@ mod tests {
             for verb in ["list", "watch"] {
                 assert_eq!(allowed(&rules, verb), expected(cluster), "{verb} {cluster}");
             }
-            assert_eq!(allowed(&rules, "get"), BTreeSet::from(["/namespaces".to_owned()]));
         }
         assert!(expected(true).contains("/nodes") && !expected(false).contains("/nodes"));
         assert!(!expected(true).contains("apps/deployments"));
+    }
+
+    #[test]
+    fn what_is_told_by_its_status_may_be_read_and_its_status_written() {
+        let told = CONDITIONED.into_iter().filter(|kind| *kind != Kind::ReferenceGrant);
+        let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
+        let mut read: BTreeSet<String> = told.clone().map(|kind| name(kind, "")).collect();
+        read.insert("/namespaces".to_owned());
+        let written: BTreeSet<String> = told.map(|kind| name(kind, "/status")).collect();
+        for rules in [cluster_rules(), namespace_rules()] {
+            assert_eq!(allowed(&rules, "get"), read);
+            assert_eq!(allowed(&rules, "patch"), written);
+            assert_eq!(
+                allowed(&rules, "create"),
+                BTreeSet::from(["events.k8s.io/events".to_owned()])
+            );
+            assert_eq!(allowed(&rules, "update"), BTreeSet::new());
+        }
+        let lease = BTreeSet::from(["coordination.k8s.io/leases".to_owned()]);
+        assert_eq!(allowed(&control_plane_rules(), "update"), lease);
     }
 
     #[test]

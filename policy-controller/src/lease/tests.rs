@@ -1,3 +1,9 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::type_complexity,
+    reason = "what overflows in a test is a failure of the test; proptest names no types"
+)]
+
 use super::elect::{Action, Elector, Moment, Record, Timing};
 use jiff::Timestamp;
 use proptest::prelude::*;

@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// By object, for every object that has anything to put in force. An object that is not in it has no
-/// condition `Programmed`.
-pub type ProgrammedTable = BTreeMap<ObjectKey, Programmed>;
-
 /// How far an object's current revision is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Programmed {
@@ -42,7 +38,7 @@ pub struct ProgrammedAt {
     pub programmed: Programmed,
 }
 
-/// By object, with the version that each is about.
+/// By object, with the version that each is about. Of an object that is not in it nothing is known.
 pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 
 impl Programmed {

@@ -1,0 +1,215 @@
+//! Kubernetes Events: for what has no status to write to, and for what concerns no policy object.
+
+use super::api::{Failure, StatusApi};
+use super::desired::bounded;
+use super::metrics::EventMetrics;
+use super::queue::{Limiter, backoff};
+use foldhash::fast::FixedState;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use serde_json::{Value, json};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How many events wait to be created before further ones are dropped.
+const QUEUE: usize = 256;
+/// How many are created a second, after a burst of five times as many.
+const PER_SECOND: u32 = 5;
+/// How many times one is tried.
+const ATTEMPTS: u32 = 4;
+/// How long one attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Note {
+    /// What it is about.
+    pub(crate) regarding: ObjectReference,
+    /// `Warning`, else `Normal`.
+    pub(crate) warning: bool,
+    /// Why, for programs.
+    pub(crate) reason: Arc<str>,
+    /// Why, for people.
+    pub(crate) note: Arc<str>,
+}
+
+/// Tells people of the cluster about what goes wrong. Never waits: what is too much is dropped and
+/// counted.
+#[derive(Clone, Debug)]
+pub struct Events {
+    queue: mpsc::Sender<Note>,
+    metrics: EventMetrics,
+}
+
+impl Events {
+    /// The handle, and what creates the events. `instance` names this replica.
+    pub fn new(client: Client, controller: Arc<str>, instance: Arc<str>) -> (Self, EventWriter) {
+        let (queue, notes) = mpsc::channel(QUEUE);
+        let metrics = EventMetrics::default();
+        let api = StatusApi::new(client, TIMEOUT);
+        let reporter = Reporter { controller, instance };
+        let writer = EventWriter { api, reporter, notes, metrics: metrics.clone() };
+        (Self { queue, metrics }, writer)
+    }
+
+    /// Warns about an object. The same warning about the same object is one event for as long as the
+    /// API server keeps it (an hour by default). `reason` is one word.
+    pub fn warn(&self, regarding: ObjectReference, reason: &str, note: &str) {
+        let note = Note { regarding, warning: true, reason: reason.into(), note: bounded(note) };
+        if self.queue.try_send(note).is_err() {
+            self.metrics.dropped.inc();
+        }
+    }
+
+    /// Handles on its metrics.
+    pub fn metrics(&self) -> EventMetrics {
+        self.metrics.clone()
+    }
+}
+
+/// Creates the events of an [`Events`].
+pub struct EventWriter {
+    api: StatusApi,
+    reporter: Reporter,
+    notes: mpsc::Receiver<Note>,
+    metrics: EventMetrics,
+}
+
+impl EventWriter {
+    /// Creates events until `shutdown`.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let mut limiter = Limiter::new(PER_SECOND, PER_SECOND.saturating_mul(5));
+        loop {
+            let next = shutdown.run_until_cancelled(self.notes.recv()).await;
+            let Some(Some(note)) = next else { return };
+            while let Err(when) = limiter.take(Instant::now()) {
+                tokio::time::sleep_until(when.into()).await;
+            }
+            if shutdown.run_until_cancelled(self.create(&note)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn create(&self, note: &Note) {
+        for attempt in 1..=ATTEMPTS {
+            match create(&self.api, &self.reporter, note).await {
+                Ok(true) => {
+                    self.metrics.created.inc();
+                    return;
+                }
+                Ok(false) => return,
+                Err(failure) if failure.is_overload() && attempt < ATTEMPTS => {
+                    let (first, most) = (Duration::from_secs(1), Duration::from_secs(10));
+                    tokio::time::sleep(backoff(attempt, first, most, 0)).await;
+                }
+                Err(failure) => {
+                    tracing::warn!(%failure, note = %note.note, "an event was not created");
+                    break;
+                }
+            }
+        }
+        self.metrics.dropped.inc();
+    }
+}
+
+/// Who tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Reporter {
+    /// The controller's name.
+    pub(crate) controller: Arc<str>,
+    /// This replica.
+    pub(crate) instance: Arc<str>,
+}
+
+/// Creates an event; false if the API server has it already.
+pub(crate) async fn create(
+    api: &StatusApi,
+    reporter: &Reporter,
+    note: &Note,
+) -> Result<bool, Failure> {
+    let (namespace, body) = event(reporter, note, Timestamp::now());
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    match api.create(&path, &body).await {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.code() == 409 => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The event and its namespace. Its name follows from what it says, so that saying it again, by this
+/// replica or another, is refused as a duplicate.
+fn event(reporter: &Reporter, note: &Note, now: Timestamp) -> (String, Value) {
+    let mut regarding = note.regarding.clone();
+    let namespace = match (&regarding.namespace, &regarding.kind, &regarding.name) {
+        (Some(namespace), _, _) if !namespace.is_empty() => namespace.clone(),
+        // Where whoever looks after the namespace sees it.
+        (_, Some(kind), Some(name)) if kind == "Namespace" => name.clone(),
+        // Kubernetes' own place for what belongs to no namespace.
+        _ => "default".to_owned(),
+    };
+    if regarding.kind.as_deref() == Some("Namespace") {
+        regarding.namespace = Some(namespace.clone());
+    }
+    let kind = if note.warning { "Warning" } else { "Normal" };
+    let said = (&regarding.kind, &regarding.uid, kind, &note.reason, &note.note);
+    let hash = FixedState::default().hash_one(said);
+    let about = regarding.name.as_deref().unwrap_or("policy");
+    let about = about.get(..about.floor_char_boundary(200)).unwrap_or_default();
+    let body = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{about}.{hash:016x}"), "namespace": namespace},
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        "reportingController": &*reporter.controller,
+        "reportingInstance": limited(&reporter.instance),
+        "action": "Evaluate",
+        "reason": limited(&note.reason),
+        "regarding": regarding,
+        "note": &*note.note,
+        "type": kind,
+    });
+    (namespace, body)
+}
+
+/// The API server takes 128 characters.
+fn limited(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(128)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(kind: &str, namespace: Option<&str>, note: &str) -> (String, Value) {
+        let regarding = ObjectReference {
+            kind: Some(kind.to_owned()),
+            name: Some("one".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            ..ObjectReference::default()
+        };
+        let reporter = Reporter { controller: "c/d".into(), instance: "i".into() };
+        let note = Note { regarding, warning: true, reason: "Late".into(), note: note.into() };
+        event(&reporter, &note, "2026-11-21T12:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn an_event_is_where_its_object_is() {
+        assert_eq!(about("Server", Some("ns"), "x").0, "ns");
+        assert_eq!(about("Node", None, "x").0, "default");
+        let (namespace, body) = about("Namespace", None, "x");
+        assert_eq!((&*namespace, &body["regarding"]["namespace"]), ("one", &json!("one")));
+        assert_eq!(body["eventTime"], json!("2026-11-21T12:00:00.000000Z"));
+    }
+
+    #[test]
+    fn the_same_words_about_the_same_object_are_the_same_event() {
+        let name = |note| about("Server", Some("ns"), note).1["metadata"]["name"].clone();
+        assert_eq!(name("x"), name("x"));
+        assert_ne!(name("x"), name("y"));
+    }
+}
