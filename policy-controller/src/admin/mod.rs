@@ -117,6 +117,11 @@ impl Admin {
         Self { readiness, registry, policies: Arc::default(), bound: CONNECTION }
     }
 
+    /// What it answers `/ready` from.
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
+    }
+
     /// Shows policies at `/debug/policy` from now on.
     pub fn show(&self, policies: Policies) {
         // The first stays: a process has one index.

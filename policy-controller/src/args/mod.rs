@@ -9,12 +9,17 @@ pub(crate) mod value;
 
 pub use serve::ServeArgs;
 
+use crate::access::{AuthArgsError, ServeAuth, ServeAuthArgs};
+use crate::admission::{AdmissionArgs, AdmissionArgsError, AdmissionSettings, CertificateSource};
 use crate::config::{
     ConfigError, ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
 };
+use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
+use crate::replicas::{ReplicaArgs, ReplicaArgsError, ReplicaSettings};
 use crate::serve::ServeConfig;
-use crate::source::kubernetes::{KubernetesArgs, KubernetesArgsError, KubernetesConfig};
+use crate::source::kubernetes::{KubernetesArgs, KubernetesArgsError, KubernetesConfig, Scope};
+use crate::status::{StatusArgs, StatusArgsError, StatusSettings};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,8 +74,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
     pub admin_addr: String,
 
-    /// Where policies are served over gRPC. Callers are not authenticated there: name another
-    /// address than loopback only where something in front of it does that.
+    /// Where policies are served over gRPC: under mutual TLS if the files are given, else in
+    /// plaintext and on loopback only.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
     pub grpc_addr: String,
 
@@ -128,6 +133,22 @@ pub struct RunArgs {
     /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
     #[arg(long, value_name = "PORTS", default_value = "4191")]
     pub proxy_ports: String,
+
+    /// Who may watch.
+    #[command(flatten)]
+    pub auth: ServeAuthArgs,
+
+    /// The admission webhook, with a cluster.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
+
+    /// Status and leadership, with a cluster.
+    #[command(flatten)]
+    pub status: StatusArgs,
+
+    /// The other replicas.
+    #[command(flatten)]
+    pub replicas: ReplicaArgs,
 
     /// Bounds on serving.
     #[command(flatten)]
@@ -189,6 +210,10 @@ pub struct Settings {
     pub controller: ControllerConfig,
     /// Bounds on serving.
     pub serve: ServeConfig,
+    /// Where policies are served, and to whom.
+    pub auth: ServeAuth,
+    /// The other replicas.
+    pub replicas: ReplicaSettings,
     /// Where the admin server listens.
     pub admin: SocketAddr,
     /// Filter of log lines.
@@ -213,6 +238,14 @@ pub struct ClusterSettings {
     pub args: KubernetesArgs,
     /// How it is watched.
     pub watches: KubernetesConfig,
+    /// The admission webhook; absent: it is not served.
+    pub admission: Option<AdmissionSettings>,
+    /// How status is written.
+    pub status: StatusSettings,
+    /// By which Lease one of the replicas leads.
+    pub lease: LeaseSettings,
+    /// What does not work because of what was asked for, in words.
+    pub lost: Vec<String>,
 }
 
 /// A flag whose value makes no sense.
@@ -263,17 +296,32 @@ pub enum ArgsError {
     /// A flag about the cluster that makes no sense.
     #[error(transparent)]
     Kubernetes(#[from] KubernetesArgsError),
+    /// A flag about callers that makes no sense.
+    #[error(transparent)]
+    Auth(#[from] AuthArgsError),
+    /// A flag about admission that makes no sense.
+    #[error(transparent)]
+    Admission(#[from] AdmissionArgsError),
+    /// A flag about status or leadership that makes no sense.
+    #[error(transparent)]
+    Status(#[from] StatusArgsError),
+    /// A flag about replicas that makes no sense.
+    #[error(transparent)]
+    Replicas(#[from] ReplicaArgsError),
 }
 
 impl TryFrom<RunArgs> for Settings {
     type Error = ArgsError;
 
     fn try_from(args: RunArgs) -> Result<Self, ArgsError> {
-        let serve = args.serve.settings(address("grpc-addr", &args.grpc_addr)?)?;
+        let grpc = address("grpc-addr", &args.grpc_addr)?;
+        let serve = args.serve.settings(grpc)?;
         Ok(Self {
             admin: address("admin-addr", &args.admin_addr)?,
             controller: controller(&args)?,
             serve,
+            auth: args.auth.settings(grpc)?,
+            replicas: args.replicas.settings()?,
             source: source(&args)?,
             log_level: args.log_level,
             log_format: args.log_format,
@@ -285,9 +333,36 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
     if let Some(manifests) = &args.manifests {
         return Ok(SourceSettings::Directory(manifests.clone()));
     }
-    let watches = args.kubernetes.settings(args.control_plane_namespace.as_str().into())?;
-    let args = args.kubernetes.clone();
-    Ok(SourceSettings::Cluster(Box::new(ClusterSettings { args, watches })))
+    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
+    let mut watches = args.kubernetes.settings(namespace.clone())?;
+    let lease = args.status.lease(&namespace)?;
+    watches.lease_name = lease.name.clone();
+    let namespaces = match &watches.scope {
+        Scope::Cluster => None,
+        Scope::Namespaces(names) => Some(names.iter().cloned().collect()),
+    };
+    let mut lost = watches.scope.lost_functions();
+    let mut admission = args.admission.settings(&namespace)?;
+    let provisioned = |admission: &AdmissionSettings| {
+        matches!(admission.certificate, CertificateSource::Provisioned(_))
+    };
+    // A webhook configuration is an object of the whole cluster, out of reach of Roles.
+    if namespaces.is_some() && admission.as_ref().is_some_and(provisioned) {
+        admission = None;
+        lost.push(
+            "admission is off: with --watch-namespace it needs --server-tls-certs and \
+             --server-tls-key"
+                .to_owned(),
+        );
+    }
+    Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
+        args: args.kubernetes.clone(),
+        watches,
+        admission,
+        status: args.status.settings(namespaces)?,
+        lease,
+        lost,
+    })))
 }
 
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {

@@ -30,7 +30,7 @@ fn without_flags_the_settings_are_the_defaults() {
 #[test]
 fn every_flag_reaches_its_setting() {
     let settings = settings(&[
-        "--grpc-addr=:8091",
+        "--grpc-addr=127.0.0.1:8091",
         "--admin-addr=[::]:9990",
         "--cluster-networks=10.0.0.0/8, 192.0.2.1",
         "--default-policy=deny",
@@ -49,7 +49,7 @@ fn every_flag_reaches_its_setting() {
     ])
     .unwrap();
     let controller = settings.controller;
-    assert_eq!(settings.serve.listen.to_string(), "0.0.0.0:8091");
+    assert_eq!(settings.serve.listen.to_string(), "127.0.0.1:8091");
     assert_eq!(settings.admin.to_string(), "[::]:9990");
     let networks: Vec<_> = controller.cluster_networks.iter().map(IpNet::to_string).collect();
     assert_eq!(networks, ["10.0.0.0/8", "192.0.2.1/32"]);

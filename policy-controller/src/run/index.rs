@@ -2,10 +2,12 @@
 
 use super::RunError;
 use crate::config::ControllerConfig;
-use crate::controller::{Controller, start};
+use crate::controller::{ConditionsHandle, Controller, start};
+use crate::programmed::DemandHandle;
 use crate::publish::Policies;
+use crate::review::ReviewHandle;
 use crate::source::directory::Diagnostic;
-use crate::source::{Health, Source, SourceError};
+use crate::source::{Source, SourceError};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
@@ -19,11 +21,12 @@ pub(super) struct Index {
 }
 
 /// What the rest of the process has of the index.
-#[derive(Clone)]
 pub(super) struct Handles {
     pub(super) policies: Policies,
     pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
-    pub(super) health: watch::Receiver<Arc<Health>>,
+    pub(super) conditions: ConditionsHandle,
+    pub(super) review: ReviewHandle,
+    pub(super) demand: Option<DemandHandle>,
 }
 
 impl Index {
@@ -49,7 +52,7 @@ impl Index {
                     }
                 };
                 let mut controller = start(config, source);
-                if handles.send(Ok(Handles::of(&controller))).is_err() {
+                if handles.send(Ok(Handles::of(&mut controller))).is_err() {
                     return;
                 }
                 tokio::select! {
@@ -80,11 +83,13 @@ impl Index {
 }
 
 impl Handles {
-    fn of(controller: &Controller) -> Self {
+    fn of(controller: &mut Controller) -> Self {
         Self {
             policies: controller.policies.clone(),
             diagnostics: controller.diagnostics.clone(),
-            health: controller.health.clone(),
+            conditions: controller.conditions.clone(),
+            review: controller.review.clone(),
+            demand: controller.demand.take(),
         }
     }
 }

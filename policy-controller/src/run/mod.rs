@@ -7,22 +7,28 @@
 mod embedded;
 mod freshness;
 mod index;
+mod serving;
+mod side;
 mod signals;
 
 pub use embedded::{Embedded, start_embedded};
 
+use crate::access::{KeyError, ServeAuth};
 use crate::admin::{self, Admin, Readiness, Requirement};
-use crate::args::{ArgsError, Cli, Command, LogFormat, Settings, SourceSettings};
+use crate::admission::AdmissionError;
+use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings, SourceSettings};
 use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
-use crate::serve::{AccessConfig, Server, Stale};
+use crate::serve::{Stale, TlsError};
 use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
-use crate::source::kubernetes::KubernetesSource;
+use crate::source::kubernetes::{KubernetesSource, Scope};
 use clap::Parser;
-use index::{Handles, Index};
+use index::Index;
 use policy_proto::compat::EncodeOptions;
 use prometheus_client::registry::Registry;
+use serving::{Opened, Serving};
+use side::Side;
 use signals::Signals;
 use std::collections::HashSet;
 use std::io;
@@ -53,6 +59,15 @@ pub enum RunError {
     /// There is no cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The admission webhook cannot be served.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The credentials of the gRPC port cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The keys of viewers' tokens cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
     /// Objects cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -93,45 +108,84 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let stop_admin = CancellationToken::new();
     let admin_task = tokio::spawn(admin.clone().run(admin_listener, stop_admin.clone()));
 
-    let stale = watch::Sender::new(Stale::default());
-    let stale_receiver = stale.subscribe();
-    let options = encode_options(&settings.controller);
-    let watching = Watching { readiness: readiness.clone(), admin: admin.clone(), stale };
-    let index = tokio::select! {
-        index = open(settings.source, settings.controller, watching) => index?,
+    let cluster = match &settings.source {
+        SourceSettings::Cluster(cluster) => Some(cluster.clone()),
+        SourceSettings::Directory(_) => None,
+    };
+    let side = match &cluster {
+        Some(cluster) => Some(Side::new(cluster).await?),
+        None => None,
+    };
+    state_losses(&readiness, cluster.as_deref(), &settings.auth);
+    let (stale, stale_receiver) = watch::channel(Stale::default());
+    let watching = Watching {
+        readiness: readiness.clone(),
+        admin: admin.clone(),
+        stale,
+        warn: side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn),
+    };
+    let mut index = tokio::select! {
+        index = open(settings.source, settings.controller.clone(), watching) => index?,
         () = signals.next() => return Ok(()),
     };
-    let handles = index.handles.clone();
-    admin.show(handles.policies.clone());
+    admin.show(index.handles.policies.clone());
 
-    let listener = admin::bind("gRPC", settings.serve.listen).await?;
-    let grpc = listener.local_addr()?;
-    let access = AccessConfig::default();
-    let policies = handles.policies.clone();
-    let server =
-        Server::with_access(policies, settings.serve, options, access, Some(stale_receiver));
-    admin.register(|registry| server.metrics().register(registry));
-    tracing::info!(%grpc, admin = %admin_address, "listening");
+    let Settings { controller, serve, auth, replicas, .. } = settings;
+    let parts = Serving { controller, serve, auth, replicas };
+    let client = side.as_ref().map(|side| side.client.clone());
+    let opened = parts.open(&mut index.handles, stale_receiver, client.clone(), &admin).await?;
+    let Opened { server, listeners, counting } = opened;
+    let grpc = listeners.first().map(|listening| listening.listener.local_addr()).transpose()?;
+    tracing::info!(grpc = ?grpc, admin = %admin_address, "listening");
     let drain = CancellationToken::new();
-    let served = tokio::spawn(server.serve(listener, drain.clone()));
+    let mut admission = None;
+    if let (Some(cluster), Some(client)) = (&cluster, client) {
+        let review = index.handles.review.clone();
+        let opened = side::admission(cluster, client, review, &admin).await?;
+        admission = opened.map(|admission| tokio::spawn(admission.run(drain.clone())));
+    }
+    let served = tokio::spawn(server.serve_on(listeners, drain.clone()));
+    let side = side.map(|side| side.start(&index.handles, &counting, &admin));
     serving.met();
 
     let mut running = Running { index, served, signals };
-    let ended = running.until_ended(&handles, &listed).await;
+    let ended = running.until_ended(&listed).await;
     tracing::info!("shutting down: streams end, then connections");
     let _stopping = readiness.require("shutting down");
     drain.cancel();
+    if let Some(side) = side {
+        side.stop().await;
+    }
     running.drained().await;
+    if let Some(admission) = admission {
+        // A panic of it was reported where it happened.
+        _ = admission.await;
+    }
     stop_admin.cancel();
     _ = admin_task.await;
     ended
 }
+
+/// Says what does not work, because of what was asked for, before anything else is done.
+fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
+    let Some(cluster) = cluster else { return };
+    let reviews = cluster.watches.scope == Scope::Cluster;
+    let lost: Vec<String> = cluster.lost.iter().cloned().chain(auth.lost(reviews)).collect();
+    for function in &lost {
+        tracing::warn!("{function}");
+    }
+    readiness.do_without(lost);
+}
+
+/// Tells somebody of watches that fell behind.
+type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
 /// What follows the source's watches.
 struct Watching {
     readiness: Readiness,
     admin: Admin,
     stale: watch::Sender<Stale>,
+    warn: Option<Warn>,
 }
 
 /// Starts the thread that owns the index, on whatever the settings name.
@@ -150,14 +204,15 @@ async fn open(
             let source = async move {
                 let client = cluster.args.connect().await?;
                 let connecting = KubernetesSource::prepare(client, cluster.watches);
-                let Watching { readiness, admin, stale } = watching;
+                let Watching { readiness, admin, stale, warn } = watching;
                 admin.register(|registry| connecting.metrics().register(registry));
-                for function in connecting.lost_functions() {
-                    tracing::warn!("only some namespaces are watched: {function}");
-                }
-                readiness.do_without(connecting.lost_functions());
+                let warn = move |watches: &[String]| {
+                    if let Some(warn) = &warn {
+                        warn(watches);
+                    }
+                };
                 let (health, freshness) = (connecting.health(), connecting.freshness());
-                tokio::spawn(freshness::follow(health, freshness, readiness, stale, |_| {}));
+                tokio::spawn(freshness::follow(health, freshness, readiness, stale, warn));
                 Ok(connecting.connected().await)
             };
             Index::spawn(config, source).await?
@@ -176,12 +231,8 @@ struct Running {
 
 impl Running {
     /// Waits for a signal or for something that must not end.
-    async fn until_ended(
-        &mut self,
-        handles: &Handles,
-        listed: &Requirement,
-    ) -> Result<(), RunError> {
-        let mut synced = handles.policies.synced();
+    async fn until_ended(&mut self, listed: &Requirement) -> Result<(), RunError> {
+        let mut synced = self.index.handles.policies.synced();
         loop {
             if *synced.borrow_and_update() {
                 tracing::info!("objects have been listed; ready");

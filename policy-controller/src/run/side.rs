@@ -1,0 +1,145 @@
+//! Everything besides the source that talks to the API server: admission, leadership, status, events.
+
+use super::RunError;
+use crate::admin::Admin;
+use crate::admission::Admission;
+use crate::args::ClusterSettings;
+use crate::lease::{self, Leadership, Lease, LeaseSettings};
+use crate::programmed::Counting;
+use crate::review::ReviewHandle;
+use crate::run::index::Handles;
+use crate::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// What is to run beside the index.
+pub(super) struct Side {
+    pub(super) client: Client,
+    pub(super) leadership: Leadership,
+    identity: Arc<str>,
+    events: Events,
+    event_writer: EventWriter,
+    lease: Lease,
+    lease_settings: LeaseSettings,
+    status: StatusSettings,
+}
+
+/// What runs.
+pub(super) struct SideTasks {
+    stop: CancellationToken,
+    stop_lease: CancellationToken,
+    status: JoinHandle<()>,
+    lease: JoinHandle<()>,
+    events: JoinHandle<()>,
+}
+
+impl Side {
+    /// Gets ready. Nothing is sent yet.
+    pub(super) async fn new(settings: &ClusterSettings) -> Result<Self, RunError> {
+        let client = settings.args.cluster.connect().await?;
+        let identity = lease::identity();
+        let (lease, leadership) =
+            Lease::new(client.clone(), settings.lease.clone(), identity.clone());
+        let name = settings.status.controller_name.clone();
+        let (events, event_writer) = Events::new(client.clone(), name, identity.clone());
+        Ok(Self {
+            client,
+            leadership,
+            identity,
+            events,
+            event_writer,
+            lease,
+            lease_settings: settings.lease.clone(),
+            status: settings.status.clone(),
+        })
+    }
+
+    /// Tells of watches that fell behind, by an event about this replica's pod, or about the Lease
+    /// where no pod is known.
+    pub(super) fn warn_stale(&self) -> impl Fn(&[String]) + Send + Sync + 'static {
+        let events = self.events.clone();
+        let settings = self.lease_settings.clone();
+        move |watches| {
+            let note = format!(
+                "the watch of {} fell behind: what was seen last stays in force and nothing new \
+                 is seen; look at the API server and at the rights of this service account",
+                watches.join(", ")
+            );
+            events.warn(regarding(&settings), "WatchStale", &note);
+        }
+    }
+
+    /// Starts status, leadership and events.
+    pub(super) fn start(self, handles: &Handles, counting: &Counting, admin: &Admin) -> SideTasks {
+        let inputs = StatusInputs {
+            conditions: handles.conditions.clone(),
+            programmed: counting.table(),
+            synced: handles.policies.synced(),
+            leadership: self.leadership.clone(),
+        };
+        let writer = StatusWriter::new(self.client, self.status, inputs, self.identity)
+            .with_event_metrics(self.events.metrics());
+        admin.register(|registry| {
+            self.lease.metrics().register(registry);
+            writer.metrics().register(registry);
+            self.events.metrics().register(registry);
+        });
+        tokio::spawn(counting.clone().while_leading(self.leadership.changes()));
+        let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
+        SideTasks {
+            status: tokio::spawn(writer.run(stop.clone())),
+            events: tokio::spawn(self.event_writer.run(stop.clone())),
+            lease: tokio::spawn(self.lease.run(stop_lease.clone())),
+            stop,
+            stop_lease,
+        }
+    }
+}
+
+impl SideTasks {
+    /// Ends status before leadership, so that nothing is written after the Lease was given back.
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        // A panic of one of them was reported where it happened.
+        _ = self.status.await;
+        _ = self.events.await;
+        self.stop_lease.cancel();
+        _ = self.lease.await;
+    }
+}
+
+/// Opens the admission webhook, if it is to be served.
+pub(super) async fn admission(
+    settings: &ClusterSettings,
+    client: Client,
+    review: ReviewHandle,
+    admin: &Admin,
+) -> Result<Option<Admission>, RunError> {
+    let Some(settings) = settings.admission.clone() else { return Ok(None) };
+    let admission = Admission::new(settings, Some(review), Some(client)).await?;
+    admin.register(|registry| admission.metrics().register(registry));
+    tracing::info!(admission = %admission.address(), "listening");
+    Ok(Some(admission))
+}
+
+/// What an event about this replica is about.
+fn regarding(lease: &LeaseSettings) -> ObjectReference {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (version, kind, namespace, name) = match (variable("POD_NAMESPACE"), variable("POD_NAME")) {
+        (Some(namespace), Some(name)) => ("v1", "Pod", namespace, name),
+        _ => {
+            let (namespace, name) = (lease.namespace.to_string(), lease.name.to_string());
+            ("coordination.k8s.io/v1", "Lease", namespace, name)
+        }
+    };
+    ObjectReference {
+        api_version: Some(version.to_owned()),
+        kind: Some(kind.to_owned()),
+        namespace: Some(namespace),
+        name: Some(name),
+        ..ObjectReference::default()
+    }
+}
