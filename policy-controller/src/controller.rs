@@ -2,18 +2,19 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::{Engine, version_key};
+use crate::index_metrics::{Effort, IndexMetrics};
 use crate::programmed::{Ask, Demand, DemandHandle};
 use crate::publish::{Command, Policies, Seen};
 use crate::resolve::condition::ConditionTable;
 use crate::review::{ReviewHandle, Snapshot};
 use crate::source::directory::Diagnostic;
-use crate::source::{Batch, Health, Source, SourceContext, SourceError};
+use crate::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use crate::status::StatedTable;
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
 use policy_crds::Kind;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub struct Controller {
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     /// How the source's watches are doing.
     pub health: watch::Receiver<Arc<Health>>,
+    /// How much there is in the index, and what changes cost.
+    pub metrics: IndexMetrics,
     /// What ought to be in force where; for the one who counts.
     pub demand: Option<DemandHandle>,
     shutdown: CancellationToken,
@@ -114,7 +117,9 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
     let (demand, demand_handle, asks) = Demand::new();
+    let metrics = IndexMetrics::default();
     let owner = Owner {
+        metrics: metrics.clone(),
         demand,
         subscriptions: Subscriptions::new(epoch.clone(), &config),
         engine: Engine::new(config),
@@ -141,6 +146,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         review: ReviewHandle::new(reviews),
         diagnostics,
         health,
+        metrics,
         demand: Some(demand_handle),
         shutdown,
         source: Some(source),
@@ -158,6 +164,7 @@ struct Queues {
 
 struct Owner {
     engine: Engine,
+    metrics: IndexMetrics,
     demand: Demand,
     subscriptions: Subscriptions,
     synced: watch::Sender<bool>,
@@ -172,6 +179,7 @@ impl Owner {
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            self.metrics.waiting(queues.batches.len(), queues.commands.len());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -197,13 +205,16 @@ impl Owner {
     }
 
     fn apply(&mut self, batch: &Batch) {
+        let (before, began) = (self.engine.effort_by_stage(), Instant::now());
         let changes = self.engine.apply(batch);
+        let resolved = Instant::now();
         self.subscriptions.publish(&mut self.engine, &changes);
+        self.measured(batch, before, (began, resolved));
         self.demand.note(&changes);
         if changes.conditions {
             self.changed.send_modify(|count| *count = count.saturating_add(1));
         }
-        let listed = batch.changes.iter().any(|c| matches!(c, crate::source::Change::Synced));
+        let listed = batch.changes.iter().any(|c| matches!(c, Change::Synced));
         self.lists = self.lists.saturating_add(u64::from(listed));
         let newest = Kind::ALL
             .into_iter()
@@ -218,6 +229,20 @@ impl Owner {
         });
         let (answers, answered) = self.engine.effort();
         tracing::debug!(changes = batch.changes.len(), answers, answered, "applied a batch");
+    }
+
+    /// Takes note of what a batch cost that was resolved and has just been published.
+    fn measured(&self, batch: &Batch, before: Effort, (began, resolved): (Instant, Instant)) {
+        let resolving = resolved.duration_since(began);
+        self.metrics.applied(batch.changes.len(), resolving, resolved.elapsed());
+        self.metrics.effort(before, self.engine.effort_by_stage());
+        let touched = batch.changes.iter().filter_map(|change| match change {
+            Change::Apply(object) => Some(&object.meta.key),
+            Change::Delete(key) => Some(key),
+            Change::Synced => None,
+        });
+        let touched = touched.map(|key| (key.kind, key.namespace.clone())).collect();
+        self.metrics.count(self.engine.index(), &touched);
     }
 
     fn answer(&mut self, command: Command) {

@@ -3,6 +3,7 @@
 use crate::compile::PolicyOf;
 use crate::config::ControllerConfig;
 use crate::index::{Index, KindSet};
+use crate::index_metrics::Effort;
 use crate::publish::{WorkloadKey, WorkloadKind};
 use crate::resolve::condition::{self, ConditionTable, Conditions};
 use crate::resolve::workload::{self, Resolved, Shape, WorkloadOf};
@@ -11,10 +12,10 @@ use crate::review::Snapshot;
 use crate::source::Batch;
 use crate::status::{Stated, StatedTable};
 use policy_core::ServerPolicy;
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The index, the answers and the configuration they were made with.
 pub(crate) struct Engine {
@@ -28,11 +29,13 @@ pub(crate) struct Engine {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Workloads that were asked for and came out different.
-    pub(crate) workloads: BTreeMap<WorkloadKey, KindSet>,
+    pub(crate) workloads: Vec<(WorkloadKey, KindSet)>,
     /// Policies that were asked for and came out different.
-    pub(crate) policies: BTreeMap<PolicyOf, KindSet>,
+    pub(crate) policies: Vec<(PolicyOf, KindSet)>,
     /// Whether some condition did, or an object that has any.
     pub(crate) conditions: bool,
+    /// Every object that is not as it was.
+    pub(crate) objects: Vec<ObjectKey>,
 }
 
 impl Engine {
@@ -53,10 +56,10 @@ impl Engine {
         for (query, causes) in self.memo.update(&touched, &self.index, &self.config) {
             match query {
                 Query::WorkloadOf(WorkloadOf(key)) => {
-                    changes.workloads.insert(key, causes);
+                    changes.workloads.push((key, causes));
                 }
                 Query::PolicyOf(policy) => {
-                    changes.policies.insert(policy, causes);
+                    changes.policies.push((policy, causes));
                 }
                 Query::Conditions(Conditions(key)) => {
                     changes.conditions |= self.state(&key);
@@ -79,6 +82,7 @@ impl Engine {
         }
         for topic in touched.keys() {
             let crate::index::Topic::Object(key) = topic else { continue };
+            changes.objects.push(key.clone());
             if matches!(key.kind, Kind::Pod | Kind::Namespace) {
                 changes.conditions |= self.state_annotations(key);
             } else if condition::CONDITIONED.contains(&key.kind) {
@@ -142,6 +146,17 @@ impl Engine {
         stated.collect()
     }
 
+    /// The names of all objects of these kinds.
+    pub(crate) fn keys<'a>(&'a self, kinds: &'a [Kind]) -> impl Iterator<Item = ObjectKey> + 'a {
+        let objects = kinds.iter().flat_map(|kind| self.index.all(*kind));
+        objects.map(|object| object.meta.key.clone())
+    }
+
+    /// The object of this name.
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.index.object(key)
+    }
+
     /// Every workload.
     pub(crate) fn workloads(&self) -> Vec<WorkloadKey> {
         let all = self.index.all(Kind::Pod).chain(self.index.all(Kind::ExternalWorkload));
@@ -196,11 +211,28 @@ impl Engine {
     pub(crate) fn effort(&self) -> (usize, u64) {
         (self.memo.len(), self.memo.answered())
     }
+
+    /// The same by stage.
+    pub(crate) fn effort_by_stage(&self) -> Effort {
+        let compiled = self.memo.compiled();
+        let resolved = self.memo.answered().saturating_sub(compiled);
+        Effort { answers: self.memo.len(), resolved, compiled }
+    }
+
+    /// The objects.
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
 }
 
 /// How revisions name a kind: `group/kind`.
 pub(crate) fn version_key(kind: Kind) -> Arc<str> {
-    format!("{}/{}", kind.group(), kind.as_str()).into()
+    // Every revision names them; there is one text of each.
+    static NAMES: LazyLock<BTreeMap<Kind, Arc<str>>> = LazyLock::new(|| {
+        let name = |kind: Kind| format!("{}/{}", kind.group(), kind.as_str()).into();
+        Kind::ALL.into_iter().map(|kind| (kind, name(kind))).collect()
+    });
+    NAMES.get(&kind).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod source;
 
 mod index;
+mod index_metrics;
 
 mod resolve;
 
@@ -36,6 +37,7 @@ mod compiled;
 mod controller;
 mod history;
 mod metric_names;
+mod process_metrics;
 mod subscriptions;
 
 pub mod programmed;
@@ -55,6 +57,7 @@ pub mod admission;
 pub mod args;
 pub mod cluster;
 pub mod config;
+pub mod guard;
 pub mod rbac;
 pub mod run;
 #[cfg(test)]
@@ -65,6 +68,8 @@ pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_object
 pub use config::ControllerConfig;
 pub use controller::{ConditionsHandle, Controller, start};
 pub use history::History;
+pub use index_metrics::IndexMetrics;
+pub use process_metrics::ProcessMetrics;
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };

@@ -166,6 +166,16 @@ pub(crate) const CERTIFICATE_RELOADS: Metric = Metric {
     name: "policy_watch_certificate_reloads",
     help: "Changes of the certificate files of the gRPC port, by what came of them",
 };
+/// Connections and requests that the guard of the controller's own ports refused.
+pub(crate) const GUARD_REFUSED: Metric = Metric {
+    name: "policy_guard_refused",
+    help: "Connections and requests refused on the controller's own ports, by port and reason",
+};
+/// Whether the guard follows the cluster's Servers.
+pub(crate) const GUARD_FOLLOWS: Metric = Metric {
+    name: "policy_guard_follows",
+    help: "Whether the controller's own ports follow the cluster's Servers; 0: the local policy holds",
+};
 /// Reviews of viewers' tokens and rights, by result.
 pub(crate) const VIEWER_REVIEWS: Metric = Metric {
     name: "policy_watch_viewer_reviews",
@@ -173,3 +183,117 @@ pub(crate) const VIEWER_REVIEWS: Metric = Metric {
 };
 
 // The index and the process.
+
+/// MeshTLSAuthentications.
+pub(crate) const INDEX_MESH_TLS_AUTHENTICATION: Metric = Metric {
+    name: "inbound_index_meshtls_authentication_index_size",
+    help: "MeshTLSAuthentications in the index, by namespace",
+};
+
+/// NetworkAuthentications.
+pub(crate) const INDEX_NETWORK_AUTHENTICATION: Metric = Metric {
+    name: "inbound_index_network_authentication_index_size",
+    help: "NetworkAuthentications in the index, by namespace",
+};
+
+/// Pods.
+pub(crate) const INDEX_POD: Metric =
+    Metric { name: "inbound_index_pod_index_size", help: "Pods in the index, by namespace" };
+
+/// ExternalWorkloads.
+pub(crate) const INDEX_EXTERNAL_WORKLOAD: Metric = Metric {
+    name: "inbound_index_external_workload_index_size",
+    help: "ExternalWorkloads in the index, by namespace",
+};
+
+/// Servers.
+pub(crate) const INDEX_SERVER: Metric =
+    Metric { name: "inbound_index_server_index_size", help: "Servers in the index, by namespace" };
+
+/// ServerAuthorizations.
+pub(crate) const INDEX_SERVER_AUTHORIZATION: Metric = Metric {
+    name: "inbound_index_server_authorization_index_size",
+    help: "ServerAuthorizations in the index, by namespace",
+};
+
+/// AuthorizationPolicies.
+pub(crate) const INDEX_AUTHORIZATION_POLICY: Metric = Metric {
+    name: "inbound_index_authorization_policy_index_size",
+    help: "AuthorizationPolicies in the index, by namespace",
+};
+
+/// HTTPRoutes of both groups.
+pub(crate) const INDEX_HTTP_ROUTE: Metric = Metric {
+    name: "inbound_index_http_route_index_size",
+    help: "HTTPRoutes of both groups in the index, by namespace",
+};
+
+/// Objects of every kind.
+pub(crate) const INDEX_OBJECTS: Metric =
+    Metric { name: "policy_index_objects", help: "Objects in the index, by kind" };
+
+/// The size of batches.
+pub(crate) const INDEX_BATCH_CHANGES: Metric =
+    Metric { name: "policy_index_batch_changes", help: "Changes that were applied as one" };
+
+/// The time that stages take.
+pub(crate) const INDEX_SECONDS: Metric = Metric {
+    name: "policy_index",
+    help: "Time that a batch of changes takes: resolve (index, resolve and compile) and publish",
+};
+
+/// The work that changes cause.
+pub(crate) const INDEX_ANSWERED: Metric = Metric {
+    name: "policy_index_answered",
+    help: "Questions answered anew, by stage: resolve or compile",
+};
+
+/// What is remembered.
+pub(crate) const INDEX_ANSWERS: Metric = Metric {
+    name: "policy_index_answers",
+    help: "Answers that are kept, with what they were made from",
+};
+
+/// The queue of lookups.
+pub(crate) const INDEX_LOOKUPS_WAITING: Metric = Metric {
+    name: "policy_index_lookups_waiting",
+    help: "Lookups of workloads and ports that wait for the index",
+};
+
+/// The queue of batches.
+pub(crate) const INDEX_BATCHES_WAITING: Metric = Metric {
+    name: "policy_index_batches_waiting",
+    help: "Batches of changes that wait for the index",
+};
+
+/// Processor time.
+pub(crate) const PROCESS_CPU_SECONDS: Metric = Metric {
+    name: "process_cpu_seconds",
+    help: "Processor time used, user and system, in seconds",
+};
+
+/// Threads.
+pub(crate) const PROCESS_THREADS: Metric =
+    Metric { name: "process_threads", help: "Threads of the process" };
+
+/// The start.
+pub(crate) const PROCESS_START_TIME_SECONDS: Metric = Metric {
+    name: "process_start_time_seconds",
+    help: "When the process began, in seconds since 1970",
+};
+
+/// Resident memory.
+pub(crate) const PROCESS_RESIDENT_MEMORY_BYTES: Metric =
+    Metric { name: "process_resident_memory_bytes", help: "Resident memory" };
+
+/// Virtual memory.
+pub(crate) const PROCESS_VIRTUAL_MEMORY_BYTES: Metric =
+    Metric { name: "process_virtual_memory_bytes", help: "Virtual memory" };
+
+/// Open files.
+pub(crate) const PROCESS_OPEN_FDS: Metric =
+    Metric { name: "process_open_fds", help: "Open file descriptors" };
+
+/// The bound on open files.
+pub(crate) const PROCESS_MAX_FDS: Metric =
+    Metric { name: "process_max_fds", help: "File descriptors that may be open" };

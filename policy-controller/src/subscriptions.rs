@@ -8,10 +8,11 @@ use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
 use crate::resolve::Query;
 use crate::resolve::memo::content_hash;
 use crate::resolve::workload::{Resolved, Shape, WorkloadOf};
+use hashbrown::HashMap;
 use policy_core::{Revision, ServerPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::watch;
 
@@ -20,7 +21,85 @@ pub(crate) struct Subscriptions {
     epoch: Arc<str>,
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, Held>,
-    watchers: BTreeMap<PolicyOf, BTreeSet<WorkloadKey>>,
+    watchers: Watchers,
+}
+
+type Watchers = HashMap<PolicyOf, Watching>;
+
+/// Who watches a policy.
+#[derive(Default)]
+struct Watching {
+    keys: BTreeSet<WorkloadKey>,
+    /// What was published last to a new watcher. Those who come after it share it while it says
+    /// what they are to be told.
+    newest: Weak<PortPolicy>,
+}
+
+impl Watching {
+    /// What a new watcher is told.
+    fn published(
+        &mut self,
+        policy: &Arc<ServerPolicy>,
+        epoch: Arc<str>,
+        versions: BTreeMap<Arc<str>, u64>,
+    ) -> Arc<PortPolicy> {
+        let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, policy));
+        let content = match newest {
+            Some(newest) if newest.revision.versions == versions => return newest,
+            Some(newest) => newest.revision.content,
+            None => content_hash(policy),
+        };
+        let revision = Revision { epoch, content, versions };
+        let (policy, published) = (policy.clone(), Instant::now());
+        let published = Arc::new(PortPolicy { policy, revision, published });
+        self.newest = Arc::downgrade(&published);
+        published
+    }
+}
+
+/// A policy on its way to its watchers. Those who had the same are given the same.
+struct Telling<'a> {
+    epoch: &'a Arc<str>,
+    policy: &'a Arc<ServerPolicy>,
+    content: u64,
+    versions: Vec<(Arc<str>, u64)>,
+    published: Instant,
+    /// By the address of what they had, which is held so that no other gets it.
+    told: HashMap<usize, (Arc<PortPolicy>, Arc<PortPolicy>)>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(
+        engine: &Engine,
+        epoch: &'a Arc<str>,
+        policy: &'a Arc<ServerPolicy>,
+        causes: KindSet,
+    ) -> Self {
+        let versions = causes.iter().filter_map(|k| Some((version_key(k), engine.version(k)?)));
+        Self {
+            epoch,
+            policy,
+            content: content_hash(policy),
+            versions: versions.collect(),
+            published: Instant::now(),
+            told: HashMap::new(),
+        }
+    }
+
+    /// What somebody is told who has `before`; nothing if that says the same.
+    fn after(&mut self, before: &Arc<PortPolicy>) -> Option<Arc<PortPolicy>> {
+        if Arc::ptr_eq(&before.policy, self.policy) || before.policy == *self.policy {
+            return None;
+        }
+        let (_, after) = self.told.entry(Arc::as_ptr(before).addr()).or_insert_with(|| {
+            let mut versions = before.revision.versions.clone();
+            versions.extend(self.versions.iter().cloned());
+            let revision = Revision { epoch: self.epoch.clone(), content: self.content, versions };
+            let (policy, published) = (self.policy.clone(), self.published);
+            (before.clone(), Arc::new(PortPolicy { policy, revision, published }))
+        });
+        Some(after.clone())
+    }
 }
 
 struct Held {
@@ -44,7 +123,7 @@ impl Subscriptions {
             epoch,
             port_cap: config.limits.undeclared_ports_per_workload.get(),
             workloads: BTreeMap::new(),
-            watchers: BTreeMap::new(),
+            watchers: Watchers::new(),
         }
     }
 
@@ -79,12 +158,10 @@ impl Subscriptions {
         }
         let (policy, kinds) = engine.policy(&shape, port);
         let versions = engine.versions(kinds, key.kind);
-        let revision = Revision { epoch, content: content_hash(&policy), versions };
-        let published = Instant::now();
-        let published = Arc::new(PortPolicy { policy, revision, published });
-        let (sender, receiver) = watch::channel(published);
-        held.ports.insert(port, sender);
-        self.watchers.entry(PolicyOf { shape, port }).or_default().insert(key.clone());
+        let watching = self.watchers.entry(PolicyOf { shape, port }).or_default();
+        watching.keys.insert(key.clone());
+        let (sender, receiver) = watch::channel(watching.published(&policy, epoch, versions));
+        self.held(engine, key)?.ports.insert(port, sender);
         Ok(receiver)
     }
 
@@ -99,13 +176,11 @@ impl Subscriptions {
             }
         }
         for (question, causes) in &changes.policies {
-            let watching = self.watchers.get(question).cloned().unwrap_or_default();
-            let (policy, _) = match watching.is_empty() {
-                true => continue,
-                false => engine.policy(&question.shape, question.port),
-            };
-            for key in watching {
-                self.tell(engine, (&key, question.port), &policy, *causes);
+            let Some(watching) = self.watchers.get(question) else { continue };
+            let (policy, _) = engine.policy(&question.shape, question.port);
+            let mut telling = Telling::new(engine, &self.epoch, &policy, *causes);
+            for key in &watching.keys {
+                self.tell(key, question.port, &mut telling);
             }
         }
     }
@@ -182,37 +257,25 @@ impl Subscriptions {
         for port in ports {
             unwatch(&mut self.watchers, &before, port, key);
             let question = PolicyOf { shape: resolved.shape.clone(), port };
-            self.watchers.entry(question).or_default().insert(key.clone());
+            self.watchers.entry(question).or_default().keys.insert(key.clone());
             let (policy, _) = engine.policy(&resolved.shape, port);
-            self.tell(engine, (key, port), &policy, causes);
+            let mut telling = Telling::new(engine, &self.epoch, &policy, causes);
+            self.tell(key, port, &mut telling);
         }
     }
 
     /// Publishes a policy if it differs from what was published.
-    fn tell(
-        &self,
-        engine: &Engine,
-        (key, port): (&WorkloadKey, NonZeroU16),
-        policy: &Arc<ServerPolicy>,
-        causes: KindSet,
-    ) {
-        let Some(sender) = self.workloads.get(key).and_then(|held| held.ports.get(&port)) else {
-            return;
-        };
-        sender.send_if_modified(|current| {
-            if Arc::ptr_eq(&current.policy, policy) || current.policy == *policy {
-                return false;
-            }
-            let mut versions = current.revision.versions.clone();
-            versions.extend(
-                causes.iter().filter_map(|kind| Some((version_key(kind), engine.version(kind)?))),
-            );
-            let epoch = self.epoch.clone();
-            let revision = Revision { epoch, content: content_hash(policy), versions };
-            let (policy, published) = (policy.clone(), Instant::now());
-            *current = Arc::new(PortPolicy { policy, revision, published });
-            true
-        });
+    fn tell(&self, key: &WorkloadKey, port: NonZeroU16, telling: &mut Telling<'_>) {
+        let held = self.workloads.get(key).and_then(|held| held.ports.get(&port));
+        if let Some(sender) = held {
+            sender.send_if_modified(|current| match telling.after(current) {
+                Some(after) => {
+                    *current = after;
+                    true
+                }
+                None => false,
+            });
+        }
     }
 
     fn close(&mut self, key: &WorkloadKey) {
@@ -224,16 +287,11 @@ impl Subscriptions {
     }
 }
 
-fn unwatch(
-    watchers: &mut BTreeMap<PolicyOf, BTreeSet<WorkloadKey>>,
-    shape: &Arc<Shape>,
-    port: NonZeroU16,
-    key: &WorkloadKey,
-) {
+fn unwatch(watchers: &mut Watchers, shape: &Arc<Shape>, port: NonZeroU16, key: &WorkloadKey) {
     let question = PolicyOf { shape: shape.clone(), port };
     if let Some(watching) = watchers.get_mut(&question) {
-        watching.remove(key);
-        if watching.is_empty() {
+        watching.keys.remove(key);
+        if watching.keys.is_empty() {
             watchers.remove(&question);
         }
     }

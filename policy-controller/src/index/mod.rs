@@ -67,6 +67,11 @@ impl Index {
         self.tables.get(&kind).into_iter().flat_map(move |table| table.list(namespace))
     }
 
+    /// How many objects of a kind there are in a namespace.
+    pub(crate) fn count(&self, kind: Kind, namespace: &str) -> usize {
+        self.tables.get(&kind).map_or(0, |table| table.count(namespace))
+    }
+
     /// Every object of a kind, by namespace and name.
     pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
         self.tables.get(&kind).into_iter().flat_map(|table| table.all())

@@ -21,6 +21,10 @@ impl Table {
         self.namespaces.get(namespace).into_iter().flat_map(|named| named.values())
     }
 
+    pub(super) fn count(&self, namespace: &str) -> usize {
+        self.namespaces.get(namespace).map_or(0, |named| named.len())
+    }
+
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.namespaces.values().flat_map(|named| named.values())
     }

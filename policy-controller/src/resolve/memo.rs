@@ -6,6 +6,7 @@
 //! order in which each comes after all it may read; whoever read an answer follows only if the
 //! answer came out different.
 
+use super::graph::{Graph, Id, Name};
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, KindSet, Topic, Touched};
 use hashbrown::{HashMap, HashSet};
@@ -25,11 +26,14 @@ pub(crate) trait Question: Clone + Eq + Hash {
     fn query(&self) -> Query;
 
     /// Where its answers are kept.
-    fn cell(values: &mut Values) -> &mut HashMap<Self, Self::Answer>;
+    fn cell(values: &mut Values) -> &mut Cell<Self, Self::Answer>;
 
     /// Answers it, from nothing but what `cx` gives.
     fn answer(&self, cx: &mut Context<'_>) -> Self::Answer;
 }
+
+/// The answers to questions of one type, each with its place among what was read.
+pub(crate) type Cell<Q, A> = HashMap<Q, (A, Id)>;
 
 /// Declares the questions, in an order in which each reads only those before it.
 macro_rules! questions {
@@ -47,7 +51,7 @@ macro_rules! questions {
         #[derive(Default)]
         #[allow(non_snake_case, reason = "the fields are named after the questions")]
         pub(crate) struct Values {
-            $($name: HashMap<$name, $answer>,)*
+            $($name: Cell<$name, $answer>,)*
         }
 
         $(
@@ -58,13 +62,25 @@ macro_rules! questions {
                 }
 
                 /// Where its answers are kept.
-                pub(crate) fn values(values: &mut Values) -> &mut HashMap<Self, $answer> {
+                pub(crate) fn values(values: &mut Values) -> &mut Cell<Self, $answer> {
                     &mut values.$name
                 }
             }
         )*
 
+        /// The order of answering, as the order of the variants.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        enum Rank {
+            $($name,)*
+        }
+
         impl Query {
+            fn rank(&self) -> Rank {
+                match self {
+                    $(Self::$name(_) => Rank::$name,)*
+                }
+            }
+
             fn refresh(&self, memo: &mut Memo, index: &Index, config: &ControllerConfig) -> bool {
                 match self {
                     $(Self::$name(question) => memo.refresh(question, index, config),)*
@@ -90,7 +106,7 @@ use super::owner::{Owners, PortsOwned, SelectorKeys, ServersOf};
 use super::precedence::{Differences, Differing};
 use super::rate_limit::{Limit, RateLimitOf};
 use super::route::{Attached, Attachments, CompiledRoute};
-use super::workload::{Resolved, WorkloadOf};
+use super::workload::{Resolved, Shape, WorkloadOf};
 use crate::compile::{Pieces, PolicyOf, ServerPieces};
 
 questions! {
@@ -113,29 +129,15 @@ questions! {
     Conditions => Arc<[ObjectCondition]>,
 }
 
-/// Something that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Read {
-    Topic(Topic),
-    Query(Query),
-}
-
-/// What is known of an answer besides itself.
-#[derive(Debug, Default)]
-struct Entry {
-    reads: HashSet<Read>,
-    readers: HashSet<Query>,
-    kinds: KindSet,
-}
-
 /// Answers and what they read.
 #[derive(Default)]
 pub(crate) struct Memo {
     values: Values,
-    entries: HashMap<Query, Entry>,
-    topics: HashMap<Topic, HashSet<Query>>,
-    policies: Interned,
+    graph: Graph,
+    policies: Interned<ServerPolicy>,
+    shapes: Interned<Shape>,
     answered: u64,
+    compiled: u64,
 }
 
 /// What a question may use. All that it reads is written down.
@@ -144,7 +146,9 @@ pub(crate) struct Context<'a> {
     /// The configuration, which never changes.
     pub(crate) config: &'a ControllerConfig,
     memo: &'a mut Memo,
-    reads: HashSet<Read>,
+    /// The question that is being answered.
+    id: Id,
+    reads: Vec<Id>,
     kinds: KindSet,
 }
 
@@ -176,9 +180,9 @@ impl<'a> Context<'a> {
 
     /// The answer to another question.
     pub(crate) fn ask<Q: Question>(&mut self, question: &Q) -> Q::Answer {
-        let (answer, kinds) = self.memo.ask(question, self.index, self.config);
-        self.kinds.extend(kinds);
-        self.reads.insert(Read::Query(question.query()));
+        let (answer, id) = self.memo.known(question, self.index, self.config);
+        self.kinds.extend(self.memo.graph.kinds(id));
+        self.note(id);
         answer
     }
 
@@ -187,9 +191,21 @@ impl<'a> Context<'a> {
         self.memo.policies.intern(policy)
     }
 
+    /// The one allocation of a shape equal to this.
+    pub(crate) fn intern_shape(&mut self, shape: Shape) -> Arc<Shape> {
+        self.memo.shapes.intern(shape)
+    }
+
     fn read(&mut self, topic: Topic) {
         self.kinds.extend(topic.kinds());
-        self.reads.insert(Read::Topic(topic));
+        let id = self.memo.graph.id(Name::Topic(topic));
+        self.note(id);
+    }
+
+    /// Notes a read at once, so that nothing that was read can be forgotten meanwhile.
+    fn note(&mut self, id: Id) {
+        self.memo.graph.read(self.id, id);
+        self.reads.push(id);
     }
 }
 
@@ -201,16 +217,23 @@ impl Memo {
         index: &Index,
         config: &ControllerConfig,
     ) -> (Q::Answer, KindSet) {
-        let query = question.query();
-        if let Some(answer) = Q::cell(&mut self.values).get(question)
-            && let Some(entry) = self.entries.get(&query)
-        {
-            return (answer.clone(), entry.kinds);
+        let (answer, id) = self.known(question, index, config);
+        (answer, self.graph.kinds(id))
+    }
+
+    /// The answer to a question, and its place.
+    fn known<Q: Question>(
+        &mut self,
+        question: &Q,
+        index: &Index,
+        config: &ControllerConfig,
+    ) -> (Q::Answer, Id) {
+        if let Some(known) = Q::cell(&mut self.values).get(question) {
+            return known.clone();
         }
-        let answer = self.compute(question, index, config);
-        Q::cell(&mut self.values).insert(question.clone(), answer.clone());
-        let kinds = self.entries.get(&query).map(|entry| entry.kinds).unwrap_or_default();
-        (answer, kinds)
+        let (answer, id) = self.compute(question, index, config);
+        Q::cell(&mut self.values).insert(question.clone(), (answer.clone(), id));
+        (answer, id)
     }
 
     /// Answers again whatever read what was touched. Returns the answers that came out different,
@@ -220,69 +243,76 @@ impl Memo {
         touched: &Touched,
         index: &Index,
         config: &ControllerConfig,
-    ) -> BTreeMap<Query, KindSet> {
-        let mut dirty: BTreeMap<Query, KindSet> = BTreeMap::new();
-        for (topic, kinds) in touched {
-            for query in self.topics.get(topic).into_iter().flatten() {
-                dirty.entry(query.clone()).or_default().extend(*kinds);
+    ) -> Vec<(Query, KindSet)> {
+        let mut dirty: BTreeMap<(Rank, Id), KindSet> = BTreeMap::new();
+        for (topic, causes) in touched {
+            if let Some(id) = self.graph.find(&Name::Topic(topic.clone())) {
+                self.soil(id, *causes, &mut dirty);
             }
         }
-        let mut changed = BTreeMap::new();
-        while let Some((query, causes)) = dirty.pop_first() {
-            if !query.refresh(self, index, config) {
-                continue;
+        let mut changed = Vec::new();
+        while let Some(((_, id), causes)) = dirty.pop_first() {
+            let Some(query) = self.graph.query(id).cloned() else { continue };
+            if query.refresh(self, index, config) {
+                self.soil(id, causes, &mut dirty);
+                changed.push((query, causes));
             }
-            for reader in self.entries.get(&query).into_iter().flat_map(|entry| &entry.readers) {
-                dirty.entry(reader.clone()).or_default().extend(causes);
-            }
-            changed.insert(query, causes);
         }
         changed
     }
 
-    /// Forgets every answer that no root depends on.
-    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
-        let mut live: HashSet<Query> = HashSet::new();
-        let mut open: Vec<Query> = roots.into_iter().collect();
-        while let Some(query) = open.pop() {
-            if let Some(entry) = self.entries.get(&query)
-                && live.insert(query)
-            {
-                open.extend(entry.reads.iter().filter_map(|read| match read {
-                    Read::Query(query) => Some(query.clone()),
-                    Read::Topic(_) => None,
-                }));
+    /// Marks whoever read a node.
+    fn soil(&self, id: Id, causes: KindSet, dirty: &mut BTreeMap<(Rank, Id), KindSet>) {
+        for reader in self.graph.readers(id) {
+            if let Some(query) = self.graph.query(reader) {
+                dirty.entry((query.rank(), reader)).or_default().extend(causes);
             }
         }
-        let dead: Vec<Query> =
-            self.entries.keys().filter(|query| !live.contains(*query)).cloned().collect();
-        for query in dead {
-            if let Some(entry) = self.entries.remove(&query) {
-                self.unread(&query, &entry.reads);
+    }
+
+    /// Forgets every answer that no root depends on.
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+        let mut open: Vec<Id> =
+            roots.into_iter().filter_map(|query| self.graph.find(&Name::Query(query))).collect();
+        let mut live: HashSet<Id> = HashSet::new();
+        while let Some(id) = open.pop() {
+            if live.insert(id) {
+                open.extend_from_slice(self.graph.reads(id));
             }
+        }
+        let dead = self.graph.queries().filter(|(id, _)| !live.contains(id));
+        let dead: Vec<(Id, Query)> = dead.map(|(id, query)| (id, query.clone())).collect();
+        for (id, query) in dead {
+            self.graph.remove(id);
             query.forget(&mut self.values);
         }
         self.policies.sweep();
+        self.shapes.sweep();
     }
 
     /// Forgets one answer, if no other was made from it.
     pub(crate) fn forget(&mut self, query: &Query) {
-        if self.entries.get(query).is_some_and(|entry| entry.readers.is_empty())
-            && let Some(entry) = self.entries.remove(query)
+        if let Some(id) = self.graph.find(&Name::Query(query.clone()))
+            && self.graph.readers(id).next().is_none()
         {
-            self.unread(query, &entry.reads);
+            self.graph.remove(id);
             query.forget(&mut self.values);
         }
     }
 
     /// How many answers are kept.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.graph.len()
     }
 
     /// How many times a question was answered anew.
     pub(crate) fn answered(&self) -> u64 {
         self.answered
+    }
+
+    /// How many of these were part of compiling.
+    pub(crate) fn compiled(&self) -> u64 {
+        self.compiled
     }
 
     fn refresh<Q: Question>(
@@ -291,12 +321,12 @@ impl Memo {
         index: &Index,
         config: &ControllerConfig,
     ) -> bool {
-        let answer = self.compute(question, index, config);
+        let (answer, id) = self.compute(question, index, config);
         let cell = Q::cell(&mut self.values);
-        if cell.get(question) == Some(&answer) {
+        if cell.get(question).is_some_and(|(before, _)| *before == answer) {
             return false;
         }
-        cell.insert(question.clone(), answer);
+        cell.insert(question.clone(), (answer, id));
         true
     }
 
@@ -305,79 +335,42 @@ impl Memo {
         question: &Q,
         index: &Index,
         config: &ControllerConfig,
-    ) -> Q::Answer {
+    ) -> (Q::Answer, Id) {
+        let query = question.query();
         self.answered = self.answered.saturating_add(1);
+        let compiling = matches!(query, Query::ServerPieces(_) | Query::PolicyOf(_));
+        self.compiled = self.compiled.saturating_add(u64::from(compiling));
+        let id = self.graph.id(Name::Query(query));
         let mut cx =
-            Context { index, config, memo: self, reads: HashSet::new(), kinds: KindSet::default() };
+            Context { index, config, memo: self, id, reads: Vec::new(), kinds: KindSet::default() };
         let answer = question.answer(&mut cx);
         let Context { reads, kinds, .. } = cx;
-        self.record(question.query(), reads, kinds);
-        answer
-    }
-
-    fn record(&mut self, query: Query, reads: HashSet<Read>, kinds: KindSet) {
-        let before = match self.entries.get_mut(&query) {
-            Some(entry) => {
-                entry.kinds = kinds;
-                std::mem::take(&mut entry.reads)
-            }
-            None => HashSet::new(),
-        };
-        let gone: HashSet<Read> = before.difference(&reads).cloned().collect();
-        self.unread(&query, &gone);
-        for read in reads.difference(&before) {
-            match read {
-                Read::Topic(topic) => {
-                    self.topics.entry(topic.clone()).or_default().insert(query.clone());
-                }
-                Read::Query(other) => {
-                    let entry = self.entries.entry(other.clone()).or_default();
-                    entry.readers.insert(query.clone());
-                }
-            }
-        }
-        let entry = self.entries.entry(query).or_default();
-        entry.reads = reads;
-        entry.kinds = kinds;
-    }
-
-    fn unread(&mut self, query: &Query, reads: &HashSet<Read>) {
-        for read in reads {
-            match read {
-                Read::Topic(topic) => {
-                    if let Some(readers) = self.topics.get_mut(topic) {
-                        readers.remove(query);
-                        if readers.is_empty() {
-                            self.topics.remove(topic);
-                        }
-                    }
-                }
-                Read::Query(other) => {
-                    if let Some(entry) = self.entries.get_mut(other) {
-                        entry.readers.remove(query);
-                    }
-                }
-            }
-        }
+        self.graph.record(id, reads, kinds);
+        (answer, id)
     }
 }
 
-/// Policies by content, as long as somebody holds them.
-#[derive(Default)]
-struct Interned {
-    by_hash: HashMap<u64, Vec<Weak<ServerPolicy>>>,
+/// Values by content, as long as somebody holds them.
+struct Interned<T> {
+    by_hash: HashMap<u64, Vec<Weak<T>>>,
 }
 
-impl Interned {
-    fn intern(&mut self, policy: ServerPolicy) -> Arc<ServerPolicy> {
-        let held = self.by_hash.entry(content_hash(&policy)).or_default();
-        if let Some(equal) = held.iter().filter_map(Weak::upgrade).find(|p| **p == policy) {
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self { by_hash: HashMap::new() }
+    }
+}
+
+impl<T: Eq + Hash> Interned<T> {
+    fn intern(&mut self, value: T) -> Arc<T> {
+        let held = self.by_hash.entry(content_hash(&value)).or_default();
+        if let Some(equal) = held.iter().filter_map(Weak::upgrade).find(|held| **held == value) {
             return equal;
         }
-        let policy = Arc::new(policy);
+        let value = Arc::new(value);
         held.retain(|weak| weak.strong_count() > 0);
-        held.push(Arc::downgrade(&policy));
-        policy
+        held.push(Arc::downgrade(&value));
+        value
     }
 
     fn sweep(&mut self) {
@@ -385,9 +378,9 @@ impl Interned {
     }
 }
 
-/// A hash of everything a policy says; equal for equal policies of one build.
-pub(crate) fn content_hash(policy: &ServerPolicy) -> u64 {
+/// A hash of everything a value says; equal for equal values of one build.
+pub(crate) fn content_hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    policy.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }

@@ -11,6 +11,7 @@ pub(crate) mod authentication;
 pub mod condition;
 pub(crate) mod follow;
 pub(crate) mod grant;
+mod graph;
 pub(crate) mod memo;
 pub(crate) mod namespace;
 pub(crate) mod owner;
@@ -19,7 +20,7 @@ pub(crate) mod rate_limit;
 pub(crate) mod route;
 pub(crate) mod workload;
 
-pub(crate) use memo::{Context, Memo, Query, Question, Values};
+pub(crate) use memo::{Cell, Context, Memo, Query, Question, Values};
 
 /// Implements [`Question`] by naming the function that answers.
 macro_rules! question {
@@ -33,7 +34,7 @@ macro_rules! question {
 
             fn cell(
                 values: &mut crate::resolve::Values,
-            ) -> &mut hashbrown::HashMap<Self, Self::Answer> {
+            ) -> &mut crate::resolve::Cell<Self, Self::Answer> {
                 Self::values(values)
             }
 

@@ -106,6 +106,9 @@ pub(crate) struct Resolved {
     pub(crate) shape: Arc<Shape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
+    /// Whether a sidecar of ours runs beside it, connected or not, so that it is expected to say
+    /// what it has in force.
+    pub(crate) answers: bool,
 }
 
 question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
@@ -114,7 +117,8 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
     let key = &question.0;
     let object = cx.object(&object_key(key))?;
     let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
-    let shape = Arc::new(Shape::new(content(cx, object, &keys, key.kind)));
+    let shape = Shape::new(content(cx, object, &keys, key.kind));
+    let shape = cx.intern_shape(shape);
     let owners = cx.ask(&PortsOwned(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
     let undeclared = undeclared(cx, &shape);
@@ -127,7 +131,7 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
         service_account,
         identity,
     };
-    Some(Arc::new(Resolved { shape, state: Arc::new(state) }))
+    Some(Arc::new(Resolved { shape, state: Arc::new(state), answers: answers(object) }))
 }
 
 /// The object that a workload key names.
@@ -250,6 +254,16 @@ fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
         }
         Body::Valid(_) | Body::Invalid(_) => (none(), none()),
     }
+}
+
+/// A workload that cannot be read may run.
+fn answers(object: &Object) -> bool {
+    let label = object.meta.labels.get(annotation::PROXY_LABEL);
+    let runs = match &object.body {
+        Body::Valid(Resource::Pod(pod)) => pod.running,
+        Body::Valid(_) | Body::Invalid(_) => true,
+    };
+    runs && label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
 }
 
 fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {

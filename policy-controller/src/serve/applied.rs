@@ -30,7 +30,8 @@ struct Shared {
 /// The clients of one port, and what they have together.
 #[derive(Debug)]
 struct Clients {
-    by_number: BTreeMap<u64, AppliedPort>,
+    /// Mostly one.
+    by_number: Vec<(u64, AppliedPort)>,
     in_force: InForce,
 }
 
@@ -41,7 +42,7 @@ pub struct AppliedPort {
     /// The policy published last to this client.
     pub current: Arc<ServerPolicy>,
     /// The policy that it acknowledged last, and its revision as sent to it.
-    pub in_force: Option<(Arc<ServerPolicy>, Revision)>,
+    pub in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
     /// Hash of that policy as published, comparable with other replicas' of the same build; 0 where
     /// there is none, or where the client could not be sent all of it.
     pub content: u64,
@@ -95,7 +96,7 @@ impl Applied {
         let ports = self.shared.ports.lock();
         ports
             .get(&(workload.clone(), port))
-            .map_or_else(Vec::new, |clients| clients.by_number.values().cloned().collect())
+            .map_or_else(Vec::new, |clients| clients.applied().cloned().collect())
     }
 
     /// Follows what is in force, port by port.
@@ -115,7 +116,7 @@ impl Applied {
     pub fn counts(&self) -> BTreeMap<ObjectRef, Counts> {
         let mut by_policy: HashMap<usize, (Arc<ServerPolicy>, Counts)> = HashMap::new();
         for clients in self.shared.ports.lock().values() {
-            for client in clients.by_number.values() {
+            for client in clients.applied() {
                 let at = Arc::as_ptr(&client.current).addr();
                 let (_, counts) = by_policy
                     .entry(at)
@@ -153,7 +154,10 @@ impl Applied {
         let at = (workload.clone(), port);
         let mut ports = self.shared.ports.lock();
         let clients = ports.entry(at.clone()).or_insert_with(Clients::none);
-        clients.by_number.insert(client, record);
+        match clients.by_number.iter_mut().find(|(number, _)| *number == client) {
+            Some((_, known)) => *known = record,
+            None => clients.by_number.push((client, record)),
+        }
         let changed = clients.settle();
         drop(ports);
         self.bump(changed.then_some(&at));
@@ -164,7 +168,7 @@ impl Applied {
         let at = (workload.clone(), port);
         let mut ports = self.shared.ports.lock();
         let Some(clients) = ports.get_mut(&at) else { return };
-        clients.by_number.remove(&client);
+        clients.by_number.retain(|(number, _)| *number != client);
         let changed = if clients.by_number.is_empty() {
             ports.remove(&at);
             true
@@ -186,17 +190,21 @@ impl Applied {
 impl Clients {
     fn none() -> Self {
         let in_force = InForce { content: 0, refused: None, since: Instant::now() };
-        Self { by_number: BTreeMap::new(), in_force }
+        Self { by_number: Vec::with_capacity(1), in_force }
+    }
+
+    fn applied(&self) -> impl Iterator<Item = &AppliedPort> {
+        self.by_number.iter().map(|(_, applied)| applied)
     }
 
     /// Finds out anew what all clients have together; true if that is news. One that lacks it
     /// decides for all, so that nothing is said of a port that is not so for everybody who answers
     /// for it.
     fn settle(&mut self) -> bool {
-        let mut contents = self.by_number.values().map(|client| client.content);
+        let mut contents = self.by_number.iter().map(|(_, client)| client.content);
         let first = contents.next().unwrap_or_default();
         let content = if contents.all(|content| content == first) { first } else { 0 };
-        let refused = self.by_number.values().find_map(|client| client.refused.as_ref());
+        let refused = self.by_number.iter().find_map(|(_, client)| client.refused.as_ref());
         let refused = refused.map(Refused::to_string);
         let before = &self.in_force;
         let first_answer = self.by_number.len() == 1;
@@ -228,7 +236,7 @@ mod tests {
     fn record(current: &Arc<ServerPolicy>, in_force: Option<&Arc<ServerPolicy>>) -> AppliedPort {
         AppliedPort {
             current: current.clone(),
-            in_force: in_force.map(|policy| (policy.clone(), Revision::default())),
+            in_force: in_force.map(|policy| (policy.clone(), Arc::default())),
             content: in_force.map_or(0, |policy| if Arc::ptr_eq(policy, current) { 2 } else { 1 }),
             refused: None,
         }

@@ -123,7 +123,8 @@ impl Compat {
         call.received();
         let opened = self.open(&request, &mut call).await;
         let (held, ending, Found { state, port, stand }) = opened?;
-        let watch = PortWatch {
+        // The stream's future holds what is given to it more than once; of a box that is a pointer.
+        let watch = Box::new(PortWatch {
             service: self,
             state,
             port,
@@ -133,7 +134,7 @@ impl Compat {
             sent: None,
             ended: false,
             _held: held,
-        };
+        });
         Ok(Response::new(stream::unfold(watch, PortWatch::next)))
     }
 
@@ -192,7 +193,7 @@ struct PortWatch {
 
 impl PortWatch {
     /// The next message; `None` ends the stream with OK.
-    async fn next(mut self) -> Option<(Result<Payload, Status>, Self)> {
+    async fn next(mut self: Box<Self>) -> Option<(Result<Payload, Status>, Box<Self>)> {
         loop {
             if self.ended {
                 return None;
@@ -241,7 +242,7 @@ impl PortWatch {
         }
     }
 
-    fn end(mut self, status: Status) -> (Result<Payload, Status>, Self) {
+    fn end(mut self: Box<Self>, status: Status) -> (Result<Payload, Status>, Box<Self>) {
         self.call.end(status.code());
         self.ended = true;
         (Err(status), self)

@@ -3,6 +3,7 @@
 //! An update is two parts: port and revision, which are one client's own, and the rest, which is
 //! shared. Concatenated they are one message, for protobuf reads fields in any order.
 
+use crate::publish::PortPolicy;
 use crate::serve::Core;
 use crate::serve::cache::Cache;
 use crate::serve::codec::Payload;
@@ -82,13 +83,42 @@ pub(crate) struct Encoding {
     full: Bytes,
     /// The change from another encoding, for each that some client has.
     changes: Mutex<Vec<(Weak<Encoding>, Bytes)>>,
+    /// What the last client was told about its port. Pods of one shape are published the same, so
+    /// that most are told what the one before was.
+    stamped: Mutex<Option<(Weak<PortPolicy>, NonZeroU16, Stamp)>>,
+}
+
+/// What one client is told of an update beside what all share.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    /// The revision as sent.
+    pub(crate) revision: Arc<Revision>,
+    /// Port and revision, encoded.
+    pub(crate) own: Bytes,
 }
 
 impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
         let whole = port.replaced().is_empty();
-        Self { port, whole, full, changes: Mutex::default() }
+        Self { port, whole, full, changes: Mutex::default(), stamped: Mutex::default() }
+    }
+
+    /// What a client is told of `published`, of which this is the encoding, on `port`.
+    pub(crate) fn stamp(&self, published: &Arc<PortPolicy>, port: NonZeroU16) -> Stamp {
+        let mut stamped = self.stamped.lock();
+        if let Some((policy, number, stamp)) = &*stamped
+            && policy.as_ptr() == Arc::as_ptr(published)
+            && *number == port
+        {
+            return stamp.clone();
+        }
+        let mut revision = published.revision.clone();
+        revision.content = self.content();
+        let own = own_part(port, &revision);
+        let stamp = Stamp { revision: Arc::new(revision), own };
+        *stamped = Some((Arc::downgrade(published), port, stamp.clone()));
+        stamp
     }
 
     /// Hash of the policy as sent.
@@ -146,18 +176,23 @@ fn shared(update: PortUpdate) -> Bytes {
     PortUpdate { port: 0, revision: None, ..update }.encode_to_vec().into()
 }
 
-/// The message that updates `port` to `revision` by the `shared` part of a `PortUpdate`.
-pub(crate) fn update(port: NonZeroU16, revision: &Revision, shared: Bytes) -> Payload {
+/// The part of an update that says what is updated to what.
+pub(crate) fn own_part(port: NonZeroU16, revision: &Revision) -> Bytes {
     let own = PortUpdate {
         port: port.get().into(),
         revision: Some(encode_revision(revision)),
         ..PortUpdate::default()
     };
-    let length = own.encoded_len().saturating_add(shared.len());
-    let mut bytes = BytesMut::with_capacity(own.encoded_len().saturating_add(16));
+    own.encode_to_vec().into()
+}
+
+/// The message of an update's `own` part and the part that all clients share.
+pub(crate) fn update(own: &Bytes, shared: Bytes) -> Payload {
+    let length = own.len().saturating_add(shared.len());
+    let mut bytes = BytesMut::with_capacity(own.len().saturating_add(16));
     encode_key(PORT_FIELD, WireType::LengthDelimited, &mut bytes);
     encode_varint(u64::try_from(length).unwrap_or(u64::MAX), &mut bytes);
-    bytes.extend_from_slice(&own.encode_to_vec());
+    bytes.extend_from_slice(own);
     Payload { own: bytes.freeze(), shared }
 }
 
@@ -177,7 +212,7 @@ mod tests {
         };
         let features: BTreeSet<_> = Feature::ALL.into_iter().collect();
         let encoding = Encoding::new(encode_port(&policy("web"), &features));
-        let payload = update(port, &revision, encoding.full());
+        let payload = update(&own_part(port, &revision), encoding.full());
         let bytes = [payload.own, payload.shared].concat();
         let Some(Kind::Port(update)) = WatchResponse::decode(&*bytes).unwrap().kind else {
             panic!("not a port update");

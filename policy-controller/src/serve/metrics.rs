@@ -216,8 +216,16 @@ impl ServeMetrics {
     /// Starts the record of one RPC.
     pub(crate) fn call(&self, method: Method) -> Call {
         self.started.get_or_create(&method).inc();
-        let open = OpenGauge::new(self.open.get_or_create(&method).clone());
-        Call { metrics: self.clone(), method, began: Instant::now(), code: None, _open: open }
+        Call {
+            method,
+            began: Instant::now(),
+            code: None,
+            received: self.received.get_or_create(&method).clone(),
+            sent: self.sent.get_or_create(&method).clone(),
+            handled: self.handled.clone(),
+            seconds: self.seconds.get_or_create(&method).clone(),
+            _open: OpenGauge::new(self.open.get_or_create(&method).clone()),
+        }
     }
 }
 
@@ -241,22 +249,25 @@ impl Drop for OpenGauge {
 /// One RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
 #[derive(Debug)]
 pub(crate) struct Call {
-    metrics: ServeMetrics,
     method: Method,
     began: Instant,
     code: Option<Code>,
+    received: Counter,
+    sent: Counter,
+    handled: Family<Handled, Counter>,
+    seconds: Histogram,
     _open: OpenGauge,
 }
 
 impl Call {
     /// Counts a message from the client.
     pub(crate) fn received(&self) {
-        self.metrics.received.get_or_create(&self.method).inc();
+        self.received.inc();
     }
 
     /// Counts a message to the client.
     pub(crate) fn sent(&self) {
-        self.metrics.sent.get_or_create(&self.method).inc();
+        self.sent.inc();
     }
 
     /// Says how the RPC ends; the first word counts.
@@ -270,9 +281,8 @@ impl Drop for Call {
         let grpc_code = code_name(self.code.unwrap_or(Code::Cancelled));
         let Method { grpc_service, grpc_method, grpc_type } = self.method;
         let labels = Handled { grpc_service, grpc_method, grpc_type, grpc_code };
-        self.metrics.handled.get_or_create(&labels).inc();
-        let seconds = self.began.elapsed().as_secs_f64();
-        self.metrics.seconds.get_or_create(&self.method).observe(seconds);
+        self.handled.get_or_create(&labels).inc();
+        self.seconds.observe(self.began.elapsed().as_secs_f64());
     }
 }
 

@@ -30,9 +30,10 @@ mod native;
 mod peer;
 mod report;
 mod session;
+mod slot;
 mod stale;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -6,6 +6,7 @@ use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::encodings::Encodings;
 use crate::serve::metrics::Method;
 use crate::serve::session::Session;
+use crate::serve::slot;
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
 use policy_proto::messages::WatchRequest;
@@ -13,8 +14,6 @@ use policy_proto::messages::policy_discovery_server::SERVICE_NAME;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -44,8 +43,8 @@ impl Native {
             Ok((connected.ending, held))
         });
         let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
-        // One message in the channel and one in the codec: all that a slow client makes us keep.
-        let (sender, receiver) = mpsc::channel(1);
+        // One message in the slot and one in the codec: all that a slow client makes us keep.
+        let (sender, receiver) = slot::slot();
         let inbound = request.into_inner();
         tokio::spawn(async move {
             let run = Session::run(self.encodings, inbound, &sender, &call, (ending, caller));
@@ -53,11 +52,13 @@ impl Native {
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {
                 // If the client is gone nobody reads it, and nothing is lost.
-                _ = sender.send(Err(status)).await;
+                if sender.room().await {
+                    sender.send(Err(status));
+                }
             }
             drop((call, held));
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(receiver))
     }
 }
 

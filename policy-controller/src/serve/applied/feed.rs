@@ -114,7 +114,7 @@ mod tests {
         applied.record(&a, port(80), 1, record(7));
         let feed = applied.follow();
         assert_eq!(taken(&feed), [("ns/a".to_owned(), Some((7, None)))]);
-        assert_eq!(taken(&feed), []);
+        assert!(taken(&feed).is_empty());
         applied.record(&b, port(80), 2, record(0));
         applied.record(&a, port(80), 1, record(7));
         assert_eq!(taken(&feed), [("ns/b".to_owned(), Some((0, None)))]);

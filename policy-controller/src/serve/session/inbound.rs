@@ -102,7 +102,7 @@ impl Session {
         // What the client has is not what was sent: the next change goes out in full. The same is
         // not sent again, for it would be refused again.
         if let Some(sent) = port.sent.take()
-            && sent.revision != revision
+            && *sent.revision != revision
         {
             port.due = true;
         }

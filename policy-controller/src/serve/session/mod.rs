@@ -11,7 +11,7 @@ use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
-use crate::serve::{refusal, token};
+use crate::serve::{refusal, slot, token};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use policy_core::Revision;
@@ -24,15 +24,15 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 /// How long the first message may take.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where messages go. One place: it is free when the last message has been taken.
-type Sender = mpsc::Sender<Result<Payload, Status>>;
+/// Where messages go.
+type Sender = slot::Sender<Result<Payload, Status>>;
 
 /// Waits for the next policy of a port; gives back the receiver, or nothing if the workload went or
 /// the port was given up.
@@ -48,7 +48,8 @@ pub(crate) struct Session {
     stand: Stand,
     /// Whether the workload as it is has to be sent.
     workload_due: bool,
-    ports: BTreeMap<NonZeroU16, Port>,
+    /// Boxed, for a map has room for eleven where most watches have a few.
+    ports: BTreeMap<NonZeroU16, Box<Port>>,
     changes: FuturesUnordered<Change>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
@@ -84,8 +85,9 @@ impl Session {
             () = ending.cancelled() => return Ok(()),
         };
         call.received();
-        let mut session = Self::open(service, hello, &caller).await?;
-        session.follow_declared().await?;
+        // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
+        let mut session = Box::pin(Self::open(service, hello, &caller)).await?;
+        Box::pin(session.follow_declared()).await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
         loop {
@@ -105,15 +107,17 @@ impl Session {
                     Event::PortChanged(port, opened, policy)
                 }
                 changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
-                permit = out.reserve(), if due => {
-                    let Ok(permit) = permit else { return Ok(()) };
+                open = out.room(), if due => {
+                    if !open {
+                        return Ok(());
+                    }
                     let message = session.next_message();
                     // Asked after the policy was read: a workload's state is published before its
                     // policies, so that none is sent to whom it is not for any more.
                     session.stand.holds(&session.state.borrow())?;
                     if let Some(payload) = message {
                         call.sent();
-                        permit.send(Ok(payload));
+                        out.send(Ok(payload));
                     }
                     Event::Room
                 }
@@ -125,7 +129,7 @@ impl Session {
                 Event::Seen(true) => session.end_holds(),
                 Event::WorkloadChanged(true) => {
                     session.workload_due = true;
-                    session.follow_declared().await?;
+                    Box::pin(session.follow_declared()).await?;
                 }
                 Event::PortChanged(port, opened, policy) => {
                     if !session.port_changed(port, opened, policy) {
@@ -135,7 +139,7 @@ impl Session {
                 Event::Request(None) => open = false,
                 Event::Request(Some(request)) => {
                     call.received();
-                    session.request(request).await?;
+                    Box::pin(session.request(request)).await?;
                 }
             }
         }
@@ -207,6 +211,7 @@ impl Session {
         let opened = self.opened;
         self.refused.remove(&port);
         let watched = Port::new(opened, policy.clone(), subscribed, hold, applied);
+        let watched = Box::new(watched);
         self.changes.push(next_change(port, opened, policy, watched.closed.clone()));
         self.ports.insert(port, watched);
         Ok(())

@@ -1,11 +1,10 @@
 //! What a watch sends, and when.
 
 use super::Session;
-use super::port::Port;
 use crate::publish::{LookupError, UndeclaredPorts};
 use crate::serve::Core;
 use crate::serve::codec::Payload;
-use crate::serve::encodings::update;
+use crate::serve::encodings::{own_part, update};
 use policy_core::{DefaultPolicy, Denied, Owner, Revision};
 use policy_proto::messages::{Undeclared, WatchResponse, Workload, watch_response};
 use policy_proto::native::encode_facts;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 impl Session {
     /// Whether something is to be sent.
     pub(super) fn is_due(&self) -> bool {
-        self.workload_due || !self.refused.is_empty() || self.ports.values().any(Port::is_due)
+        self.workload_due || !self.refused.is_empty() || self.ports.values().any(|port| port.is_due())
     }
 
     /// The next message: the workload first, then ports in order. `None`: what was due turned out
@@ -35,20 +34,19 @@ impl Session {
         port.due = false;
         let published = port.policy.borrow_and_update().clone();
         let encoding = self.service.encoding(&published.policy, &self.features);
-        let mut revision = published.revision.clone();
-        revision.content = encoding.content();
+        let stamp = encoding.stamp(&published, number);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.
-            Some(sent) if sent.revision == revision && sent.encoding.says(&encoding) => {
+            Some(sent) if sent.revision == stamp.revision && sent.encoding.says(&encoding) => {
                 return None;
             }
             Some(sent) => encoding.change_from(&sent.encoding),
             // A hash alone proves nothing, nor does another epoch's numbering.
-            None if port.claims.as_ref() == Some(&revision) => encoding.unchanged(),
+            None if port.claims.as_ref() == Some(&*stamp.revision) => encoding.unchanged(),
             None => encoding.full(),
         };
-        let payload = update(number, &revision, shared);
-        port.note_sent(&published, encoding, revision);
+        let payload = update(&stamp.own, shared);
+        port.note_sent(&published, encoding, stamp.revision);
         Some(payload)
     }
 
@@ -76,6 +74,6 @@ impl Session {
         let encoding = self.service.encoding(&denial, &self.features);
         let epoch = self.service.core.policies.seen().borrow().revision.epoch.clone();
         let revision = Revision { epoch, content: encoding.content(), versions: BTreeMap::new() };
-        update(port, &revision, encoding.full())
+        update(&own_part(port, &revision), encoding.full())
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Port {
     pub(super) claims: Option<Revision>,
     pub(super) sent: Option<Sent>,
     pub(super) in_flight: VecDeque<InFlight>,
-    pub(super) in_force: Option<(Arc<ServerPolicy>, Revision)>,
+    pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
     /// Hash of that policy as published; 0 unless the client was sent all of it.
     pub(super) content: u64,
     /// The refusal of the newest update that was refused, with that update's number; none once a
@@ -57,7 +57,7 @@ pub(super) struct Hold {
 /// What was sent last; the next change builds on it.
 pub(super) struct Sent {
     pub(super) encoding: Arc<Encoding>,
-    pub(super) revision: Revision,
+    pub(super) revision: Arc<Revision>,
 }
 
 /// An update that waits for its answer.
@@ -65,7 +65,7 @@ pub(super) struct InFlight {
     /// Counts the port's updates.
     pub(super) number: u64,
     pub(super) policy: Arc<ServerPolicy>,
-    pub(super) revision: Revision,
+    pub(super) revision: Arc<Revision>,
     /// Hash of the policy as published; 0 unless the update says all of it.
     pub(super) content: u64,
     /// When the client could first have got it.
@@ -110,7 +110,7 @@ impl Port {
         &mut self,
         policy: &PortPolicy,
         encoding: Arc<Encoding>,
-        revision: Revision,
+        revision: Arc<Revision>,
     ) {
         if self.in_flight.len() >= MAX_IN_FLIGHT {
             self.in_flight.pop_front();
@@ -130,14 +130,19 @@ impl Port {
     /// Takes the update that an acknowledgement is about; those before it are superseded by it.
     /// `None`: of an update long superseded.
     pub(super) fn acknowledged(&mut self, revision: &Revision) -> Option<InFlight> {
-        let at = self.in_flight.iter().position(|sent| sent.revision == *revision)?;
-        self.in_flight.drain(..=at).next_back()
+        let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
+        let sent = self.in_flight.drain(..=at).next_back();
+        if self.in_flight.is_empty() {
+            // Mostly nothing is in flight, and then it takes no room.
+            self.in_flight = VecDeque::new();
+        }
+        sent
     }
 
     /// Takes the update that a refusal is about. Those before it may still be acknowledged: what was
     /// in force before a refusal stays.
     pub(super) fn nacked(&mut self, revision: &Revision) -> Option<InFlight> {
-        let at = self.in_flight.iter().position(|sent| sent.revision == *revision)?;
+        let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
         self.in_flight.remove(at)
     }
 }

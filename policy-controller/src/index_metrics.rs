@@ -1,0 +1,228 @@
+//! What is told of the index: how many objects there are, and what changes cost.
+
+use crate::index::Index;
+use crate::metric_names::{self as names, Metric};
+use policy_crds::Kind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The kinds whose objects are counted by namespace, each under Linkerd's name. Both kinds of
+/// HTTPRoute are one number, as there.
+const BY_NAMESPACE: [(Metric, &[Kind]); 8] = [
+    (names::INDEX_MESH_TLS_AUTHENTICATION, &[Kind::MeshTlsAuthentication]),
+    (names::INDEX_NETWORK_AUTHENTICATION, &[Kind::NetworkAuthentication]),
+    (names::INDEX_POD, &[Kind::Pod]),
+    (names::INDEX_EXTERNAL_WORKLOAD, &[Kind::ExternalWorkload]),
+    (names::INDEX_SERVER, &[Kind::Server]),
+    (names::INDEX_SERVER_AUTHORIZATION, &[Kind::ServerAuthorization]),
+    (names::INDEX_AUTHORIZATION_POLICY, &[Kind::AuthorizationPolicy]),
+    (names::INDEX_HTTP_ROUTE, &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute]),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Namespace {
+    namespace: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfKind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfStage {
+    stage: &'static str,
+}
+
+/// Handles on the metrics of the index; clones share them.
+#[derive(Clone, Debug)]
+pub struct IndexMetrics {
+    by_namespace: [Family<Namespace, Gauge>; BY_NAMESPACE.len()],
+    objects: Family<OfKind, Gauge>,
+    counted: Arc<parking_lot::Mutex<BTreeMap<Kind, BTreeMap<Arc<str>, usize>>>>,
+    changes: Histogram,
+    seconds: Family<OfStage, Histogram, fn() -> Histogram>,
+    answered: Family<OfStage, Counter>,
+    answers: Gauge,
+    waiting: Gauge,
+    batches_waiting: Gauge,
+}
+
+impl Default for IndexMetrics {
+    fn default() -> Self {
+        let seconds = || Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]);
+        Self {
+            by_namespace: Default::default(),
+            objects: Family::default(),
+            counted: Arc::default(),
+            changes: Histogram::new([1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]),
+            seconds: Family::new_with_constructor(seconds),
+            answered: Family::default(),
+            answers: Gauge::default(),
+            waiting: Gauge::default(),
+            batches_waiting: Gauge::default(),
+        }
+    }
+}
+
+/// What the engine has done by now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effort {
+    /// Answers that are kept.
+    pub(crate) answers: usize,
+    /// Questions answered anew while resolving.
+    pub(crate) resolved: u64,
+    /// The same while compiling.
+    pub(crate) compiled: u64,
+}
+
+impl IndexMetrics {
+    /// Adds the metrics to `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        for ((metric, _), family) in BY_NAMESPACE.iter().zip(&self.by_namespace) {
+            registry.register(metric.name, metric.help, family.clone());
+        }
+        let Metric { name, help } = names::INDEX_OBJECTS;
+        registry.register(name, help, self.objects.clone());
+        let Metric { name, help } = names::INDEX_BATCH_CHANGES;
+        registry.register(name, help, self.changes.clone());
+        let Metric { name, help } = names::INDEX_SECONDS;
+        registry.register_with_unit(name, help, Unit::Seconds, self.seconds.clone());
+        let Metric { name, help } = names::INDEX_ANSWERED;
+        registry.register(name, help, self.answered.clone());
+        let Metric { name, help } = names::INDEX_ANSWERS;
+        registry.register(name, help, self.answers.clone());
+        let Metric { name, help } = names::INDEX_LOOKUPS_WAITING;
+        registry.register(name, help, self.waiting.clone());
+        let Metric { name, help } = names::INDEX_BATCHES_WAITING;
+        registry.register(name, help, self.batches_waiting.clone());
+    }
+
+    /// Takes note of a batch: how many changes, and what each stage took.
+    pub(crate) fn applied(&self, changes: usize, resolve: Duration, publish: Duration) {
+        self.changes.observe(f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
+        for (stage, time) in [("resolve", resolve), ("publish", publish)] {
+            self.seconds.get_or_create(&OfStage { stage }).observe(time.as_secs_f64());
+        }
+    }
+
+    /// Takes note of what waits.
+    pub(crate) fn waiting(&self, batches: usize, lookups: usize) {
+        set(&self.batches_waiting, batches);
+        set(&self.waiting, lookups);
+    }
+
+    /// Takes note of what was found out.
+    pub(crate) fn effort(&self, before: Effort, after: Effort) {
+        let stages = [
+            ("resolve", before.resolved, after.resolved),
+            ("compile", before.compiled, after.compiled),
+        ];
+        for (stage, before, after) in stages {
+            let answered = self.answered.get_or_create(&OfStage { stage });
+            answered.inc_by(after.saturating_sub(before));
+        }
+        set(&self.answers, after.answers);
+    }
+
+    /// Counts the objects of these kinds and namespaces again.
+    pub(crate) fn count(&self, index: &Index, touched: &BTreeSet<(Kind, Arc<str>)>) {
+        let mut counted = self.counted.lock();
+        for (kind, namespace) in touched {
+            let number = index.count(*kind, namespace);
+            let of_kind = counted.entry(*kind).or_default();
+            let before = of_kind.get(namespace).copied().unwrap_or_default();
+            if number == 0 {
+                of_kind.remove(namespace);
+            } else {
+                of_kind.insert(namespace.clone(), number);
+            }
+            let gauge = self.objects.get_or_create(&OfKind { kind: kind.as_str() });
+            gauge.inc_by(signed(number).saturating_sub(signed(before)));
+        }
+        for (kind, namespace) in touched {
+            let families = BY_NAMESPACE.iter().zip(&self.by_namespace);
+            for ((_, kinds), family) in families.filter(|((_, kinds), _)| kinds.contains(kind)) {
+                let numbers = kinds.iter().filter_map(|kind| counted.get(kind)?.get(namespace));
+                let number = numbers.fold(0_usize, |sum, number| sum.saturating_add(*number));
+                let label = Namespace { namespace: namespace.to_string() };
+                if number == 0 {
+                    family.remove(&label);
+                } else {
+                    set(&family.get_or_create(&label), number);
+                }
+            }
+        }
+    }
+}
+
+fn set(gauge: &Gauge, number: usize) {
+    gauge.set(signed(number));
+}
+
+fn signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Batch, Change};
+    use crate::testing;
+
+    fn text(metrics: &IndexMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn objects_are_counted_by_namespace_and_a_namespace_without_any_is_not_named() {
+        let (metrics, mut index) = (IndexMetrics::default(), Index::default());
+        let mut apply = |change: Change| {
+            index.apply(&Batch { changes: vec![change], versions: BTreeMap::new() });
+            metrics.count(&index, &BTreeSet::from([(Kind::Server, "shop".into())]));
+            text(&metrics)
+        };
+        apply(Change::Apply(testing::server("shop", "a", 80)));
+        let two = apply(Change::Apply(testing::server("shop", "b", 80)));
+        assert!(two.contains("inbound_index_server_index_size{namespace=\"shop\"} 2\n"), "{two}");
+        assert!(two.contains("policy_index_objects{kind=\"Server\"} 2\n"), "{two}");
+        for name in ["a", "b"] {
+            apply(Change::Delete(testing::key(Kind::Server, "shop", name)));
+        }
+        let none = text(&metrics);
+        assert!(!none.contains("shop"), "{none}");
+        assert!(none.contains("policy_index_objects{kind=\"Server\"} 0\n"), "{none}");
+    }
+
+    #[test]
+    fn work_is_told_by_stage() {
+        let metrics = IndexMetrics::default();
+        let after = Effort { answers: 9, resolved: 7, compiled: 2 };
+        metrics.effort(Effort::default(), after);
+        metrics.applied(3, Duration::from_millis(2), Duration::from_micros(20));
+        metrics.waiting(4, 5);
+        let text = text(&metrics);
+        for line in [
+            "policy_index_answered_total{stage=\"resolve\"} 7",
+            "policy_index_answered_total{stage=\"compile\"} 2",
+            "policy_index_answers 9",
+            "policy_index_batch_changes_sum 3.0",
+            "policy_index_seconds_count{stage=\"publish\"} 1",
+            "policy_index_batches_waiting 4",
+            "policy_index_lookups_waiting 5",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A channel with one place, as small as a stream that is mostly silent deserves.
+
+use futures_util::stream::Stream;
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A new channel.
+pub(crate) fn slot<T>() -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Mutex::new(Shared {
+        place: None,
+        sender: Side::default(),
+        receiver: Side::default(),
+    }));
+    (Sender(shared.clone()), Receiver(shared))
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    place: Option<T>,
+    sender: Side,
+    receiver: Side,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    gone: bool,
+    /// Who waits on this side. It is one task, whatever it waits for.
+    waiting: Option<Waker>,
+}
+
+impl Side {
+    fn wait(&mut self, cx: &Context<'_>) {
+        match &self.waiting {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            Some(_) | None => self.waiting = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waiting.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Puts messages into the place, one task alone.
+#[derive(Debug)]
+pub(crate) struct Sender<T>(Arc<Mutex<Shared<T>>>);
+
+impl<T> Sender<T> {
+    /// Waits until the place is free; false: nobody will take anything any more.
+    pub(crate) async fn room(&self) -> bool {
+        poll_fn(|cx| {
+            let mut shared = self.0.lock();
+            if shared.receiver.gone {
+                return Poll::Ready(false);
+            }
+            if shared.place.is_none() {
+                return Poll::Ready(true);
+            }
+            shared.sender.wait(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits until nobody will take anything any more.
+    pub(crate) async fn closed(&self) {
+        poll_fn(|cx| {
+            let mut shared = self.0.lock();
+            if shared.receiver.gone {
+                return Poll::Ready(());
+            }
+            shared.sender.wait(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Puts a message into the place, which is free: see [`Sender::room`].
+    pub(crate) fn send(&self, message: T) {
+        let mut shared = self.0.lock();
+        shared.place = Some(message);
+        shared.receiver.wake();
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut shared = self.0.lock();
+        shared.sender.gone = true;
+        shared.receiver.wake();
+    }
+}
+
+/// Takes messages out, until the sender is gone and the place is empty.
+#[derive(Debug)]
+pub(crate) struct Receiver<T>(Arc<Mutex<Shared<T>>>);
+
+impl<T> Stream for Receiver<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut shared = self.0.lock();
+        if let Some(message) = shared.place.take() {
+            shared.sender.wake();
+            return Poll::Ready(Some(message));
+        }
+        if shared.sender.gone {
+            return Poll::Ready(None);
+        }
+        shared.receiver.wait(cx);
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut shared = self.0.lock();
+        shared.receiver.gone = true;
+        shared.place = None;
+        shared.sender.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+
+    #[tokio::test]
+    async fn messages_come_in_order_and_the_last_survives_its_sender() {
+        let (sender, receiver) = slot();
+        let sending = async move {
+            for number in 0..100 {
+                assert!(sender.room().await);
+                sender.send(number);
+                tokio::task::yield_now().await;
+            }
+        };
+        let (received, ()) = tokio::join!(receiver.collect::<Vec<_>>(), sending);
+        assert_eq!(received, (0..100).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_sender_learns_that_nobody_listens() {
+        let (sender, receiver) = slot();
+        assert!(sender.room().await);
+        sender.send(1);
+        let leaving = async {
+            tokio::task::yield_now().await;
+            drop(receiver);
+        };
+        let (open, (), ()) = tokio::join!(sender.room(), sender.closed(), leaving);
+        assert!(!open);
+        sender.closed().await;
+    }
+}
