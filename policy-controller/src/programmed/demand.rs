@@ -9,7 +9,7 @@ use crate::engine::{Changes, Engine};
 use crate::publish::{WorkloadKey, WorkloadState};
 use crate::resolve::Query;
 use crate::resolve::memo::content_hash;
-use crate::resolve::workload::{Shape, WorkloadOf};
+use crate::resolve::workload::{Shape, WorkloadOf, workload_key};
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
@@ -114,8 +114,9 @@ pub(crate) struct Demand {
     active: Option<Active>,
 }
 
+/// What is followed, and what of it has not been told.
 #[derive(Debug, Default)]
-struct Active {
+pub(super) struct Active {
     since: Option<Instant>,
     dirty_workloads: BTreeSet<WorkloadKey>,
     dirty_policies: BTreeSet<PolicyOf>,
@@ -153,18 +154,9 @@ impl Demand {
 
     /// Notes what a batch changed.
     pub(crate) fn note(&mut self, changes: &Changes) {
-        let Some(active) = &mut self.active else { return };
-        let contributing = |key: &&ObjectKey| CONTRIBUTING.contains(&key.kind);
-        active.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
-        let touched = changes.objects.iter().filter_map(crate::resolve::workload::workload_key);
-        active
-            .dirty_workloads
-            .extend(touched.chain(changes.workloads.iter().map(|(key, _)| key.clone())));
-        let policies = changes.policies.iter().map(|(of, _)| of);
-        let policies = policies.filter(|of| active.shapes.contains_key(&of.shape)).cloned();
-        active.dirty_policies.extend(policies);
-        if active.is_dirty() {
-            active.since.get_or_insert_with(Instant::now);
+        if let Some(active) = &mut self.active
+            && active.note(changes)
+        {
             self.changed.send_modify(|count| *count = count.wrapping_add(1));
         }
     }
@@ -182,23 +174,45 @@ impl Demand {
     }
 
     fn news(&mut self, engine: &mut Engine) -> News {
-        let active = self.active.get_or_insert_with(|| Active {
-            dirty_workloads: engine.workloads().into_iter().collect(),
-            dirty_objects: engine.keys(&CONTRIBUTING).collect(),
-            ..Active::default()
-        });
-        active.news(engine)
+        self.active.get_or_insert_with(|| Active::everything(engine)).news(engine)
     }
 }
 
 impl Active {
+    /// Follows everything there is, of which nothing has been told yet.
+    pub(super) fn everything(engine: &Engine) -> Self {
+        Self {
+            dirty_workloads: engine.workloads().into_iter().collect(),
+            dirty_objects: engine.keys(&CONTRIBUTING).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Notes what a batch changed; true if there is something to tell.
+    pub(super) fn note(&mut self, changes: &Changes) -> bool {
+        let contributing = |key: &&ObjectKey| CONTRIBUTING.contains(&key.kind);
+        self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
+        let touched = changes.objects.iter().filter_map(workload_key);
+        let changed = changes.workloads.iter().map(|(key, _)| key.clone());
+        self.dirty_workloads.extend(touched.chain(changed));
+        let policies = changes.policies.iter().map(|(of, _)| of);
+        let policies = policies.filter(|of| self.shapes.contains_key(&of.shape)).cloned();
+        self.dirty_policies.extend(policies);
+        let dirty = self.is_dirty();
+        if dirty {
+            self.since.get_or_insert_with(Instant::now);
+        }
+        dirty
+    }
+
     fn is_dirty(&self) -> bool {
         !(self.dirty_workloads.is_empty()
             && self.dirty_policies.is_empty()
             && self.dirty_objects.is_empty())
     }
 
-    fn news(&mut self, engine: &mut Engine) -> News {
+    /// What changed since this was last asked.
+    pub(super) fn news(&mut self, engine: &mut Engine) -> News {
         let since = self.since.take().unwrap_or_else(Instant::now);
         let mut changed = BTreeMap::new();
         let mut workloads = Vec::new();
