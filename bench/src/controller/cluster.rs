@@ -68,9 +68,10 @@ impl Cluster {
         for object in fixture::frame(scale) {
             self.create(&object).await?;
         }
-        let pods = stream::iter(0..scale.pods).map(|pod| {
+        let own = &*self;
+        let pods = stream::iter(0..scale.pods).map(|pod| async move {
             let object = fixture::pod(scale, pod);
-            async move { self.create(&object).await }
+            own.create(&object).await
         });
         pods.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         self.filled = Some(scale);

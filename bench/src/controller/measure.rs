@@ -108,10 +108,9 @@ async fn event(
     let app = round % case.scale.apps;
     let policy = fixture::policy(round, app);
     let (before, began) = (process::cpu(world.pid)?, Instant::now());
-    if applied {
-        world.apply(&policy)?
-    } else {
-        world.delete(&policy)?
+    match applied {
+        true => world.create(&policy).await?,
+        false => world.delete(&policy).await?,
     }
     let mut waiting: BTreeSet<usize> = case.scale.concerned(app).collect();
     let concerned = waiting.len();
