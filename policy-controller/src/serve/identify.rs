@@ -3,17 +3,19 @@
 use crate::serve::Core;
 use crate::serve::caller::Caller;
 use crate::serve::peer::Connected;
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
+use policy_proxy::middleware::PolicyService;
+use policy_proxy::{Peer, PolicyLayer};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
-use tower::Service;
+use tower::{Layer, Service};
 
 /// Longest token that is looked at. Those of API servers are about a kilobyte.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -84,6 +86,45 @@ impl Service<Request<Incoming>> for Identify {
                 Err(status) => Ok(status.into_http()),
             }
         })
+    }
+}
+
+/// The same behind a guard, which decides on requests with credentials; without any there is nothing
+/// to decide on.
+#[derive(Clone)]
+pub(crate) struct Guarded {
+    inner: PolicyService<Identify>,
+    peer: Arc<Peer>,
+    core: Arc<Core>,
+    anonymous: bool,
+}
+
+impl Guarded {
+    pub(crate) fn new(guard: &PolicyLayer, peer: Peer, inner: Identify) -> Self {
+        let core = inner.core.clone();
+        let anonymous = matches!(inner.connected.caller, Caller::Anonymous);
+        Self { inner: guard.layer(inner), peer: Arc::new(peer), core, anonymous }
+    }
+}
+
+impl Service<Request<Incoming>> for Guarded {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        if self.anonymous && !request.headers().contains_key(AUTHORIZATION) {
+            let refused = self.core.access.admit(&Caller::Anonymous).err();
+            let status = refused.unwrap_or_else(|| Status::unauthenticated("no credentials"));
+            return Box::pin(future::ready(Ok(status.into_http())));
+        }
+        request.extensions_mut().insert(self.peer.clone());
+        let answering = self.inner.call(request);
+        Box::pin(async move { Ok(answering.await?.map(Body::new)) })
     }
 }
 

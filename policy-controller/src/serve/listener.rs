@@ -4,7 +4,7 @@
 use crate::serve::Core;
 use crate::serve::caller::{Caller, instant_of};
 use crate::serve::config::{ServeConfig, jittered, random};
-use crate::serve::identify::Identify;
+use crate::serve::identify::{Guarded, Identify};
 use crate::serve::peer::{Allowance, Connected, Held, Peer};
 use crate::serve::tls::{Arrived, TlsHandle};
 use futures_util::future::select_all;
@@ -13,6 +13,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_proxy::{PeerTls, PolicyLayer};
+use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
@@ -22,8 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::body::Body;
 use tonic::service::Routes;
-use tower::{Layer, Service};
+use tower::Service;
 
 /// How long a new connection may say nothing at all.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
@@ -207,31 +209,23 @@ where
     match &shared.guard {
         // Over loopback nobody can prove anything, and nobody else can get there.
         Some(guard) if !matches!(known.caller, Caller::Loopback) => {
-            let peer = Arc::new(policy_proxy::Peer::new(known.remote, known.tls.clone()));
-            let guarded = guard.layer(identify);
-            let service = tower::util::MapRequest::new(
-                guarded,
-                move |mut request: http::Request<Incoming>| {
-                    request.extensions_mut().insert(peer.clone());
-                    request
-                },
-            );
-            drive(shared, known, connected, io, service).await;
+            let peer = policy_proxy::Peer::new(known.remote, known.tls.clone());
+            let guarded = Guarded::new(guard, peer, identify);
+            drive(shared, known, connected, io, guarded).await;
         }
         Some(_) | None => drive(shared, known, connected, io, identify).await,
     }
 }
 
 /// Serves until the connection ends: by its client, its age, what its client proved, or shutdown.
-async fn drive<I, S, B>(shared: &Arc<Shared>, known: Known, connected: Connected, io: I, service: S)
+async fn drive<I, S>(shared: &Arc<Shared>, known: Known, connected: Connected, io: I, service: S)
 where
     I: Read + Write + Unpin + Send + 'static,
-    S: Service<http::Request<Incoming>, Response = http::Response<B>> + Clone + Send + 'static,
+    S: Service<http::Request<Incoming>, Response = http::Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: hyper::body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let (config, remote, ending) = (&shared.core.config, known.remote, connected.ending);
     let service = TowerToHyperService::new(service);

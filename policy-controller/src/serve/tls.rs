@@ -208,6 +208,23 @@ impl TlsHandle {
         Ok(Arrived { stream, identity, expires })
     }
 
+    /// A server's handshake for whatever is spoken above it; with the identity that the client
+    /// proved.
+    pub(crate) async fn accept_any<S>(
+        &self,
+        stream: S,
+    ) -> io::Result<(TlsStream<S>, Option<Identity>)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.loaded.borrow().identity.server().clone());
+        let accepting = Box::pin(acceptor.accept(stream));
+        let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
+        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        Ok((stream, identity))
+    }
+
     fn note(&self) {
         let texts = &self.loaded.borrow().texts;
         let leaf = CertificateDer::from_pem_slice(&texts.certs).ok();

@@ -1,5 +1,6 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
+use crate::publish::Policies;
 use crate::serve::testing::{Index, policy};
 use crate::serve::tls::{TlsFiles, TlsHandle};
 use crate::serve::{
@@ -10,6 +11,7 @@ use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPo
 use linkerd2_proxy_api::inbound::{self, PortSpec};
 use policy_core::Identity;
 use policy_proto::compat::EncodeOptions;
+use policy_proxy::PolicyLayer;
 use policy_proxy::identity::{Credentials, TlsIdentity, anonymous_client};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::ClientConfig;
@@ -118,6 +120,7 @@ impl Authority {
 /// A server with TLS over an [`Index`] that has the pod `web-0`, declaring port 80.
 pub(super) struct Mesh {
     pub(super) index: Index,
+    pub(super) policies: Policies,
     pub(super) authority: Authority,
     pub(super) address: SocketAddr,
     pub(super) metrics: ServeMetrics,
@@ -134,13 +137,25 @@ impl Mesh {
     }
 
     pub(super) async fn with(access: AccessConfig, config: ServeConfig) -> Self {
+        Self::behind(None, access, config).await
+    }
+
+    pub(super) async fn behind(
+        guard: Option<PolicyLayer>,
+        access: AccessConfig,
+        config: ServeConfig,
+    ) -> Self {
         let (index, policies) = Index::start();
         let pod = index.pod("web-0", &[80]);
         index.set(&pod, 80, &policy("web"), 1);
         let options = EncodeOptions { localhost_authorization: false };
         let access = AccessConfig { identity_suffix: SUFFIX.into(), ..access };
         let (stale, stale_receiver) = watch::channel(Stale::default());
-        let server = Server::with_access(policies, config, options, access, Some(stale_receiver));
+        let mut server =
+            Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));
+        if let Some(guard) = guard {
+            server = server.guarded_by(guard);
+        }
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
         let tls = server.load_tls(authority.write(directory.path(), CONTROLLER)).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -151,7 +166,7 @@ impl Mesh {
         let listening = vec![Listening { listener, transport }];
         tokio::spawn(server.serve_on(listening, stop.clone()));
         let _stop = stop.drop_guard();
-        Self { index, authority, address, metrics, applied, tls, stale, directory, _stop }
+        Self { index, policies, authority, address, metrics, applied, tls, stale, directory, _stop }
     }
 
     /// A connection with an identity.

@@ -5,6 +5,7 @@ mod answers;
 mod client;
 mod compat;
 mod connection;
+mod guarded;
 mod mesh;
 mod native;
 mod tokens;

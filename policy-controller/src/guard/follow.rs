@@ -1,0 +1,112 @@
+//! Takes over what Servers of the cluster say about our own ports.
+
+use super::Shared;
+use super::args::loopback;
+use crate::publish::{LookupError, Policies, PortPolicy, WorkloadState};
+use futures_util::future::select_all;
+use policy_core::{Facts, Owner};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long to wait for a pod that is not there.
+const PAUSE: Duration = Duration::from_secs(5);
+
+type Port = (NonZeroU16, watch::Receiver<Arc<PortPolicy>>);
+
+/// Follows our own pod as long as there is a controller.
+pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
+    let mut synced = policies.synced();
+    if synced.wait_for(|synced| *synced).await.is_err() {
+        return;
+    }
+    loop {
+        match open(&shared, &policies).await {
+            Ok((state, ports)) => {
+                tracing::debug!(workload = %shared.workload, "own ports follow the cluster's Servers");
+                follow(&shared, state, ports).await;
+                shared.metrics.follows(false);
+                // What held for a pod that is gone holds for nobody.
+                restore(&shared);
+            }
+            Err(LookupError::Stopped) => return,
+            Err(LookupError::NotFound | LookupError::NotSynced | LookupError::TooManyPorts) => {}
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn open(
+    shared: &Shared,
+    policies: &Policies,
+) -> Result<(watch::Receiver<Arc<WorkloadState>>, Vec<Port>), LookupError> {
+    let state = policies.workload(&shared.workload).await?;
+    let mut ports = Vec::new();
+    for port in shared.local.ports() {
+        ports.push((port, policies.port(&shared.workload, port).await?));
+    }
+    Ok((state, ports))
+}
+
+/// Applies each change until the pod goes away.
+async fn follow(
+    shared: &Shared,
+    mut state: watch::Receiver<Arc<WorkloadState>>,
+    mut ports: Vec<Port>,
+) {
+    loop {
+        let facts = facts(shared, &state.borrow_and_update().facts);
+        shared.node_known.store(!facts.1, Ordering::Release);
+        shared.store.set_facts(facts.0);
+        for (port, policy) in &mut ports {
+            let policy = policy.borrow_and_update().clone();
+            apply(shared, *port, &policy);
+        }
+        shared.metrics.follows(true);
+        let changed = ports.iter_mut().map(|(_, policy)| Box::pin(policy.changed()));
+        let there = tokio::select! {
+            changed = state.changed() => changed.is_ok(),
+            (changed, _, _) = select_all(changed) => changed.is_ok(),
+        };
+        if !there {
+            return;
+        }
+    }
+}
+
+/// A Server of the cluster decides; where none selects the port, the local policy does.
+fn apply(shared: &Shared, port: NonZeroU16, published: &PortPolicy) {
+    let (policy, revision) = match (&published.policy.owner, shared.local.policy(port)) {
+        (Owner::Default(_), Some(local)) => (local.clone(), shared.local.revision()),
+        (Owner::Default(_) | Owner::Server(_), _) => {
+            (published.policy.clone(), published.revision.clone())
+        }
+    };
+    if let Err(error) = shared.store.apply(port, policy, revision) {
+        tracing::error!(port, %error, "the policy of an own port cannot be enforced; the last one stays");
+    }
+}
+
+fn restore(shared: &Shared) {
+    shared.node_known.store(false, Ordering::Release);
+    for port in shared.local.ports() {
+        if let Some(local) = shared.local.policy(port) {
+            // It could be built before.
+            _ = shared.store.apply(port, local.clone(), shared.local.revision());
+        }
+    }
+}
+
+/// Our own facts: those of the pod. Loopback is where our node is, too. The flag says that nothing is
+/// known of the node.
+fn facts(shared: &Shared, pod: &Facts) -> (Arc<Facts>, bool) {
+    let unknown = pod.node_local.is_empty();
+    let mut facts = pod.clone();
+    match unknown {
+        true => facts.node_local.clone_from(&shared.node),
+        false => facts.node_local.extend(loopback()),
+    }
+    (Arc::new(facts), unknown)
+}
