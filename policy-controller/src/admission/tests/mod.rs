@@ -1,6 +1,7 @@
 //! What is refused and what is not, by example and by property.
 
 mod certificates;
+mod configured;
 mod http;
 mod passing;
 mod properties;

@@ -117,7 +117,7 @@ fn pods_and_namespaces_are_told_and_never_refused() {
         )
     };
     let policy = "config.linkerd.io/default-inbound-policy";
-    let message = "metadata.annotations[config.linkerd.io/default-inbound-policy]: unknown value \
+    let message = "metadata.annotations[\"config.linkerd.io/default-inbound-policy\"]: unknown value \
                    `denny`, which denies until it is corrected; did you mean `deny`?";
     for (kind, spec) in [("Pod", "{containers: [{name: a}]}"), ("Namespace", "{}")] {
         let wrong = annotated(kind, spec, &format!("{policy}: denny"));

@@ -28,7 +28,8 @@ fn servers() {
     refused(
         Kind::Server,
         &spec("port: 80, proxyProtocol: http/2"),
-        "spec.proxyProtocol: unknown value `http/2`, did you mean `HTTP/2`?",
+        "spec.proxyProtocol: unknown value `http/2`, expected one of `unknown`, `HTTP/1`, `HTTP/2`, \
+         `gRPC`, `opaque`, `TLS`",
     );
     sound(Kind::Server, &spec("port: 65535"));
     for port in ["0", "65536", "-1", "''"] {
@@ -46,8 +47,8 @@ fn servers() {
     refused(
         Kind::Server,
         "{port: 80}",
-        "spec: `podSelector` or `externalWorkloadSelector` is required, `podSelector: {}` selects \
-         all pods",
+        "spec: one of `podSelector`, `externalWorkloadSelector` is required, `podSelector: {}` \
+         selects all pods",
     );
     refused(
         Kind::Server,
@@ -58,8 +59,8 @@ fn servers() {
     refused(
         Kind::Server,
         &spec("port: 80, accessPolicy: allow"),
-        "spec.accessPolicy: unknown value `allow`, expected `all-unauthenticated`, \
-         `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny` or `audit`",
+        "spec.accessPolicy: unknown value `allow`, expected one of `all-unauthenticated`, \
+         `all-authenticated`, `cluster-unauthenticated`, `cluster-authenticated`, `deny`, `audit`",
     );
     refused(
         Kind::Server,
@@ -74,7 +75,8 @@ fn every_broken_rule_is_named_at_once() {
         Kind::Server,
         "{podSelector: {}, port: 0, proxyProtocol: HTTP/3}",
         "spec.port: expected a number from 1 to 65535 or the name of a port, found `0`; \
-         spec.proxyProtocol: unknown value `HTTP/3`, did you mean `HTTP/1`?",
+         spec.proxyProtocol: unknown value `HTTP/3`, expected one of `unknown`, `HTTP/1`, \
+         `HTTP/2`, `gRPC`, `opaque`, `TLS`",
     );
 }
 
@@ -388,7 +390,7 @@ fn annotations_of_routes_that_are_for_outbound_traffic_too() {
     let said = created(&manifest(service, "retry.linkerd.io/limit: many"));
     assert_eq!(
         said,
-        "HTTPRoute one is invalid: metadata.annotations[retry.linkerd.io/limit]: `many` is not a \
+        "HTTPRoute one is invalid: metadata.annotations[\"retry.linkerd.io/limit\"]: `many` is not a \
          number from 0 to 65535"
     );
     let egress = "{group: policy.linkerd.io, kind: EgressNetwork, name: a}";
@@ -409,8 +411,9 @@ fn annotations_of_servers_and_external_workloads() {
         )
     };
     assert_eq!(created(&server("raw")), "sound");
-    let refusal = "Server one is invalid: metadata.annotations[portcullis.dev/path-normalization]: \
-                   unknown value `rare`, which is read as `canonical`; did you mean `raw`?";
+    let refusal = "Server one is invalid: metadata.annotations[\"portcullis.dev/path-normalization\"]: \
+                   unknown value `rare`, which is read as `canonical`; expected one of \
+                   `canonical`, `raw`";
     assert_eq!(created(&server("rare")), refusal);
     assert_eq!(updated(&server("raw"), &server("rare")), refusal);
     let machine = |value: &str| {
