@@ -297,3 +297,6 @@ pub(crate) const PROCESS_OPEN_FDS: Metric =
 /// The bound on open files.
 pub(crate) const PROCESS_MAX_FDS: Metric =
     Metric { name: "process_max_fds", help: "File descriptors that may be open" };
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use super::RunError;
 use crate::config::ControllerConfig;
 use crate::controller::{ConditionsHandle, Controller, start};
+use crate::index_metrics::IndexMetrics;
 use crate::programmed::DemandHandle;
 use crate::publish::Policies;
 use crate::review::ReviewHandle;
@@ -27,6 +28,7 @@ pub(super) struct Handles {
     pub(super) conditions: ConditionsHandle,
     pub(super) review: ReviewHandle,
     pub(super) demand: Option<DemandHandle>,
+    pub(super) metrics: IndexMetrics,
 }
 
 impl Index {
@@ -90,6 +92,7 @@ impl Handles {
             conditions: controller.conditions.clone(),
             review: controller.review.clone(),
             demand: controller.demand.take(),
+            metrics: controller.metrics.clone(),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::admission::AdmissionError;
 use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings, SourceSettings};
 use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
+use crate::process_metrics::ProcessMetrics;
 use crate::serve::{Stale, TlsError};
 use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
@@ -105,6 +106,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let admin_listener = admin::bind("/live, /ready and /metrics", settings.admin).await?;
     let admin_address = admin_listener.local_addr()?;
     let admin = Admin::new(readiness.clone(), Registry::default());
+    admin.register(|registry| ProcessMetrics.register(registry));
     let stop_admin = CancellationToken::new();
     let admin_task = tokio::spawn(admin.clone().run(admin_listener, stop_admin.clone()));
 
@@ -129,6 +131,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         () = signals.next() => return Ok(()),
     };
     admin.show(index.handles.policies.clone());
+    admin.register(|registry| index.handles.metrics.register(registry));
 
     let Settings { controller, serve, auth, replicas, .. } = settings;
     let parts = Serving { controller, serve, auth, replicas };

@@ -59,7 +59,7 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    pub(super) fn new(health: watch::Receiver<Arc<Health>>) -> Self {
+    pub(crate) fn new(health: watch::Receiver<Arc<Health>>) -> Self {
         Self {
             events: Family::default(),
             errors: Family::default(),
