@@ -27,6 +27,8 @@ const CONTROL_PLANE: &[Rule] = &[
         resources: &["leases"],
         verbs: &["create", "get", "update"],
     },
+    // The other replicas are the endpoints of a headless Service.
+    Rule { group: "discovery.k8s.io", resources: &["endpointslices"], verbs: &["list"] },
 ];
 
 /// Wherever objects are watched: what has no status is told by Events.

@@ -1,5 +1,5 @@
-//! The connection to another replica: mutual TLS with the controller's own certificate, or plaintext
-//! over loopback.
+//! The connection to another replica: mutual TLS with the controller's own certificate. A controller
+//! that has none asks in plaintext, over loopback only.
 
 use crate::serve::TlsHandle;
 use hyper_util::rt::TokioIo;
@@ -23,7 +23,7 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// With these credentials; without any, replicas are reached over loopback only.
+    /// With these credentials; without any, in plaintext, and over loopback only.
     pub(crate) fn new(tls: Option<TlsHandle>) -> Self {
         Self { tls }
     }
@@ -38,14 +38,13 @@ impl Connector {
     ) -> std::result::Result<Channel, tonic::transport::Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .user_agent(concat!("policy-controller/", env!("CARGO_PKG_VERSION")))?;
-        if address.ip().to_canonical().is_loopback() {
-            let open = move |_| async move { within(tcp(address)).await.map(TokioIo::new) };
+        let Some(tls) = self.tls.clone() else {
+            let open = move |_| async move { within(plaintext(address)).await.map(TokioIo::new) };
             return endpoint.connect_with_connector(tower::service_fn(open)).await;
-        }
-        let tls = self.tls.clone();
+        };
         let open = move |_| {
             let tls = tls.clone();
-            async move { within(mutual(address, tls.as_ref())).await.map(TokioIo::new) }
+            async move { within(mutual(address, &tls)).await.map(TokioIo::new) }
         };
         endpoint.connect_with_connector(tower::service_fn(open)).await
     }
@@ -56,10 +55,18 @@ async fn within<T>(attempt: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(CONNECT, attempt).await.map_err(late)?
 }
 
-async fn mutual(address: SocketAddr, tls: Option<&TlsHandle>) -> Result<TlsStream<TcpStream>> {
-    let config = tls.map(TlsHandle::client).transpose().map_err(Error::other)?.flatten();
+async fn plaintext(address: SocketAddr) -> Result<TcpStream> {
+    if !address.ip().to_canonical().is_loopback() {
+        let why = "no certificate of our own to ask with, and plaintext is for loopback only";
+        return Err(Error::new(ErrorKind::PermissionDenied, why));
+    }
+    tcp(address).await
+}
+
+async fn mutual(address: SocketAddr, tls: &TlsHandle) -> Result<TlsStream<TcpStream>> {
+    let config = tls.client().map_err(Error::other)?;
     let config = config.ok_or_else(|| {
-        let why = "no identity of our own to ask with, and plaintext is for loopback only";
+        let why = "our own certificate proves no identity";
         Error::new(ErrorKind::PermissionDenied, why)
     })?;
     // Who answers is known by its identity, not by this name.

@@ -2,7 +2,7 @@
 //!
 //! Replicas are the endpoints of a headless Service, ready or not: one that is not ready still has
 //! clients. Each is asked over the policy port, with the controller's own certificate and of nobody
-//! but itself, or in plaintext over loopback.
+//! but itself; without a certificate in plaintext, over loopback only.
 
 mod args;
 mod connect;

@@ -17,7 +17,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -111,6 +111,7 @@ pub(crate) struct Index {
     workloads: Arc<Mutex<BTreeMap<WorkloadKey, Workload>>>,
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<Seen>>,
+    refresh: Arc<Notify>,
 }
 
 impl Index {
@@ -122,9 +123,10 @@ impl Index {
             workloads: Arc::default(),
             synced: watch::Sender::new(true),
             seen: watch::Sender::new(Arc::new(seen)),
+            refresh: Arc::default(),
         };
         let (synced, seen) = (index.synced.subscribe(), index.seen.subscribe());
-        let policies = Policies::new(commands, synced, seen, Arc::default());
+        let policies = Policies::new(commands, synced, seen, index.refresh.clone());
         let answering = index.clone();
         tokio::spawn(async move {
             while let Some(command) = inbox.recv().await {
@@ -190,6 +192,22 @@ impl Index {
         }
     }
 
+    /// The same, with this hash of the policy.
+    pub(crate) fn set_content(
+        &self,
+        key: &WorkloadKey,
+        number: u16,
+        policy: &Arc<ServerPolicy>,
+        content: u64,
+    ) {
+        self.set(key, number, policy, 1);
+        let workloads = self.workloads.lock();
+        workloads[key].ports[&port(number)].send_modify(|value| {
+            let revision = Revision { content, ..value.revision.clone() };
+            *value = Arc::new(PortPolicy { revision, ..PortPolicy::clone(value) });
+        });
+    }
+
     /// How many listen to a port.
     pub(crate) fn watchers(&self, key: &WorkloadKey, number: u16) -> usize {
         self.workloads.lock()[key].ports[&port(number)].receiver_count()
@@ -226,6 +244,16 @@ impl Index {
 
     pub(crate) fn set_synced(&self, synced: bool) {
         self.synced.send_replace(synced);
+    }
+
+    /// Waits until somebody asks for everything to be listed again.
+    pub(crate) async fn refreshed(&self) {
+        soon(self.refresh.notified()).await;
+    }
+
+    /// Whether somebody asks within a moment.
+    pub(crate) async fn is_asked(&self) -> bool {
+        tokio::time::timeout(QUIET, self.refresh.notified()).await.is_ok()
     }
 
     pub(crate) fn see(&self, version: u64, lists: u64) {

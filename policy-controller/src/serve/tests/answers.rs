@@ -123,6 +123,30 @@ async fn a_complete_list_begun_after_the_client_asked_ends_every_hold() {
 }
 
 #[tokio::test]
+async fn a_hold_has_everything_listed_until_a_list_begun_after_it_has_ended() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut client = Client::open(&harness, hello("ns:web-0")).await;
+    client.workload().await;
+    client.port().await;
+    assert!(!harness.index.is_asked().await, "whoever has nothing waits for nothing");
+    let ahead = Hello { applied: applied(900, 1), ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, ahead).await;
+    client.workload().await;
+    harness.index.refreshed().await;
+    // News without a list are no reason to ask again.
+    harness.index.see(2, 1);
+    assert!(!harness.index.is_asked().await);
+    harness.index.see(2, 2);
+    harness.index.refreshed().await;
+    client.quiet().await;
+    harness.index.see(2, 3);
+    assert_eq!(client.port().await.port, 80);
+    assert!(!harness.index.is_asked().await);
+}
+
+#[tokio::test]
 async fn an_acknowledgement_after_a_later_refusal_counts_and_the_refusal_stays() {
     let harness = Harness::start().await;
     let pod = harness.index.pod("web-0", &[80]);

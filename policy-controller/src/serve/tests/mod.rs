@@ -8,4 +8,5 @@ mod connection;
 mod guarded;
 mod mesh;
 mod native;
+mod report;
 mod tokens;
