@@ -309,6 +309,16 @@ async fn what_may_not_be_listed_is_named_and_heals_when_it_is_granted() {
     assert!(followed.seen.has(&format!("Server {a}/s")));
     // Taken away again: what is held stays, and the next list fails.
     cluster.apply(&fewer).await.unwrap();
+    let refused = async || {
+        let client = client_of(&kubeconfig).await;
+        let listed = list_once(client, &Scope::Namespaces([a.as_str().into()].into())).await;
+        let of_servers = listed.iter().find(|listed| listed.key == servers).unwrap();
+        matches!(of_servers.outcome, Outcome::Forbidden(_))
+    };
+    while !refused().await {
+        // The API server takes a moment to learn of a Role.
+        followed.drain(Duration::from_millis(100)).await;
+    }
     followed.refresh();
     let state = |health: &policy_controller::source::Health| health.watches[&servers].state.clone();
     followed

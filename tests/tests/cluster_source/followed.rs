@@ -13,32 +13,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Most that anything may take that is waited for here.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What has been told.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The objects there are.
-    pub objects: BTreeMap<ObjectKey, Arc<Object>>,
+    pub(crate) objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// The newest versions.
-    pub versions: BTreeMap<Kind, u64>,
+    pub(crate) versions: BTreeMap<Kind, u64>,
     /// How many times everything has been listed.
-    pub synced: u64,
+    pub(crate) synced: u64,
     /// Batches so far.
-    pub batches: usize,
+    pub(crate) batches: usize,
 }
 
 impl Seen {
     /// Whether there is such an object.
-    pub fn is(&self, key: &ObjectKey, is: impl Fn(&Object) -> bool) -> bool {
+    pub(crate) fn is(&self, key: &ObjectKey, is: impl Fn(&Object) -> bool) -> bool {
         self.objects.get(key).is_some_and(|object| is(object))
     }
 
     /// Whether there is an object of this name, as `Kind namespace/name`.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.objects.keys().any(|key| key.to_string() == name)
     }
 
@@ -62,21 +62,21 @@ impl Seen {
     }
 }
 
-/// A running source.
-pub struct Followed {
+/// A running source. Dropping it ends it.
+pub(crate) struct Followed {
     /// What it has told.
-    pub seen: Seen,
+    pub(crate) seen: Seen,
     batches: mpsc::Receiver<Batch>,
     refresh: Arc<Notify>,
     health: watch::Receiver<Arc<Health>>,
     registry: Registry,
-    shutdown: CancellationToken,
+    shutdown: DropGuard,
     task: JoinHandle<()>,
 }
 
 impl Followed {
     /// Connects and runs it.
-    pub async fn start(client: kube::Client, config: KubernetesConfig) -> Self {
+    pub(crate) async fn start(client: kube::Client, config: KubernetesConfig) -> Self {
         let connecting: Connecting = KubernetesSource::prepare(client, config);
         let (health, metrics) = (connecting.health(), connecting.metrics());
         let source = connecting.connected().await;
@@ -87,16 +87,17 @@ impl Followed {
         let task = tokio::spawn(async move { source.run(context).await.unwrap() });
         let mut registry = Registry::default();
         WatchMetrics::register(&metrics, &mut registry);
+        let shutdown = shutdown.drop_guard();
         Self { seen: Seen::default(), batches, refresh, health, registry, shutdown, task }
     }
 
     /// Asks for a new list of everything.
-    pub fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         self.refresh.notify_one();
     }
 
     /// Takes in what is told until `done`.
-    pub async fn until(&mut self, what: &str, done: impl Fn(&Seen) -> bool) {
+    pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Seen) -> bool) {
         let all = async {
             while !done(&self.seen) {
                 let batch = self.batches.recv().await.expect("the source has ended");
@@ -109,12 +110,12 @@ impl Followed {
     }
 
     /// Takes in what is told until everything has been listed as many times.
-    pub async fn synced(&mut self, times: u64) {
+    pub(crate) async fn synced(&mut self, times: u64) {
         self.until("Synced", |seen| seen.synced >= times).await;
     }
 
     /// Takes in what is told for a while.
-    pub async fn drain(&mut self, time: Duration) {
+    pub(crate) async fn drain(&mut self, time: Duration) {
         let all = async {
             while let Some(batch) = self.batches.recv().await {
                 self.seen.add(batch);
@@ -125,12 +126,12 @@ impl Followed {
     }
 
     /// How the watches do.
-    pub fn health(&self) -> Arc<Health> {
+    pub(crate) fn health(&self) -> Arc<Health> {
         self.health.borrow().clone()
     }
 
     /// Waits until the watches do as `find` looks for, taking in what is told.
-    pub async fn health_until<T>(&mut self, find: impl Fn(&Health) -> Option<T>) -> T {
+    pub(crate) async fn health_until<T>(&mut self, find: impl Fn(&Health) -> Option<T>) -> T {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             if let Some(found) = find(&self.health()) {
@@ -143,34 +144,28 @@ impl Followed {
     }
 
     /// Its metrics as they are scraped.
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
         text
     }
 
     /// The sum of the metrics whose line begins so.
-    pub fn metric(&self, beginning: &str) -> u64 {
+    pub(crate) fn metric(&self, beginning: &str) -> u64 {
         let metrics = self.metrics();
         let lines = metrics.lines().filter(|line| line.starts_with(beginning));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// Ends it.
-    pub async fn end(self) {
-        self.shutdown.cancel();
+    pub(crate) async fn end(self) {
+        self.shutdown.disarm().cancel();
         self.task.await.unwrap();
     }
 }
 
-impl Drop for Followed {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
-}
-
 /// The defaults, with the Lease in a namespace that exists.
-pub fn config(control_plane: &str) -> KubernetesConfig {
+pub(crate) fn config(control_plane: &str) -> KubernetesConfig {
     KubernetesConfig {
         control_plane_namespace: control_plane.into(),
         ..KubernetesConfig::default()
@@ -178,7 +173,7 @@ pub fn config(control_plane: &str) -> KubernetesConfig {
 }
 
 /// A client of the user of a kubeconfig file.
-pub async fn client_of(kubeconfig: &Path) -> kube::Client {
+pub(crate) async fn client_of(kubeconfig: &Path) -> kube::Client {
     let file = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
@@ -186,6 +181,6 @@ pub async fn client_of(kubeconfig: &Path) -> kube::Client {
 }
 
 /// An object as a document.
-pub fn text_of(object: &Value) -> String {
+pub(crate) fn text_of(object: &Value) -> String {
     object.to_string()
 }

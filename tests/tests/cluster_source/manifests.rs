@@ -1,11 +1,11 @@
 //! An object of every watched kind, and one that its schema lets through although it breaks a rule.
 
 /// One kind.
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Every rule holds.
-    pub valid: String,
+    pub(crate) valid: String,
     /// A rule does not; absent: the API server lets no such object through.
-    pub invalid: Option<String>,
+    pub(crate) invalid: Option<String>,
 }
 
 fn manifest(valid: String, change: Option<(&str, &str)>) -> Manifest {
@@ -24,7 +24,7 @@ fn object(api_version: &str, kind: &str, namespace: &str, rest: &str) -> String 
 }
 
 /// A Server on port 80 of everything.
-pub fn server(namespace: &str, name: &str) -> String {
+pub(crate) fn server(namespace: &str, name: &str) -> String {
     format!(
         "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {{name: {name}, namespace: \
          {namespace}}}\nspec: {{podSelector: {{}}, port: 80}}\n"
@@ -32,7 +32,7 @@ pub fn server(namespace: &str, name: &str) -> String {
 }
 
 /// A route of a Server.
-pub fn grpc_route(namespace: &str) -> String {
+pub(crate) fn grpc_route(namespace: &str) -> String {
     object(
         "gateway.networking.k8s.io/v1",
         "GRPCRoute",
@@ -43,7 +43,7 @@ pub fn grpc_route(namespace: &str) -> String {
 }
 
 /// One of each kind.
-pub fn all(namespace: &str) -> Vec<Manifest> {
+pub(crate) fn all(namespace: &str) -> Vec<Manifest> {
     let mut all = policies(namespace);
     all.extend(routes(namespace));
     all.extend(workloads(namespace));
@@ -79,7 +79,7 @@ fn policies(namespace: &str) -> Vec<Manifest> {
         policy(
             "MeshTLSAuthentication",
             "spec: {identities: [a.b.serviceaccount.identity.linkerd.cluster.local]}",
-            ("[a.b", "['a *.b"),
+            ("[a.b.serviceaccount.identity.linkerd.cluster.local]", "['a *.b']"),
         ),
         policy(
             "NetworkAuthentication",
