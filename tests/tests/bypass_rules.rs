@@ -16,7 +16,7 @@ use std::fs;
 
 /// The rules that this part of the product owns in full.
 const OWNED: [std::ops::RangeInclusive<u32>; 6] =
-    [1..=18, 20..=25, 27..=28, 33..=38, 40..=40, 41..=41];
+    [1..=18, 20..=25, 27..=28, 33..=38, 39..=40, 41..=41];
 
 struct Row {
     number: u32,

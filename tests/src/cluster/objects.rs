@@ -77,16 +77,37 @@ impl Objects {
     /// What the API server says, with the object.
     pub async fn apply_status(&self, yaml: &str) -> Result<()> {
         for object in documents(yaml)? {
-            let api = self.api(&object).await?;
-            let params = PatchParams::apply(MANAGER).force();
-            let status = json!({
-                "apiVersion": object["apiVersion"],
-                "kind": object["kind"],
-                "metadata": {"name": object["metadata"]["name"]},
-                "status": object["status"],
-            });
-            let applied = api.patch_status(name(&object)?, &params, &Patch::Apply(status)).await;
-            applied.with_context(|| format!("apply the status of {}", display(&object)))?;
+            self.apply_status_of(&object).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply_status_of(&self, object: &Value) -> Result<()> {
+        let api = self.api(object).await?;
+        let params = PatchParams::apply(MANAGER).force();
+        let status = json!({
+            "apiVersion": object["apiVersion"],
+            "kind": object["kind"],
+            "metadata": {"name": object["metadata"]["name"]},
+            "status": object["status"],
+        });
+        let applied = api.patch_status(name(object)?, &params, &Patch::Apply(status)).await;
+        applied.with_context(|| format!("apply the status of {}", display(object)))?;
+        Ok(())
+    }
+
+    /// Applies every document in order, and the status of those that have one.
+    ///
+    /// # Errors
+    /// What the API server says, with the object.
+    pub async fn apply_with_status(&self, yaml: &str) -> Result<()> {
+        for mut object in documents(yaml)? {
+            let status = object.as_object_mut().and_then(|object| object.remove("status"));
+            self.apply_one(&object).await?;
+            if let Some(status) = status {
+                object["status"] = status;
+                self.apply_status_of(&object).await?;
+            }
         }
         Ok(())
     }

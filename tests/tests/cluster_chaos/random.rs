@@ -1,0 +1,170 @@
+//! Thousands of random edits, the way to the API server cut now and then, and a controller that has
+//! seen them all serves to the byte what one serves that has seen none.
+
+use crate::live::{Gate, Live};
+use crate::manifests::{node, object, pod};
+use policy_tests::cluster::{Cluster, Objects, breakable_or_skip};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Edits between two comparisons, and how often.
+const EDITS: usize = 400;
+const ROUNDS: usize = 6;
+
+/// Who edits at the same time.
+const EDITORS: usize = 8;
+
+/// A generator of numbers that is the same every time (xorshift64).
+#[derive(Clone)]
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// Every object that may come and go, several versions of some.
+fn catalogue(shop: &str, auth: &str, strange: &str) -> Vec<String> {
+    let server = |name: &str, app: &str, port: &str, rest: &str| {
+        let spec = format!("podSelector: {{matchLabels: {{app: {app}}}}}, port: {port}, {rest}");
+        object("Server", shop, name, &spec)
+    };
+    let policy = |name: &str, target: &str, refs: &str| {
+        let spec = format!("targetRef: {{{target}}}, requiredAuthenticationRefs: [{refs}]");
+        object("AuthorizationPolicy", shop, name, &spec)
+    };
+    let mesh = |identity: &str| {
+        object("MeshTLSAuthentication", auth, "m", &format!("identities: ['{identity}']"))
+    };
+    let grant = |ns: &str, group: &str, from: &str, from_ns: &str, to: &str| {
+        let spec = format!(
+            "from: [{{group: {group}, kind: {from}, namespace: {from_ns}}}], to: [{{group: \
+             policy.linkerd.io, kind: {to}}}]"
+        );
+        object("ReferenceGrant", ns, "g", &spec)
+    };
+    let route = |kind: &str, ns: &str, rule: &str| {
+        let spec = format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a, namespace: {shop}}}], \
+             rules: [{{matches: [{rule}]}}]"
+        );
+        let route = object(kind, ns, "r", &spec);
+        route.replace("policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1")
+    };
+    let namespace = |annotation: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {shop}, annotations: {{{annotation}}}}}\n"
+        )
+    };
+    let by_mesh = format!(
+        "{{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m, namespace: {auth}}}"
+    );
+    let default = "config.linkerd.io/default-inbound-policy";
+    let on = |name: &str| format!("group: policy.linkerd.io, kind: Server, name: {name}");
+    let gateway = "gateway.networking.k8s.io";
+    vec![
+        pod(shop, "p0", "a", ""),
+        pod(shop, "p0", "b", &format!("{default}: deny")),
+        pod(shop, "p1", "a", "config.linkerd.io/opaque-ports: '8080'"),
+        pod(shop, "p2", "a", ""),
+        pod(strange, "p3", "a", ""),
+        server("a", "a", "http", "proxyProtocol: HTTP/2"),
+        server("a", "a", "9090", "proxyProtocol: opaque"),
+        server("a", "a", "http", "proxyProtocol: nonsense"),
+        server("b", "b", "8080", "accessPolicy: cluster-authenticated"),
+        server("c", "a", "8080", "proxyProtocol: HTTP/1"),
+        route("HTTPRoute", shop, "{path: {value: /get}}"),
+        route("HTTPRoute", shop, "{path: {type: RegularExpression, value: '/a('}}"),
+        route("HTTPRoute", strange, "{path: {value: /get}}"),
+        route("GRPCRoute", shop, "{method: {service: s}}"),
+        policy("on-server", &on("a"), &by_mesh),
+        policy("on-server", &on("b"), ""),
+        policy(
+            "on-namespace",
+            &format!("kind: Namespace, name: {shop}"),
+            "{kind: ServiceAccount, name: c}",
+        ),
+        policy("on-route", &format!("group: {gateway}, kind: HTTPRoute, name: r"), ""),
+        mesh("*"),
+        mesh("x.y"),
+        mesh("a *.b"),
+        object(
+            "ServerAuthorization",
+            shop,
+            "z",
+            "server: {selector: {matchLabels: {app: web}}}, client: {unauthenticated: true}",
+        ),
+        object(
+            "HTTPLocalRateLimitPolicy",
+            shop,
+            "l",
+            &format!("targetRef: {{{}}}, total: {{requestsPerSecond: 5}}", on("a")),
+        ),
+        grant(auth, "policy.linkerd.io", "AuthorizationPolicy", shop, "MeshTLSAuthentication"),
+        grant(shop, gateway, "HTTPRoute", strange, "Server"),
+        namespace(&format!("{default}: cluster-authenticated")),
+        namespace(&format!("{default}: all-unauthenticated, {default}s: other")),
+        node(shop, "192.0.2.77"),
+        node(shop, "192.0.2.78"),
+    ]
+}
+
+/// One editor's edits. Editors meet: what is deleted under the hands of another is an error of that
+/// edit alone.
+async fn edit(objects: Objects, catalogue: Vec<String>, mut numbers: Numbers, edits: usize) {
+    for _ in 0..edits {
+        let yaml = &catalogue[numbers.below(catalogue.len())];
+        let edited = match numbers.below(3) {
+            0 if !yaml.contains("kind: Namespace\nmetadata") => objects.delete(yaml).await,
+            _ => objects.apply_with_status(yaml).await,
+        };
+        if let Err(error) = edited {
+            let met = error.chain().any(|cause| match cause.downcast_ref::<kube::Error>() {
+                Some(kube::Error::Api(status)) => status.code == 409 || status.code == 404,
+                _ => false,
+            });
+            assert!(met, "{yaml}: {error:#}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves() {
+    let Some(cluster) = breakable_or_skip(Cluster::builder()).await else { return };
+    cluster.install_crds().await.unwrap();
+    let gate = Gate::to(cluster.kubeconfig()).await;
+    let live = Live::start(gate.client(cluster.kubeconfig()).await).await;
+    let shop = cluster.namespace("shop").await.unwrap();
+    let auth = cluster.namespace("auth").await.unwrap();
+    let strange = cluster.namespace("strange").await.unwrap();
+    let catalogue = catalogue(&shop, &auth, &strange);
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    for round in 0..ROUNDS {
+        let editors = (0..EDITORS).map(|_| {
+            let numbers = Numbers((numbers.below(usize::MAX) as u64) | 1);
+            edit(cluster.objects(), catalogue.clone(), numbers, EDITS / EDITORS)
+        });
+        let cut = async {
+            // Half of the rounds lose the API server in the middle.
+            if round % 2 == 1 {
+                sleep(Duration::from_millis(300)).await;
+                gate.close();
+                sleep(Duration::from_millis(500)).await;
+            }
+        };
+        tokio::join!(futures_util::future::join_all(editors), cut);
+        if round == 3 {
+            cluster.compact().await.unwrap();
+        }
+        gate.open();
+        live.until_healthy().await;
+        live.converges(cluster.client()).await;
+    }
+    assert!(live.metric("kube_watch_relists_total") > 0);
+    // Everything that came is still there, in other versions: the comparison was about something.
+    assert!(!live.dump().await.is_empty());
+}
