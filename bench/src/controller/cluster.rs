@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Requests at once while objects are made.
 const AT_ONCE: usize = 16;
@@ -65,6 +65,8 @@ impl Cluster {
         if self.filled.take().is_some() {
             self.clear().await?;
         }
+        // Where the controller keeps its Lease: it leads, and writes status.
+        self.create(&json!({"kind": "Namespace", "metadata": {"name": "linkerd"}})).await?;
         for object in fixture::frame(scale) {
             self.create(&object).await?;
         }
@@ -147,8 +149,9 @@ impl Cluster {
         let log = child.stderr.take().context("the controller has no log")?;
         let mut running =
             Controller { child, grpc: SocketAddr::from(([0; 4], 0)), ready: Duration::ZERO };
-        let admin = tokio::task::spawn_blocking(move || addresses(log)).await??;
-        let (grpc, admin) = admin;
+        let listening = tokio::task::spawn_blocking(move || addresses(log));
+        let listening = timeout(PATIENCE, listening).await;
+        let (grpc, admin) = listening.context("the controller does not listen")???;
         running.grpc = grpc;
         while !is_ready(admin).await {
             ensure!(began.elapsed() < PATIENCE, "the controller does not become ready");
@@ -207,7 +210,11 @@ fn addresses(log: std::process::ChildStderr) -> anyhow::Result<(SocketAddr, Sock
     let mut seen = Vec::new();
     while let Some(line) = lines.next().transpose()? {
         let entry: Value = serde_json::from_str(&line).unwrap_or_default();
-        let address = |name| entry.pointer(name).and_then(Value::as_str)?.parse().ok();
+        let address = |name| {
+            let text = entry.pointer(name).and_then(Value::as_str)?;
+            // A port that may be closed is told as an option.
+            text.trim_start_matches("Some(").trim_end_matches(')').parse().ok()
+        };
         if let (Some(grpc), Some(admin)) = (address("/fields/grpc"), address("/fields/admin")) {
             std::thread::spawn(move || lines.for_each(drop));
             return Ok((grpc, admin));
