@@ -1,0 +1,123 @@
+//! A replica of the controller in this process: source, index, Lease, status writer.
+
+use policy_controller::lease::{Leadership, Lease, LeaseSettings};
+use policy_controller::source::kubernetes::{KubernetesConfig, KubernetesSource, Scope};
+use policy_controller::status::{
+    EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter, VersionedTable,
+};
+use policy_controller::{Controller, ControllerConfig, start};
+use prometheus_client::registry::Registry;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How a replica is started.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    /// What it watches, and where its Lease is.
+    pub(crate) namespace: String,
+    /// How it writes.
+    pub(crate) settings: StatusSettings,
+    /// For how long a silent leader is waited for.
+    pub(crate) lease: Duration,
+}
+
+impl Setup {
+    /// Watches and writes one namespace, with the usual settings.
+    pub(crate) fn of(namespace: &str) -> Self {
+        let namespaces = Some(vec![namespace.into()]);
+        let settings = StatusSettings { namespaces, ..StatusSettings::default() };
+        Self { namespace: namespace.to_owned(), settings, lease: Duration::from_secs(15) }
+    }
+}
+
+/// A running replica. Dropped, it ends at once, as if it had been killed: the Lease is not given
+/// back.
+pub(crate) struct Replica {
+    /// Whether it leads.
+    pub(crate) leadership: Leadership,
+    /// What it has written.
+    pub(crate) metrics: StatusMetrics,
+    /// What it would be told about how far objects are in force.
+    pub(crate) programmed: watch::Sender<Arc<VersionedTable>>,
+    registry: Registry,
+    stop: CancellationToken,
+    stop_lease: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    _controller: Controller,
+}
+
+impl Replica {
+    /// Starts one. `client` is what status and Lease go through; objects are read through `reading`.
+    pub(crate) async fn start(client: kube::Client, reading: kube::Client, setup: &Setup) -> Self {
+        let namespace: Arc<str> = setup.namespace.as_str().into();
+        let watches = KubernetesConfig {
+            scope: Scope::Namespaces(BTreeSet::from([namespace.clone()])),
+            control_plane_namespace: namespace.clone(),
+            ..KubernetesConfig::default()
+        };
+        let source = KubernetesSource::prepare(reading, watches).connected().await;
+        let controller = start(ControllerConfig::default(), source);
+        let identity = policy_controller::lease::identity();
+        let lease = LeaseSettings { namespace, name: "the-leader".into(), duration: setup.lease };
+        let (lease, leadership) = Lease::new(client.clone(), lease, identity.clone());
+        let (programmed, counts) = watch::channel(Arc::default());
+        let inputs = StatusInputs {
+            conditions: controller.conditions.clone(),
+            programmed: counts,
+            synced: controller.policies.synced(),
+            leadership: leadership.clone(),
+        };
+        let events = EventMetrics::default();
+        let writer = StatusWriter::new(client, setup.settings.clone(), inputs, identity)
+            .with_event_metrics(events.clone());
+        let metrics = writer.metrics();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        events.register(&mut registry);
+        lease.metrics().register(&mut registry);
+        let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
+        let tasks = vec![
+            tokio::spawn(writer.run(stop.clone())),
+            tokio::spawn(lease.run(stop_lease.clone())),
+        ];
+        let _controller = controller;
+        Self { leadership, metrics, programmed, registry, stop, stop_lease, tasks, _controller }
+    }
+
+    /// Waits until it leads.
+    pub(crate) async fn leads(&self) {
+        let mut changes = self.leadership.changes();
+        let leads = changes.wait_for(|leads| *leads);
+        tokio::time::timeout(Duration::from_secs(60), leads).await.unwrap().unwrap();
+    }
+
+    /// The sum of the metrics whose line begins so.
+    pub(crate) fn metric(&self, beginning: &str) -> u64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with(beginning));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Ends it as SIGTERM does: writing ends, then the Lease is given back.
+    pub(crate) async fn shut_down(mut self) {
+        self.stop.cancel();
+        let lease = self.tasks.pop().unwrap();
+        let writer = self.tasks.pop().unwrap();
+        writer.await.unwrap();
+        self.stop_lease.cancel();
+        lease.await.unwrap();
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
