@@ -38,7 +38,7 @@ pub(crate) fn grpc_route(namespace: &str) -> String {
         "GRPCRoute",
         namespace,
         "spec: {parentRefs: [{group: policy.linkerd.io, kind: Server, name: s}], rules: [{matches: \
-         [{method: {type: RegularExpression, service: 'a.*'}}]}]}",
+         [{method: {service: a.B, method: C}}]}]}",
     )
 }
 
@@ -111,7 +111,7 @@ fn routes(namespace: &str) -> Vec<Manifest> {
     vec![
         http("policy.linkerd.io/v1beta3"),
         http("gateway.networking.k8s.io/v1"),
-        manifest(grpc_route(namespace), Some(("'a.*'", "'a('"))),
+        manifest(grpc_route(namespace), Some(("{service:", "{type: RegularExpression, service:"))),
         manifest(grant, None),
     ]
 }
