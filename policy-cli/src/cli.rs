@@ -23,6 +23,7 @@ struct Cli {
 enum Command {
     Up(command::up::Arguments),
     Check(command::check::Arguments),
+    Status(command::status::Arguments),
     Authz(command::authz::Arguments),
     Echo(command::echo::Arguments),
     Request(command::request::Arguments),
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Up(arguments) => command::up::run(arguments),
         Command::Check(arguments) => command::check::run(&arguments),
+        Command::Status(arguments) => command::status::run(&arguments),
         Command::Authz(arguments) => command::authz::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
         Command::Request(arguments) => command::request::run(&arguments),

@@ -15,5 +15,6 @@ pub mod expect;
 mod inventory;
 pub mod output;
 pub mod request;
+mod status;
 mod up;
 mod world;

@@ -1,6 +1,7 @@
 //! Commands on a cluster: which one is asked, what is listed there, how its controller is reached,
 //! and what is said where the API server refuses.
 
+pub(crate) mod connect;
 pub(crate) mod controller;
 pub(crate) mod gaps;
 pub(crate) mod list;
@@ -41,7 +42,7 @@ pub(crate) struct NamespaceFlags {
 }
 
 /// Reads the name of a namespace, which becomes part of URLs.
-fn namespace(name: &str) -> Result<Arc<str>, String> {
+pub(crate) fn namespace(name: &str) -> Result<Arc<str>, String> {
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let sound = (1..=63).contains(&name.len()) && name.bytes().all(fits);
     if sound { Ok(name.into()) } else { Err("expected letters a-z, digits and `-`".to_owned()) }
@@ -87,6 +88,8 @@ impl NamespaceFlags {
 pub(crate) struct Asked {
     /// The directory or file, where manifests were read.
     pub(crate) directory: Option<String>,
+    /// The address of a controller on this machine.
+    pub(crate) controller: Option<String>,
     /// The context of the kubeconfig; none for a directory and inside a pod.
     pub(crate) context: Option<String>,
     /// The API server.
@@ -96,10 +99,22 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// A controller on this machine.
+    pub(crate) fn controller(address: &str, scope: &Scope) -> Self {
+        Self {
+            directory: None,
+            controller: Some(address.to_owned()),
+            context: None,
+            server: None,
+            namespace: scope.namespace().map(ToString::to_string),
+        }
+    }
+
     /// A directory of manifests.
     pub(crate) fn directory(path: &Path, scope: &Scope) -> Self {
         Self {
             directory: Some(path.display().to_string()),
+            controller: None,
             context: None,
             server: None,
             namespace: scope.namespace().map(ToString::to_string),
@@ -110,13 +125,12 @@ impl Asked {
 /// `context kind at https://127.0.0.1:6443, namespace shop`
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.directory, &self.context, &self.server) {
+        let server = self.server.as_deref().unwrap_or_default();
+        match (&self.directory, &self.controller, &self.context) {
             (Some(directory), _, _) => write!(f, "manifests of {directory}")?,
-            (None, Some(context), Some(server)) => write!(f, "context {context} at {server}")?,
-            (None, _, server) => {
-                let server = server.as_deref().unwrap_or("its API server");
-                write!(f, "the cluster of this pod at {server}")?;
-            }
+            (None, Some(address), _) => write!(f, "controller at {address}")?,
+            (None, None, Some(context)) => write!(f, "context {context} at {server}")?,
+            (None, None, None) => write!(f, "the cluster of this pod at {server}")?,
         }
         match &self.namespace {
             Some(namespace) => write!(f, ", namespace {namespace}"),
@@ -155,6 +169,7 @@ impl Cluster {
         };
         let asked = Asked {
             directory: None,
+            controller: None,
             context: context(&flags.api),
             server: Some(config.cluster_url.to_string().trim_end_matches('/').to_owned()),
             namespace: scope.namespace().map(ToString::to_string),
@@ -229,6 +244,7 @@ mod tests {
         assert_eq!(directory.to_string(), "manifests of deploy, namespace shop");
         let cluster = Asked {
             directory: None,
+            controller: None,
             context: Some("kind".to_owned()),
             server: Some("https://127.0.0.1:6443".to_owned()),
             namespace: None,

@@ -4,7 +4,7 @@ use super::controller::{Found, PodFlags, find};
 use super::{Cluster, chain};
 use clap::{Args, Parser};
 use policy_controller::ControllerConfig;
-use policy_controller::args::{Cli, Command};
+use policy_controller::args::{self, Cli, Command};
 use policy_core::DefaultPolicy;
 use serde::Serialize;
 use serde_json::Value;
@@ -59,7 +59,7 @@ impl Settings {
         flags: &SettingsFlags,
     ) -> Self {
         let found = find(cluster, pod).await;
-        match found.and_then(|found| Ok((of_pod(&found)?, found))) {
+        match found.and_then(|found| Ok((told(&found)?.controller, found))) {
             Ok((config, found)) => {
                 let from = format!("pod {}/{}", found.namespace, found.name);
                 Self::new(config, from, true, flags)
@@ -86,11 +86,14 @@ impl Settings {
 
 /// What a controller in a cluster does without flags.
 fn defaults() -> ControllerConfig {
-    parse(&["run".to_owned()]).unwrap_or_default()
+    parse(&["run".to_owned()]).map(|settings| settings.controller).unwrap_or_default()
 }
 
 /// What the controller of a pod is told.
-fn of_pod(found: &Found) -> anyhow::Result<ControllerConfig> {
+///
+/// # Errors
+/// No container of it is told to run a controller, or its flags cannot be read.
+pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
     let containers = found.spec.get("containers").and_then(Value::as_array);
     let mut wrong = None;
     for container in containers.into_iter().flatten() {
@@ -99,7 +102,7 @@ fn of_pod(found: &Found) -> anyhow::Result<ControllerConfig> {
             continue;
         }
         match parse(&arguments) {
-            Ok(config) => return Ok(config),
+            Ok(settings) => return Ok(settings),
             Err(error) => wrong = Some(error),
         }
     }
@@ -132,17 +135,15 @@ fn arguments(container: &Value) -> Vec<String> {
         .collect()
 }
 
-fn parse(arguments: &[String]) -> anyhow::Result<ControllerConfig> {
+fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
     let words = std::iter::once("policy-controller").chain(arguments.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         anyhow::anyhow!("{}", first.trim_start_matches("error: "))
     })?;
-    let Command::Run(args) = cli.command;
-    let settings = policy_controller::args::Settings::try_from(*args)
-        .map_err(|error| anyhow::anyhow!("{}", chain(&error)))?;
-    Ok(settings.controller)
+    let Command::Run(run) = cli.command;
+    args::Settings::try_from(*run).map_err(|error| anyhow::anyhow!("{}", chain(&error)))
 }
 
 #[cfg(test)]
@@ -167,7 +168,7 @@ mod tests {
             "args": ["run", "--manifests=/m", "--default-policy=deny",
                      "--identity-domain=$(DOMAIN)"],
         });
-        let config = of_pod(&found(&container)).unwrap();
+        let config = told(&found(&container)).unwrap().controller;
         assert_eq!(config.default_policy, DefaultPolicy::Deny);
         assert_eq!(&*config.identity_domain, "example.org");
     }
@@ -175,9 +176,9 @@ mod tests {
     #[test]
     fn flags_that_cannot_be_read_are_told() {
         let container = json!({"name": "c", "args": ["run", "--default-policy=denny"]});
-        let error = format!("{:#}", of_pod(&found(&container)).unwrap_err());
+        let error = format!("{:#}", told(&found(&container)).unwrap_err());
         assert!(error.contains("denny") || error.contains("--manifests"), "{error}");
-        let error = format!("{:#}", of_pod(&found(&json!({"name": "c"}))).unwrap_err());
+        let error = format!("{:#}", told(&found(&json!({"name": "c"}))).unwrap_err());
         assert_eq!(error, "pod linkerd/policy-controller-0 has no container that is told `run`");
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
 pub(crate) mod request;
+pub(crate) mod status;
 pub(crate) mod up;
 pub(crate) mod watch;
 

@@ -1,10 +1,13 @@
 //! `portcullis watch`.
 
 use super::block_on;
+use crate::cluster::connect::{Authorized, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
 use anyhow::{Context, bail};
 use clap::Args;
+use policy_controller::cluster::ClusterArgs;
 use policy_controller::view::PolicyView;
 use policy_core::feature::Feature;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
@@ -16,37 +19,53 @@ use policy_proto::native::{ApplyError, PortState, encode_features};
 use policy_proto::workload::{WorkloadName, WorkloadNameKind, format_workload};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::num::NonZeroU16;
 use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
-use tonic::transport::Endpoint;
 
 /// How long to wait before asking again after a stream ended.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// The largest update that is read.
+const UPDATE_BYTES: usize = 64 * 1024 * 1024;
+
 /// Print the policy of a port, and again whenever it changes
 ///
 /// Speaks the API that proxies speak, but never acknowledges: what is printed here does not count as
-/// enforced. The connection is plaintext, which controllers allow over loopback only; use a port
-/// forward for those in a cluster.
+/// enforced. Asks the controller of the current context's cluster, through a port-forward to one of
+/// its pods, in TLS to the controller's identity and with a token of a viewer that lives ten minutes;
+/// which one it is is said on standard error. With --controller one on this machine is asked, in
+/// plaintext, which controllers allow over loopback only.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
+  portcullis watch -n emojivoto web-0:8080        # the context's cluster
+  portcullis watch --context production emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 --once -o yaml emojivoto/web-0:8080
   portcullis watch --controller 127.0.0.1:8090 -o json emojivoto/web-0:8080 | jq .revision"
 )]
 pub(crate) struct Arguments {
-    /// The port: NAMESPACE/POD:PORT
-    target: WorkloadPort,
+    /// The port of a pod
+    #[arg(value_name = "[NAMESPACE/]POD:PORT")]
+    target: Target,
 
-    /// The controller's gRPC address
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8090")]
-    controller: String,
+    #[command(flatten)]
+    api: ClusterArgs,
+
+    /// Namespace of the pod, where the port does not name it [default: that of the context]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
+    namespace: Option<Arc<str>>,
+
+    #[command(flatten)]
+    controller: ControllerFlags,
 
     /// End after the first policy
     #[arg(long)]
@@ -78,10 +97,89 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// A port of a pod, perhaps without its namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    namespace: Option<String>,
+    name: String,
+    port: NonZeroU16,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{text}` is not POD:PORT or NAMESPACE/POD:PORT");
+        let (workload, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let (namespace, name) = match workload.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, workload),
+        };
+        if namespace.is_some_and(str::is_empty) || name.is_empty() || name.contains('/') {
+            return Err(wrong());
+        }
+        let port = port.parse().map_err(|_| wrong())?;
+        Ok(Self { namespace: namespace.map(str::to_owned), name: name.to_owned(), port })
+    }
+}
+
+/// Who is asked, and for what.
+struct Asking<'a> {
+    arguments: &'a Arguments,
+    cluster: Option<Cluster>,
+    target: WorkloadPort,
+}
+
+impl<'a> Asking<'a> {
+    /// Finds out which controller and which namespace are meant.
+    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
+        let Target { namespace, name, port } = arguments.target.clone();
+        let flag = arguments.namespace.as_ref().map(ToString::to_string);
+        if let (Some(in_target), Some(in_flag)) = (&namespace, &flag)
+            && in_target != in_flag
+        {
+            bail!("--namespace is `{in_flag}`, but the port is one of namespace `{in_target}`");
+        }
+        let cluster = match arguments.controller.controller {
+            Some(_) => None,
+            None => {
+                let namespaces = NamespaceFlags {
+                    namespace: arguments.namespace.clone(),
+                    all_namespaces: false,
+                };
+                let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+                Some(Cluster::connect(&flags).await?)
+            }
+        };
+        let of_context = cluster.as_ref().and_then(|c| c.scope.namespace());
+        let namespace = namespace.or(flag).or_else(|| of_context.map(ToString::to_string));
+        let namespace = namespace.context(
+            "the port names no namespace: write NAMESPACE/POD:PORT, or give --namespace",
+        )?;
+        Ok(Self { arguments, cluster, target: WorkloadPort { namespace, name, port } })
+    }
+
+    /// Connects, and says to whom.
+    async fn connect(&self) -> anyhow::Result<Authorized> {
+        let flags = &self.arguments.controller;
+        let connection = match (&self.cluster, &flags.controller) {
+            (Some(cluster), _) => {
+                let connection = in_cluster(cluster, flags).await?;
+                let note = Paint::stderr().notice("note:");
+                eprintln!("{note} asking {} of {}", connection.to, cluster.asked);
+                connection
+            }
+            (None, address) => on_this_machine(address.as_deref().unwrap_or_default()).await?,
+        };
+        Ok(connection.channel)
+    }
+}
+
 async fn watch(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let asking = Asking::new(arguments).await?;
     let mut shown = None;
     loop {
-        match stream(arguments, &mut shown).await {
+        match stream(&asking, &mut shown).await {
             Ok(Ended::Enough) => return Ok(ExitCode::SUCCESS),
             Ok(Ended::ByServer(why)) => {
                 eprintln!(
@@ -100,35 +198,30 @@ enum Ended {
     ByServer(String),
 }
 
-async fn stream(arguments: &Arguments, shown: &mut Option<PolicyView>) -> anyhow::Result<Ended> {
-    let controller = &arguments.controller;
-    let channel = Endpoint::try_from(format!("http://{controller}"))
-        .with_context(|| format!("--controller: `{controller}` is not an address"))?
-        .connect()
-        .await
-        .with_context(|| format!("cannot connect to the controller at `{controller}`"))?;
-    let mut client = PolicyDiscoveryClient::new(channel);
+async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::Result<Ended> {
+    let mut client =
+        PolicyDiscoveryClient::new(asking.connect().await?).max_decoding_message_size(UPDATE_BYTES);
     let (requests, outbound) = mpsc::channel(8);
-    for kind in opening(&arguments.target) {
+    for kind in opening(&asking.target) {
         requests.send(WatchRequest { kind: Some(kind) }).await?;
     }
     let mut updates = match client.watch(ReceiverStream::new(outbound)).await {
         Ok(response) => response.into_inner(),
-        Err(status) => return ended(&arguments.target, &status),
+        Err(status) => return ended(asking, &status, shown.is_some()),
     };
     let mut state = PortState::new();
     loop {
         let update = match updates.message().await {
             Ok(Some(response)) => response.kind,
             Ok(None) => return Ok(Ended::ByServer("the controller closed it".to_owned())),
-            Err(status) => return ended(&arguments.target, &status),
+            Err(status) => return ended(asking, &status, shown.is_some()),
         };
         match update {
-            Some(watch_response::Kind::Workload(workload)) => undeclared(arguments, &workload),
+            Some(watch_response::Kind::Workload(workload)) => undeclared(asking, &workload),
             Some(watch_response::Kind::Port(update)) => {
-                if let Some(port) = apply(arguments, &mut state, &update, shown)? {
+                if let Some(port) = apply(asking, &mut state, &update, shown)? {
                     requests.send(WatchRequest { kind: Some(Kind::Resync(port)) }).await?;
-                } else if arguments.once && state.policy().is_some() {
+                } else if asking.arguments.once && state.policy().is_some() {
                     return Ok(Ended::Enough);
                 }
             }
@@ -155,11 +248,16 @@ fn opening(target: &WorkloadPort) -> [Kind; 2] {
     ]
 }
 
-/// What a status means: those that asking again cannot change end the command.
-fn ended(target: &WorkloadPort, status: &tonic::Status) -> anyhow::Result<Ended> {
+/// What a status means: those that asking again cannot change end the command. A token that was
+/// accepted before has expired, and the next one may be accepted again.
+fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow::Result<Ended> {
     let message = status.message();
+    let WorkloadPort { namespace, name, .. } = &asking.target;
     match status.code() {
-        Code::NotFound => bail!("`{}/{}`: {message}", target.namespace, target.name),
+        Code::NotFound => bail!("`{namespace}/{name}`: {message}"),
+        Code::Unauthenticated if !accepted => {
+            bail!("the controller does not know who you are: {message}")
+        }
         Code::InvalidArgument | Code::PermissionDenied | Code::Unimplemented => {
             bail!("the controller refuses: {message}")
         }
@@ -179,8 +277,8 @@ fn ended(target: &WorkloadPort, status: &tonic::Status) -> anyhow::Result<Ended>
     }
 }
 
-fn undeclared(arguments: &Arguments, workload: &Workload) {
-    let port = u32::from(arguments.target.port.get());
+fn undeclared(asking: &Asking<'_>, workload: &Workload) {
+    let port = u32::from(asking.target.port.get());
     if !workload.declared_ports.contains(&port) {
         let note = Paint::stderr().notice("note:");
         eprintln!("{note} {} declares no port {port}", workload.name);
@@ -190,12 +288,12 @@ fn undeclared(arguments: &Arguments, workload: &Workload) {
 /// Applies an update and prints the policy if it differs from the last one shown. Returns what to
 /// ask for if the update builds on something else.
 fn apply(
-    arguments: &Arguments,
+    asking: &Asking<'_>,
     state: &mut PortState,
     update: &PortUpdate,
     shown: &mut Option<PolicyView>,
 ) -> anyhow::Result<Option<Resync>> {
-    if update.port != u32::from(arguments.target.port.get()) {
+    if update.port != u32::from(asking.target.port.get()) {
         return Ok(None);
     }
     let policy = match state.apply(update) {
@@ -210,15 +308,34 @@ fn apply(
     let content = state.revision().map(|revision| revision.content).unwrap_or_default();
     let seen = Seen {
         at: jiff::Timestamp::now().to_string(),
-        target: arguments.target.to_string(),
+        target: asking.target.to_string(),
         revision: format!("{content:016x}"),
         policy: &view,
     };
-    output::print_next(arguments.output, &seen, |seen| {
+    output::print_next(asking.arguments.output, &seen, |seen| {
         let paint = Paint::stdout();
         let head = format!("{}  {}  revision {}", seen.at, seen.target, seen.revision);
         format!("{}\n{}\n", paint.bold(&head), seen.policy.text())
     })?;
     *shown = Some(view);
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_may_leave_its_namespace_to_the_context() {
+        let target = |namespace: Option<&str>| Target {
+            namespace: namespace.map(str::to_owned),
+            name: "web-0".to_owned(),
+            port: NonZeroU16::new(80).unwrap(),
+        };
+        assert_eq!("web-0:80".parse(), Ok(target(None)));
+        assert_eq!("shop/web-0:80".parse(), Ok(target(Some("shop"))));
+        for wrong in ["web-0", "/web-0:80", "a/b/c:80", ":80", "web-0:0", "web-0:http"] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+    }
 }

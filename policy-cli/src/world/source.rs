@@ -96,7 +96,8 @@ impl<S: Source> Source for Completed<S> {
                 objects.announce();
             }
         };
-        let (ended, ()) = tokio::join!(inner.run(SourceContext { sink: own, refresh, shutdown }), forward);
+        let (ended, ()) =
+            tokio::join!(inner.run(SourceContext { sink: own, refresh, shutdown }), forward);
         ended
     }
 }

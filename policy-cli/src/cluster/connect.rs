@@ -1,0 +1,352 @@
+//! The connection to a controller's gRPC port: in plaintext to one on this machine, or through a
+//! port-forward to a pod, in TLS to the controller's identity and with a token of a viewer.
+
+use super::Cluster;
+use super::controller::{Found, PodFlags, find};
+use super::list::one;
+use super::refusal::{explain, is_forbidden, is_not_found, words};
+use super::settings::told;
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::Api;
+use policy_controller::access::AUDIENCE;
+use policy_core::Identity;
+use policy_proxy::identity::anonymous_client;
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use std::io;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::DuplexStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+
+/// How long a token lives, in seconds: the shortest that the API server gives.
+const TOKEN_SECONDS: i64 = 600;
+
+/// How long connecting may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where Linkerd keeps the roots of its mesh, in the namespace of its control plane.
+const ROOTS: (&str, &str) = ("linkerd-identity-trust-roots", "ca-bundle.crt");
+
+/// Flags that name a controller.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Controller")]
+pub(crate) struct ControllerFlags {
+    /// A controller on this machine, in plaintext, instead of the one in a cluster
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["kubeconfig", "context"])]
+    pub(crate) controller: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) pod: PodFlags,
+
+    /// Port of the controller's pod [default: what its --grpc-addr says; 8090]
+    #[arg(long, value_name = "PORT")]
+    controller_port: Option<NonZeroU16>,
+
+    /// The identity that the controller has to prove [default: that of its pod's ServiceAccount]
+    #[arg(long, value_name = "NAME")]
+    controller_identity: Option<String>,
+
+    /// Roots of the mesh, PEM [default: those of the ConfigMap linkerd-identity-trust-roots in the
+    /// controller's namespace]
+    #[arg(long, value_name = "FILE")]
+    trust_roots: Option<PathBuf>,
+
+    /// ServiceAccount in the controller's namespace, of which a token that lives ten minutes is taken
+    /// to show that you may look
+    #[arg(long, value_name = "NAME", default_value = "portcullis-viewer")]
+    viewer: String,
+}
+
+/// A channel that shows a token, if there is one.
+pub(crate) type Authorized = InterceptedService<Channel, Bearer>;
+
+/// A connection to a controller.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// The channel.
+    pub(crate) channel: Authorized,
+    /// Which controller it is, in words.
+    pub(crate) to: String,
+}
+
+/// Adds a token to every call.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Bearer {
+    fn call(
+        &mut self,
+        mut request: tonic::Request<()>,
+    ) -> Result<tonic::Request<()>, tonic::Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// Connects in plaintext to a controller on this machine.
+///
+/// # Errors
+/// It is not an address, or nobody answers there.
+pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection> {
+    let channel = Endpoint::try_from(format!("http://{address}"))
+        .with_context(|| format!("--controller: `{address}` is not an address"))?
+        .connect_timeout(PATIENCE)
+        .connect()
+        .await
+        .with_context(|| format!("cannot connect to the controller at `{address}`"))?;
+    let to = format!("controller at {address}");
+    Ok(Connection { channel: InterceptedService::new(channel, Bearer(None)), to })
+}
+
+/// Connects to the controller of a cluster.
+///
+/// # Errors
+/// The first step that fails: no pod is found, its roots cannot be read, no token is given, the
+/// port-forward or the handshake fails. Each says what is missing and which flag changes it.
+pub(crate) async fn in_cluster(
+    cluster: &Cluster,
+    flags: &ControllerFlags,
+) -> anyhow::Result<Connection> {
+    let found = find(cluster, &flags.pod).await?;
+    let settings = told(&found).ok();
+    let identity = identity(flags, &found, settings.as_ref().map(|told| &told.controller));
+    let port = flags
+        .controller_port
+        .map_or_else(|| settings.map_or(8090, |told| told.serve.listen.port()), NonZeroU16::get);
+    let roots = roots(cluster, flags).await?;
+    let token = token(cluster, flags).await?;
+    let tls = client(roots, &identity)?;
+    let name = server_name(&identity, &found)?;
+    let (pods, pod) = (Api::<Pod>::namespaced(cluster.client.clone(), &found.namespace), found);
+    let to = format!("controller {}/{}", pod.namespace, pod.name);
+    let connector = tower::service_fn(move |_| {
+        let (pods, pod, tls, name) = (pods.clone(), pod.name.clone(), tls.clone(), name.clone());
+        async move {
+            let attempt = forward(&pods, &pod, port, tls, name);
+            let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody answers in 10 s");
+            tokio::time::timeout(PATIENCE, attempt).await.map_err(late)?.map(TokioIo::new)
+        }
+    });
+    let channel = Endpoint::from_static("http://controller")
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| {
+            anyhow!("cannot connect to {to}, port {port}: {}", super::chain(&error))
+        })?;
+    Ok(Connection { channel: InterceptedService::new(channel, Bearer(Some(token))), to })
+}
+
+/// One port-forwarded connection in TLS.
+async fn forward(
+    pods: &Api<Pod>,
+    pod: &str,
+    port: u16,
+    tls: Arc<ClientConfig>,
+    name: ServerName<'static>,
+) -> io::Result<TlsStream<DuplexStream>> {
+    let refused = |error: kube::Error| {
+        let right = if is_forbidden(&error) {
+            "; it needs the right to create pods/portforward there"
+        } else {
+            ""
+        };
+        io::Error::other(format!("port-forward: {}{right}", words(&error)))
+    };
+    let mut forwarder = pods.portforward(pod, &[port]).await.map_err(refused)?;
+    let broken = || io::Error::other("port-forward: the API server gave no stream");
+    let stream = forwarder.take_stream(port).ok_or_else(broken)?;
+    let failure = forwarder.take_error(port).ok_or_else(broken)?;
+    // What the kubelet says of the port comes beside the stream, which then just ends.
+    let handshake = TlsConnector::from(tls).connect(name, stream);
+    tokio::pin!(failure, handshake);
+    tokio::select! {
+        biased;
+        connected = &mut handshake => match connected {
+            Ok(connected) => Ok(connected),
+            Err(error) => {
+                let told = tokio::time::timeout(Duration::from_millis(200), failure).await;
+                let told = told.ok().flatten().map(|told| format!(" ({})", told.trim()));
+                Err(io::Error::other(format!("TLS: {error}{}", told.unwrap_or_default())))
+            }
+        },
+        Some(told) = &mut failure => {
+            Err(io::Error::other(format!("port-forward: {}", told.trim())))
+        }
+    }
+}
+
+/// The identity that the controller has to prove.
+fn identity(
+    flags: &ControllerFlags,
+    found: &Found,
+    config: Option<&policy_controller::ControllerConfig>,
+) -> Identity {
+    let own = flags.controller_identity.as_deref();
+    let name: Arc<str> = match (own, config) {
+        (Some(name), _) => name.into(),
+        (None, Some(config)) => {
+            config.service_account_identity(&found.namespace, &found.service_account)
+        }
+        (None, None) => policy_controller::ControllerConfig::default()
+            .service_account_identity(&found.namespace, &found.service_account),
+    };
+    if name.starts_with("spiffe://") { Identity::Spiffe(name) } else { Identity::Dns(name) }
+}
+
+/// The name for SNI, which plays no part in what is verified.
+fn server_name(identity: &Identity, found: &Found) -> anyhow::Result<ServerName<'static>> {
+    let name = match identity {
+        Identity::Dns(name) => name.to_string(),
+        Identity::Spiffe(_) => format!("{}.{}", found.service_account, found.namespace),
+    };
+    ServerName::try_from(name.clone())
+        .with_context(|| format!("--controller-identity: `{name}` is not a name"))
+}
+
+fn client(
+    roots: Vec<CertificateDer<'static>>,
+    identity: &Identity,
+) -> anyhow::Result<Arc<ClientConfig>> {
+    let mut config = anonymous_client(roots, identity.clone())?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The roots of the mesh.
+async fn roots(
+    cluster: &Cluster,
+    flags: &ControllerFlags,
+) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    if let Some(path) = &flags.trust_roots {
+        return file(path);
+    }
+    let (name, key) = ROOTS;
+    let namespace = &flags.pod.controller_namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let found = match one(&cluster.client, &path, name).await {
+        Ok(found) => found,
+        Err(error) if is_forbidden(&error) || is_not_found(&error) => bail!(
+            "the roots of the mesh are not known: {}; --trust-roots FILE names them",
+            words(&error)
+        ),
+        Err(error) => return Err(explain(&error, &cluster.asked, "read the roots of the mesh")),
+    };
+    let text = found.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    let text = text.ok_or_else(|| {
+        anyhow!("ConfigMap {namespace}/{name} has no `{key}`; --trust-roots FILE names the roots")
+    })?;
+    certificates(text).with_context(|| format!("`{key}` of ConfigMap {namespace}/{name}"))
+}
+
+fn file(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
+    certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))
+}
+
+fn certificates(text: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let found = found.map_err(|error| anyhow!("is not PEM: {error}"))?;
+    if found.is_empty() {
+        bail!("has no certificate in it");
+    }
+    Ok(found)
+}
+
+/// A token of the viewer, good for our controllers alone.
+async fn token(cluster: &Cluster, flags: &ControllerFlags) -> anyhow::Result<MetadataValue<Ascii>> {
+    let namespace = &flags.pod.controller_namespace;
+    let viewer = &flags.viewer;
+    let accounts = Api::<ServiceAccount>::namespaced(cluster.client.clone(), namespace);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            audiences: vec![AUDIENCE.to_owned()],
+            expiration_seconds: Some(TOKEN_SECONDS),
+            bound_object_ref: None,
+        },
+        ..TokenRequest::default()
+    };
+    let answer = accounts.create_token_request(viewer, &Default::default(), &request).await;
+    let token = match answer {
+        Ok(answer) => answer.status.map(|status| status.token).unwrap_or_default(),
+        Err(error) if is_not_found(&error) => bail!(
+            "there is no ServiceAccount {namespace}/{viewer} whose token could be shown; \
+             --viewer and --controller-namespace name another"
+        ),
+        Err(error) if is_forbidden(&error) => bail!(
+            "no token of ServiceAccount {namespace}/{viewer} is given: {}. It needs in namespace \
+             {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], resourceNames: \
+             [{viewer}], verbs: [create]}}",
+            words(&error)
+        ),
+        Err(error) => return Err(explain(&error, &cluster.asked, "take a token")),
+    };
+    let mut value: MetadataValue<Ascii> =
+        format!("Bearer {token}").parse().context("the API server's token is no header value")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_has_to_be_the_service_account_of_its_pod() {
+        let found = Found {
+            namespace: "linkerd".into(),
+            name: "policy-controller-0".to_owned(),
+            service_account: "policy-controller".to_owned(),
+            spec: Value::Null,
+        };
+        let mut flags = flags(&[]);
+        let name = "policy-controller.linkerd.serviceaccount.identity.linkerd.cluster.local";
+        assert_eq!(identity(&flags, &found, None), Identity::Dns(name.into()));
+        let config = policy_controller::ControllerConfig {
+            identity_domain: "example.org".into(),
+            ..Default::default()
+        };
+        let name = "policy-controller.linkerd.serviceaccount.identity.linkerd.example.org";
+        assert_eq!(identity(&flags, &found, Some(&config)), Identity::Dns(name.into()));
+        flags.controller_identity = Some("spiffe://a/b".to_owned());
+        assert_eq!(identity(&flags, &found, None), Identity::Spiffe("spiffe://a/b".into()));
+    }
+
+    #[test]
+    fn roots_are_pem_or_told() {
+        let error = |text: &str| format!("{:#}", certificates(text).unwrap_err());
+        assert_eq!(error("nothing"), "has no certificate in it");
+        let broken = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
+        assert!(error(broken).starts_with("is not PEM"));
+    }
+
+    fn flags(arguments: &[&str]) -> ControllerFlags {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            cluster: crate::cluster::ClusterFlags,
+            #[command(flatten)]
+            flags: ControllerFlags,
+        }
+        let line = Line::parse_from(std::iter::once("x").chain(arguments.iter().copied()));
+        assert!(line.cluster.api.context.is_none());
+        line.flags
+    }
+}

@@ -1,0 +1,129 @@
+//! `portcullis status`.
+
+use super::block_on;
+use crate::cluster::connect::{Connection, ControllerFlags, in_cluster, on_this_machine};
+use crate::cluster::settings::Settings;
+use crate::cluster::{Asked, Cluster, Scope};
+use crate::inventory::{Inventory, InventoryFlags};
+use crate::output::{self, Format, Paint};
+use crate::status::names::{Name, Names};
+use crate::status::{Report, of_controller, of_inventory};
+use anyhow::{Context, bail};
+use clap::Args;
+use policy_proto::messages::ObjectsRequest;
+use policy_proto::messages::policy_report_client::PolicyReportClient;
+use std::process::ExitCode;
+
+/// The largest answer that is read: every object of a large cluster.
+const ANSWER_BYTES: usize = 256 * 1024 * 1024;
+
+/// Say what every policy object is told, and on how many proxies it is in force
+///
+/// Asks the controller: in a cluster through a port-forward to one of its pods, with a token of a
+/// viewer that lives ten minutes, in TLS to the controller's identity; on this machine with
+/// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be
+/// used. PROGRAMMED n of m: so many of the running pods with a sidecar that depend on it decide by
+/// its current revision.
+///
+/// Where no controller answers that is said, conditions are worked out from the objects, and those
+/// that the objects carry are told where they differ. With --filename manifests are looked at, and
+/// nothing is asked.
+///
+/// Exit codes: 0 done, 1 a named object was not found or something failed, 2 wrong use.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis status                              # the context's cluster and namespace
+  portcullis status -n shop server/web httproutes
+  portcullis status -A --context production
+  portcullis status --controller 127.0.0.1:8090  # a controller on this machine
+  portcullis status -f deploy/                   # manifests, without a cluster
+  portcullis status -A -o json | jq '.objects[] | select(.programmed.inForce < .programmed.concerned)'"
+)]
+pub(crate) struct Arguments {
+    /// Objects to tell of, for example server/web, or a kind; by default all
+    #[arg(value_name = "KIND[/NAME]")]
+    names: Vec<Name>,
+
+    #[command(flatten)]
+    inventory: InventoryFlags,
+
+    #[command(flatten)]
+    controller: ControllerFlags,
+
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.controller.controller.is_some() && arguments.inventory.filename.is_some() {
+        bail!("--controller asks a controller, --filename looks at manifests: give one of them");
+    }
+    block_on(async {
+        let names = Names(arguments.names.clone());
+        let report = read(arguments, &names).await?;
+        output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
+        let absent = absent(&report, &names);
+        if !absent.is_empty() {
+            bail!("not found in {}: {}", report.asked, absent.join(", "));
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
+    let Arguments { inventory: flags, controller, .. } = arguments;
+    if let Some(address) = &controller.controller {
+        let scope = flags.cluster.namespaces.of_directory();
+        let asked = Asked::controller(address, &scope);
+        let connection = on_this_machine(address).await?;
+        return ask(connection, &scope, asked, names).await;
+    }
+    if flags.filename.is_some() {
+        let inventory = Inventory::read(flags, &controller.pod).await?;
+        return Ok(of_inventory(&inventory, None, names));
+    }
+    let cluster = Cluster::connect(&flags.cluster).await?;
+    let (scope, asked) = (cluster.scope.clone(), cluster.asked.clone());
+    let answer = match in_cluster(&cluster, controller).await {
+        Ok(connection) => ask(connection, &scope, asked, names).await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(report) => Ok(report),
+        Err(error) => {
+            let settings = Settings::of_cluster(&cluster, &controller.pod, &flags.settings).await;
+            let inventory = Inventory::of_cluster(cluster, settings).await?;
+            inventory.notes();
+            Ok(of_inventory(&inventory, Some(format!("{error:#}")), names))
+        }
+    }
+}
+
+async fn ask(
+    connection: Connection,
+    scope: &Scope,
+    asked: Asked,
+    names: &Names,
+) -> anyhow::Result<Report> {
+    let Connection { channel, to } = connection;
+    let mut client = PolicyReportClient::new(channel).max_decoding_message_size(ANSWER_BYTES);
+    let namespace = scope.namespace().map(ToString::to_string).unwrap_or_default();
+    let answer = client.objects(ObjectsRequest { namespace }).await;
+    let response = answer
+        .map_err(|status| anyhow::anyhow!("{}: {}", status.code(), status.message()))
+        .with_context(|| format!("{to} does not say"))?;
+    Ok(of_controller(asked, to, response.into_inner(), names))
+}
+
+/// The objects that were named and are not there.
+fn absent(report: &Report, names: &Names) -> Vec<String> {
+    let is_there = |name: &&Name| {
+        report.objects.iter().any(|object| name.fits(&object.group, &object.kind, &object.name))
+    };
+    let named = names.0.iter().filter(|name| name.is_one());
+    named.filter(|name| !is_there(name)).map(|name| name.text.clone()).collect()
+}

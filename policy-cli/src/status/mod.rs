@@ -1,0 +1,248 @@
+//! What every policy object is told about itself, and on how many proxies it is in force.
+
+pub(crate) mod kept;
+pub(crate) mod names;
+mod text;
+
+use crate::cluster::gaps::Gap;
+use crate::cluster::{Asked, Scope, unknown};
+use crate::inventory::Inventory;
+use names::Names;
+use policy_controller::conditions::ObjectCondition;
+use policy_crds::{Kind, ObjectKey};
+use policy_proto::messages;
+use serde::Serialize;
+
+/// What is told, and by whom.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    /// What was asked.
+    pub(crate) asked: Asked,
+    /// The controller that answered; none: conditions are worked out here, and those that objects
+    /// carry are told beside them.
+    pub(crate) controller: Option<String>,
+    /// Why no controller answered, if one was asked.
+    pub(crate) no_controller: Option<String>,
+    /// What the controller is short of, in its words.
+    pub(crate) missing: Vec<String>,
+    /// What could not be listed.
+    pub(crate) gaps: Vec<Gap>,
+    /// The objects.
+    pub(crate) objects: Vec<Object>,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Object {
+    /// API group.
+    pub(crate) group: String,
+    /// Kind.
+    pub(crate) kind: String,
+    /// Namespace.
+    pub(crate) namespace: String,
+    /// Name.
+    pub(crate) name: String,
+    /// The generation that conditions are about; none: it has none.
+    pub(crate) generation: Option<i64>,
+    /// What it is told.
+    pub(crate) conditions: Vec<Condition>,
+    /// On how many proxies it is in force; none: that cannot be said.
+    pub(crate) programmed: Option<Programmed>,
+    /// What it refers to and could not be listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_known: Vec<String>,
+}
+
+/// A count of proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Programmed {
+    /// Proxies that decide by it.
+    pub(crate) in_force: u64,
+    /// Running pods with a sidecar that depend on it.
+    pub(crate) concerned: u64,
+    /// Proxies that refused it, of those concerned.
+    pub(crate) refused: u64,
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Condition {
+    /// `Accepted`, `ResolvedRefs`, …
+    pub(crate) r#type: String,
+    /// `True`, `False` or `Unknown`.
+    pub(crate) status: String,
+    /// Why, for programs.
+    pub(crate) reason: String,
+    /// Why, for people.
+    pub(crate) message: String,
+    /// The parent or target that it is about, as `Kind namespace/name`; none: the whole object.
+    pub(crate) parent: Option<String>,
+    /// The section of the parent.
+    pub(crate) section: Option<String>,
+    /// Who says so.
+    pub(crate) source: Source,
+    /// The controller that wrote it, where the object carries it for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) writer: Option<String>,
+    /// Whether it is about an older generation of the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) outdated: bool,
+}
+
+/// Who says a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Source {
+    /// A controller.
+    Controller,
+    /// The object's own status.
+    Object,
+    /// Worked out here from the objects.
+    Computed,
+}
+
+/// What a controller says.
+pub(crate) fn of_controller(
+    asked: Asked,
+    to: String,
+    response: messages::ObjectsResponse,
+    names: &Names,
+) -> Report {
+    let objects = response.objects.into_iter().map(Object::from);
+    let wanted = |object: &Object| names.fit(&object.group, &object.kind, &object.name);
+    Report {
+        asked,
+        controller: Some(to),
+        no_controller: None,
+        missing: response.missing,
+        gaps: Vec::new(),
+        objects: objects.filter(wanted).collect(),
+    }
+}
+
+/// What the objects say, and what follows from them.
+pub(crate) fn of_inventory(
+    inventory: &Inventory,
+    no_controller: Option<String>,
+    names: &Names,
+) -> Report {
+    let told = inventory.compiled.conditions.iter();
+    let shown = told.filter(|(key, _)| {
+        is_shown(&inventory.scope, key) && names.fit(key.kind.group(), key.kind.as_str(), &key.name)
+    });
+    Report {
+        asked: inventory.asked.clone(),
+        controller: None,
+        no_controller,
+        missing: Vec::new(),
+        gaps: inventory.told_gaps(),
+        objects: shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect(),
+    }
+}
+
+fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
+    match key.kind {
+        Kind::Namespace => scope.contains(&key.name),
+        _ => scope.contains(&key.namespace),
+    }
+}
+
+fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondition]) -> Object {
+    let object = inventory.object(key);
+    let not_known: Vec<String> = object
+        .map(|object| unknown::of_object(object, &inventory.gaps).into_iter().collect())
+        .unwrap_or_default();
+    let generation = object.and_then(|object| object.meta.generation);
+    let mut all: Vec<Condition> =
+        conditions.iter().map(|condition| computed(condition, &not_known)).collect();
+    if let Some(value) = inventory.values.get(key) {
+        all.extend(kept::conditions(value, generation));
+    }
+    Object {
+        group: key.kind.group().to_owned(),
+        kind: key.kind.as_str().to_owned(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        generation,
+        conditions: all,
+        programmed: None,
+        not_known,
+    }
+}
+
+/// A condition that follows from the objects. Where something could not be listed, what is missing
+/// may be there.
+fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
+    use policy_controller::conditions::Reason;
+    let doubtful =
+        !condition.status && !not_known.is_empty() && condition.reason != Reason::Invalid;
+    let (status, reason, message) = if doubtful {
+        let missing = not_known.join(" and ");
+        ("Unknown", "NotListed", format!("not known, because {missing} may not be listed"))
+    } else {
+        let status = if condition.status { "True" } else { "False" };
+        (status, condition.reason.as_str(), condition.message.to_string())
+    };
+    Condition {
+        r#type: condition.kind.as_str().to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        parent: condition.parent.as_ref().map(ToString::to_string),
+        section: condition.section.as_ref().map(ToString::to_string),
+        source: Source::Computed,
+        writer: None,
+        outdated: false,
+    }
+}
+
+impl From<messages::ObjectStatus> for Object {
+    fn from(status: messages::ObjectStatus) -> Self {
+        let messages::ObjectStatus {
+            group,
+            kind,
+            namespace,
+            name,
+            generation,
+            conditions,
+            programmed,
+        } = status;
+        Self {
+            group,
+            kind,
+            namespace,
+            name,
+            generation: (generation != 0).then_some(generation),
+            conditions: conditions.into_iter().map(Condition::from).collect(),
+            programmed: programmed.map(|count| Programmed {
+                in_force: count.in_force,
+                concerned: count.concerned,
+                refused: count.refused,
+            }),
+            not_known: Vec::new(),
+        }
+    }
+}
+
+impl From<messages::ObjectCondition> for Condition {
+    fn from(condition: messages::ObjectCondition) -> Self {
+        let messages::ObjectCondition { r#type, status, reason, message, parent, section } =
+            condition;
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        Self {
+            r#type,
+            status: if status { "True" } else { "False" }.to_owned(),
+            reason,
+            message,
+            parent: some(parent),
+            section: some(section),
+            source: Source::Controller,
+            writer: None,
+            outdated: false,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which objects are asked about: all, those of a kind, or one by name.
+
+use policy_crds::Kind;
+use std::str::FromStr;
+
+/// The kinds that have conditions, with the short names that they have in a cluster.
+const KINDS: [(Kind, &[&str]); 13] = [
+    (Kind::Server, &["srv"]),
+    (Kind::ServerAuthorization, &["saz", "serverauthz", "srvauthz"]),
+    (Kind::AuthorizationPolicy, &["authzpolicy"]),
+    (Kind::MeshTlsAuthentication, &["meshtlsauthn"]),
+    (Kind::NetworkAuthentication, &["netauthn", "networkauthn"]),
+    (Kind::HttpLocalRateLimitPolicy, &[]),
+    (Kind::PolicyHttpRoute, &[]),
+    (Kind::GatewayHttpRoute, &[]),
+    (Kind::GrpcRoute, &[]),
+    (Kind::ReferenceGrant, &["refgrant"]),
+    (Kind::ExternalWorkload, &["ew"]),
+    (Kind::Pod, &["po"]),
+    (Kind::Namespace, &["ns"]),
+];
+
+/// One thing that is asked about: `KIND`, `KIND.GROUP`, either with `/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As it was written.
+    pub(crate) text: String,
+    kinds: Vec<Kind>,
+    name: Option<String>,
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (word, name) = match text.split_once('/') {
+            Some((word, name)) if !name.is_empty() && !name.contains('/') => (word, Some(name)),
+            Some(_) => return Err(format!("`{text}` is not KIND/NAME")),
+            None => (text, None),
+        };
+        let (word, group) = match word.split_once('.') {
+            Some((word, group)) => (word, Some(group)),
+            None => (word, None),
+        };
+        let is = |known: &str| known.eq_ignore_ascii_case(word);
+        let kinds: Vec<Kind> = KINDS
+            .iter()
+            .filter(|(kind, short)| {
+                is(kind.as_str()) || is(kind.plural()) || short.iter().any(|short| is(short))
+            })
+            .filter(|(kind, _)| group.is_none_or(|group| kind.group() == group))
+            .map(|(kind, _)| *kind)
+            .collect();
+        if kinds.is_empty() {
+            let mut known: Vec<&str> = KINDS.iter().map(|(kind, _)| kind.plural()).collect();
+            known.dedup();
+            return Err(format!("`{text}`: no such kind has conditions; {}", known.join(", ")));
+        }
+        Ok(Self { text: text.to_owned(), kinds, name: name.map(str::to_owned) })
+    }
+}
+
+impl Name {
+    /// Whether an object is meant.
+    pub(crate) fn fits(&self, group: &str, kind: &str, name: &str) -> bool {
+        let of_kind = self.kinds.iter().any(|k| k.group() == group && k.as_str() == kind);
+        of_kind && self.name.as_deref().is_none_or(|own| own == name)
+    }
+
+    /// Whether it names an object rather than a kind.
+    pub(crate) fn is_one(&self) -> bool {
+        self.name.is_some()
+    }
+}
+
+/// Everything that is asked about; empty: every object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names(pub(crate) Vec<Name>);
+
+impl Names {
+    /// Whether an object is meant.
+    pub(crate) fn fit(&self, group: &str, kind: &str, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|own| own.fits(group, kind, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind> {
+        text.parse::<Name>().unwrap().kinds
+    }
+
+    #[test]
+    fn kinds_are_named_as_in_a_cluster() {
+        assert_eq!(kinds("servers"), [Kind::Server]);
+        assert_eq!(kinds("saz/a"), [Kind::ServerAuthorization]);
+        assert_eq!(kinds("httproute"), [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute]);
+        assert_eq!(kinds("httproutes.gateway.networking.k8s.io"), [Kind::GatewayHttpRoute]);
+        let error = "services/a".parse::<Name>().unwrap_err();
+        assert!(error.starts_with("`services/a`: no such kind"), "{error}");
+        assert!("server/".parse::<Name>().is_err());
+    }
+
+    #[test]
+    fn names_fit_the_object_they_name() {
+        let name: Name = "server/web".parse().unwrap();
+        assert!(name.fits("policy.linkerd.io", "Server", "web") && name.is_one());
+        assert!(!name.fits("policy.linkerd.io", "Server", "db"));
+        assert!(!name.fits("policy.linkerd.io", "HTTPRoute", "web"));
+        assert!(Names::default().fit("policy.linkerd.io", "Server", "web"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Statuses as a table for people, with what is wrong below it.
+
+use super::{Condition, Object, Report, Source};
+use crate::output::{self, Paint};
+use std::fmt::Write;
+
+impl Report {
+    /// The table.
+    pub(crate) fn text(&self, paint: Paint) -> String {
+        let mut text = format!("{}{}\n", paint.dim(&self.asked.to_string()), self.by(paint));
+        for missing in &self.missing {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", paint.notice(&format!("the controller says: {missing}")));
+        }
+        text.push('\n');
+        let rows = self.objects.iter().map(row);
+        let header = ["OBJECT", "ACCEPTED", "RESOLVEDREFS", "PROGRAMMED"];
+        text.push_str(&output::table_within(output::width(), header, rows));
+        for object in &self.objects {
+            let lines = details(object, paint);
+            if !lines.is_empty() {
+                let _ = write!(text, "\n{}\n{lines}", paint.bold(&name(object)));
+            }
+        }
+        text
+    }
+
+    fn by(&self, paint: Paint) -> String {
+        match (&self.controller, &self.no_controller) {
+            (Some(controller), _) => paint.dim(&format!(", told by {controller}")),
+            (None, Some(why)) => {
+                let line = format!(
+                    "\nno controller answers: {why}\nconditions are worked out here; those that \
+                     objects carry are told below; PROGRAMMED is what objects carry"
+                );
+                paint.notice(&line)
+            }
+            (None, None) => String::new(),
+        }
+    }
+}
+
+fn name(object: &Object) -> String {
+    let Object { kind, namespace, name, .. } = object;
+    if namespace.is_empty() {
+        format!("{kind} {name}")
+    } else {
+        format!("{kind} {namespace}/{name}")
+    }
+}
+
+fn row(object: &Object) -> [String; 4] {
+    [name(object), joined(object, "Accepted"), joined(object, "ResolvedRefs"), programmed(object)]
+}
+
+/// The conditions of a type as one word: what is wrong for one parent is wrong.
+fn joined(object: &Object, kind: &str) -> String {
+    let told = object.conditions.iter().filter(|c| c.r#type == kind && c.source != Source::Object);
+    let statuses: Vec<&str> = told.map(|condition| condition.status.as_str()).collect();
+    let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
+    word.unwrap_or("-").to_owned()
+}
+
+fn programmed(object: &Object) -> String {
+    if let Some(count) = object.programmed {
+        return format!("{} of {}", count.in_force, count.concerned);
+    }
+    let carried = object.conditions.iter().filter(|c| c.r#type == "Programmed");
+    let statuses: Vec<&str> = carried.map(|condition| condition.status.as_str()).collect();
+    let word = ["False", "Unknown", "True"].into_iter().find(|word| statuses.contains(word));
+    word.map_or("-".to_owned(), |word| word.to_owned())
+}
+
+/// What is not as it should be, a line each.
+fn details(object: &Object, paint: Paint) -> String {
+    let mut text = String::new();
+    if let Some(count) = object.programmed.filter(|count| count.refused > 0) {
+        // Writing to a String cannot fail.
+        let line = format!("  refused by {} of {} proxies", count.refused, count.concerned);
+        let _ = writeln!(text, "{}", paint.bad(&line));
+    }
+    for condition in &object.conditions {
+        if is_worth_telling(object, condition) {
+            let _ = writeln!(text, "  {}", line(condition, paint));
+        }
+    }
+    text
+}
+
+/// Whether a condition says more than that all is well. One that an object carries is told where
+/// it is about something that is not worked out here, or differs from what is.
+fn is_worth_telling(object: &Object, condition: &Condition) -> bool {
+    let unwell = condition.status != "True" || !condition.message.is_empty();
+    if condition.source != Source::Object {
+        return unwell;
+    }
+    let same = object.conditions.iter().find(|other| {
+        other.source != Source::Object
+            && other.r#type == condition.r#type
+            && other.parent == condition.parent
+    });
+    same.map_or(unwell, |other| other.status != condition.status) || condition.outdated
+}
+
+fn line(condition: &Condition, paint: Paint) -> String {
+    let Condition { r#type, status, reason, message, parent, source, writer, outdated, .. } =
+        condition;
+    let stated = format!("{type}={status} ({reason})");
+    let stated = match status.as_str() {
+        "True" => stated,
+        "False" => paint.bad(&stated),
+        _ => paint.notice(&stated),
+    };
+    let parent = parent.as_ref().map(|parent| format!(" for {parent}")).unwrap_or_default();
+    let carried = match (source, writer) {
+        (Source::Object, Some(writer)) => format!(", written by {writer}"),
+        (Source::Object, None) => ", carried by the object".to_owned(),
+        (Source::Controller | Source::Computed, _) => String::new(),
+    };
+    let outdated = if *outdated { ", about an older generation" } else { "" };
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("{stated}{parent}{carried}{outdated}{message}")
+}

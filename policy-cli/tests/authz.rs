@@ -1,0 +1,265 @@
+//! `authz` and `status` on directories, and what they say where nothing can be asked.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test fails by panicking"
+)]
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Two pods behind a Server with a route, a probe, a grant that leads nowhere, and a pod of its own.
+const MANIFESTS: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        ports: [{name: http, containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /ready, port: http}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: shop, annotations: {config.linkerd.io/default-inbound-policy: deny}}
+spec: {containers: [{name: db, ports: [{containerPort: 5432}]}]}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: HTTPRoute
+metadata: {name: reads, namespace: shop}
+spec:
+  parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]
+  rules: [{matches: [{method: GET, path: {value: /api}}]}]
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: readers, namespace: shop}
+spec:
+  targetRef: {group: policy.linkerd.io, kind: HTTPRoute, name: reads}
+  requiredAuthenticationRefs:
+  - {group: policy.linkerd.io, kind: MeshTLSAuthentication, name: fronts}
+  - {group: policy.linkerd.io, kind: NetworkAuthentication, name: inside}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: lost, namespace: shop}
+spec:
+  targetRef: {group: policy.linkerd.io, kind: Server, name: web}
+  requiredAuthenticationRefs:
+  - {group: policy.linkerd.io, kind: MeshTLSAuthentication, name: missing}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: MeshTLSAuthentication
+metadata: {name: fronts, namespace: shop}
+spec: {identities: ['front.shop.serviceaccount.identity.linkerd.cluster.local']}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: NetworkAuthentication
+metadata: {name: inside, namespace: shop}
+spec: {networks: [{cidr: 10.0.0.0/8, except: [10.9.0.0/16]}]}
+";
+
+fn portcullis(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.args(arguments).env("KUBECONFIG", "/nonexistent").env("HOME", "/nonexistent");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.output().unwrap()
+}
+
+fn manifests(directory: &Path) -> String {
+    std::fs::write(directory.join("shop.yaml"), MANIFESTS).unwrap();
+    directory.to_str().unwrap().to_owned()
+}
+
+fn json_of(arguments: &[&str]) -> Value {
+    let output = portcullis(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn authz_says_who_may_do_what_by_which_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let report = json_of(&["authz", "-o", "json", "-f", &path, "deploy/web"]);
+    let probe = json!({
+        "route": null, "hosts": [], "what": ["GET /ready"],
+        "requires": [{"networks": ["node-local"], "from": "default probe"}],
+        "granted": true, "by": "default probe", "audited": false, "exempt": true,
+    });
+    let readers = json!({
+        "route": "HTTPRoute shop/reads", "hosts": [], "what": ["GET /api/…"],
+        "requires": [
+            {"networks": ["10.0.0.0/8 except 10.9.0.0/16"],
+             "from": "NetworkAuthentication shop/inside"},
+            {"identities": ["front.shop.serviceaccount.identity.linkerd.cluster.local"],
+             "from": "MeshTLSAuthentication shop/fronts"},
+        ],
+        "granted": true, "by": "AuthorizationPolicy shop/readers", "audited": false,
+        "exempt": false,
+    });
+    let everybody = json!({
+        "route": null, "hosts": [], "what": ["other requests"],
+        "requires": [{"networks": ["0.0.0.0/0", "::/0"], "from": "default all-unauthenticated"}],
+        "granted": true, "by": "default all-unauthenticated", "audited": false, "exempt": false,
+    });
+    let expected = json!({
+        "asked": {"directory": path, "controller": null, "context": null, "server": null,
+                  "namespace": null},
+        "settings": {"from": "the controller's defaults", "known": true,
+                     "defaultPolicy": "all-unauthenticated"},
+        "gaps": [],
+        "workloads": [{
+            "namespace": "shop", "kind": "Pod", "names": ["web-0", "web-1"], "notKnown": [],
+            "ports": [{
+                "port": 8080, "owner": "Server shop/web", "protocol": "HTTP/1", "denied": null,
+                "access": [probe, readers],
+                "otherwise": "not found",
+                "withheld": [{
+                    "route": null, "by": "AuthorizationPolicy shop/lost",
+                    "reason": "MeshTLSAuthentication shop/missing does not exist",
+                    "notKnown": false,
+                }],
+            }],
+            "otherPorts": {
+                "port": null, "owner": "default all-unauthenticated",
+                "protocol": "detected within 10 s", "denied": null,
+                "access": [json!({"route": null, "hosts": [], "what": ["requests"],
+                    "requires": everybody["requires"], "granted": true,
+                    "by": "default all-unauthenticated", "audited": false, "exempt": false})],
+                "otherwise": null, "withheld": [],
+            },
+        }],
+    });
+    assert_eq!(report, expected, "{report:#}");
+}
+
+#[test]
+fn authz_is_a_table_for_people() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let output = portcullis(&["authz", "-f", &path, "server/web"]);
+    let expected = format!(
+        "manifests of {path}, all namespaces
+
+Pod shop/web-0, shop/web-1
+
+  port 8080  Server shop/web, HTTP/1
+    WHAT                    WHO                                                       BY
+    GET /ready              from node-local (exempt)                                  default probe
+    GET /api/…              from 10.0.0.0/8 except 10.9.0.0/16                        AuthorizationPolicy shop/readers
+    (HTTPRoute shop/reads)  and front.shop.serviceaccount.identity.linkerd.cluster.local
+    anything else: not found
+    withheld: AuthorizationPolicy shop/lost: MeshTLSAuthentication shop/missing does not exist
+"
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    let squeeze = |text: &str| {
+        let lines = text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(squeeze(&text), squeeze(&expected), "{text}");
+}
+
+#[test]
+fn authz_takes_nobody_for_somebody() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let report = json_of(&["authz", "-o", "json", "-f", &path, "pod/db"]);
+    let access = &report["workloads"][0]["ports"][0]["access"];
+    let expected = json!([{
+        "route": null, "hosts": [], "what": ["requests"], "requires": [], "granted": false,
+        "by": null, "audited": false, "exempt": false,
+    }]);
+    assert_eq!(*access, expected, "{report:#}");
+}
+
+#[test]
+fn status_of_manifests_says_what_the_controller_would() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let arguments = ["status", "-o", "json", "-f", &path, "authorizationpolicy/lost"];
+    let condition = |kind: &str, status: &str, reason: &str, message: &str, parent: Value| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "parent": parent, "section": null, "source": "computed",
+        })
+    };
+    let missing = "MeshTLSAuthentication shop/missing does not exist";
+    let expected = json!({
+        "asked": {"directory": path, "controller": null, "context": null, "server": null,
+                  "namespace": null},
+        "controller": null, "noController": null, "missing": [], "gaps": [],
+        "objects": [{
+            "group": "policy.linkerd.io", "kind": "AuthorizationPolicy", "namespace": "shop",
+            "name": "lost", "generation": null, "programmed": null,
+            "conditions": [
+                condition("Accepted", "True", "Accepted", "", json!("Server shop/web")),
+                condition("ResolvedRefs", "False", "RefNotFound", missing, Value::Null),
+            ],
+        }],
+    });
+    let report = json_of(&arguments);
+    assert_eq!(report, expected, "{report:#}");
+    let text = String::from_utf8(portcullis(&["status", "-f", &path]).stdout).unwrap();
+    assert!(text.contains("ResolvedRefs=False (RefNotFound): MeshTLSAuth"), "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_said_with_its_nearest_neighbour() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let said = |arguments: &[&str]| {
+        let output = portcullis(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let expected = format!(
+        "error: no pod of Deployment wbe was found in manifests of {path}, all namespaces; is it \
+         web?\n"
+    );
+    assert_eq!(said(&["authz", "-f", &path, "deploy/wbe"]), expected);
+    let expected =
+        format!("error: not found in manifests of {path}, all namespaces: server/db\n");
+    assert_eq!(said(&["status", "-f", &path, "server/db"]), expected);
+}
+
+#[test]
+fn without_a_cluster_every_command_says_what_to_give() {
+    let expected = "error: no cluster is configured: $KUBECONFIG and ~/.kube/config name none and \
+                    this is no pod; give --kubeconfig FILE, or a directory of manifests\n";
+    for command in [&["check"][..], &["status"], &["authz"], &["watch", "shop/web-0:80"]] {
+        let output = portcullis(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected, "{command:?}");
+    }
+}
+
+#[test]
+fn a_directory_and_a_cluster_are_not_asked_at_once() {
+    for command in [
+        &["check", "--context", "x", "."][..],
+        &["check", "-n", "x", "."],
+        &["authz", "-f", ".", "--kubeconfig", "x"],
+        &["status", "-f", ".", "--context", "x"],
+        &["watch", "--controller", "127.0.0.1:1", "--context", "x", "a/b:1"],
+        &["authz", "-n", "a", "-A"],
+    ] {
+        assert_eq!(portcullis(command).status.code(), Some(2), "{command:?}");
+    }
+}
