@@ -82,7 +82,7 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
     let mut engine = Engine::new(Arc::new(config.clone()));
     let applied = objects.iter().cloned().map(Change::Apply);
     let changes = applied.chain([Change::Synced]).collect();
-    engine.apply(&Batch { changes, versions: BTreeMap::new() });
+    engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
     let workloads = engine
         .workloads()
         .into_iter()

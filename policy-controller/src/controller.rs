@@ -13,6 +13,7 @@ use crate::status::StatedTable;
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
 use policy_crds::Kind;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -128,6 +129,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         changed,
         epoch,
         lists: 0,
+        passed: BTreeMap::new(),
     };
     let queues = Queues {
         commands: command_queue,
@@ -172,6 +174,8 @@ struct Owner {
     changed: watch::Sender<u64>,
     epoch: Arc<str>,
     lists: u64,
+    /// What all watches of a kind have passed, where that is not what the newest one has seen.
+    passed: BTreeMap<Kind, u64>,
 }
 
 impl Owner {
@@ -216,11 +220,11 @@ impl Owner {
         }
         let listed = batch.changes.iter().any(|c| matches!(c, Change::Synced));
         self.lists = self.lists.saturating_add(u64::from(listed));
-        let newest = Kind::ALL
-            .into_iter()
-            .filter_map(|kind| Some((version_key(kind), self.engine.version(kind)?)));
-        let revision =
-            Revision { epoch: self.epoch.clone(), content: 0, versions: newest.collect() };
+        self.passed.extend(&batch.passed);
+        let passed = |kind| self.passed.get(&kind).copied().or_else(|| self.engine.version(kind));
+        let seen =
+            Kind::ALL.into_iter().filter_map(|kind| Some((version_key(kind), passed(kind)?)));
+        let revision = Revision { epoch: self.epoch.clone(), content: 0, versions: seen.collect() };
         self.seen.send_replace(Arc::new(Seen { revision, lists: self.lists }));
         self.synced.send_if_modified(|synced| {
             let became = self.engine.is_synced() && !*synced;

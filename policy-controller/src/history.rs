@@ -29,7 +29,7 @@ impl History {
         let config = Arc::new(config.clone());
         let subscriptions = Subscriptions::new("history".into(), &config);
         let mut engine = Engine::new(config);
-        engine.apply(&Batch { changes: vec![Change::Synced], versions: BTreeMap::new() });
+        engine.apply(&Batch { changes: vec![Change::Synced], versions: BTreeMap::new(), ..Batch::default() });
         Self { engine, subscriptions, states: BTreeMap::new(), ports: BTreeMap::new(), version: 0 }
     }
 
@@ -48,7 +48,7 @@ impl History {
                 Err(key) => Change::Delete(key),
             })
             .collect();
-        let changes = self.engine.apply(&Batch { changes, versions });
+        let changes = self.engine.apply(&Batch { changes, versions, ..Batch::default() });
         self.subscriptions.publish(&mut self.engine, &changes);
     }
 

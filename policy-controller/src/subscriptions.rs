@@ -313,7 +313,7 @@ mod tests {
               spec: {containers: [{name: c}]}}",
         );
         let changes = vec![Change::Apply(pod), Change::Synced];
-        engine.apply(&Batch { changes, versions: BTreeMap::new() });
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
         let mut subscriptions = Subscriptions::new("e".into(), &config);
         let key = WorkloadKey::pod("ns", "p");
         for port in (1..=2000).filter_map(NonZeroU16::new) {

@@ -77,7 +77,7 @@ impl Stage {
         let versions: BTreeMap<Kind, u64> = kinds.map(|kind| (kind, self.version)).collect();
         let mut seen = self.controller.policies.seen();
         seen.mark_unchanged();
-        self.script.send(Batch { changes, versions }).await.unwrap();
+        self.script.send(Batch { changes, versions, ..Batch::default() }).await.unwrap();
         tokio::time::timeout(Duration::from_secs(5), seen.changed()).await.unwrap().unwrap();
     }
 }

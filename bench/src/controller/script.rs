@@ -92,11 +92,11 @@ impl Source for Script {
             // As an API server lists them.
             if changes.len() >= 500 {
                 let changes = std::mem::take(&mut changes);
-                send(&context, Batch { changes, versions: BTreeMap::new() }).await?;
+                send(&context, Batch { changes, versions: BTreeMap::new(), ..Batch::default() }).await?;
             }
         }
         changes.push(Change::Synced);
-        send(&context, Batch { changes, versions }).await?;
+        send(&context, Batch { changes, versions, ..Batch::default() }).await?;
         while let Some(line) = self.script.recv().await {
             version += 1;
             let (deleted, text) = match line.strip_prefix('-') {

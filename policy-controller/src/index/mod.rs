@@ -128,7 +128,8 @@ mod tests {
     use crate::testing::{self, server};
 
     fn batch(changes: Vec<Change>) -> Batch {
-        Batch { changes, versions: BTreeMap::from([(Kind::Server, 7)]) }
+        let versions = BTreeMap::from([(Kind::Server, 7)]);
+        Batch { changes, versions, ..Batch::default() }
     }
 
     #[test]

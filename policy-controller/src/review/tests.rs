@@ -40,7 +40,7 @@ fn engine(synced: bool) -> Engine {
     let mut changes: Vec<Change> =
         testing::objects(WORLD).into_iter().map(|o| Change::Apply(Arc::new(o))).collect();
     changes.extend(synced.then_some(Change::Synced));
-    engine.apply(&Batch { changes, versions: BTreeMap::new() });
+    engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
     engine
 }
 

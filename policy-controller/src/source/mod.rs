@@ -33,6 +33,10 @@ pub struct Batch {
     /// Per kind, the resource version of the last event in here, deletes and relists included.
     /// Never smaller than in an earlier batch.
     pub versions: BTreeMap<Kind, u64>,
+    /// Of kinds that several watches share, each of a namespace: the resource version up to which
+    /// all of them have seen everything, where it has changed. What is published is labelled by the
+    /// newest version of any of them; whether something has been missed is a question to the oldest.
+    pub passed: BTreeMap<Kind, u64>,
 }
 
 /// Supplies objects.

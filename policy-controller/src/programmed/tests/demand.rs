@@ -19,13 +19,13 @@ impl Stage {
         let objects = testing::objects(manifests).into_iter();
         let changes = objects.map(|object| Change::Apply(Arc::new(object)));
         let changes = changes.chain([Change::Synced]).collect();
-        engine.apply(&Batch { changes, versions: BTreeMap::new() });
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
         let active = Active::everything(&engine);
         Self { engine, active }
     }
 
     fn apply(&mut self, change: Change) -> News {
-        let batch = Batch { changes: vec![change], versions: BTreeMap::new() };
+        let batch = Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() };
         let changes = self.engine.apply(&batch);
         self.active.note(&changes);
         self.active.news(&mut self.engine)

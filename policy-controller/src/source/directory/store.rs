@@ -123,7 +123,7 @@ impl Store {
             self.version = self.version.saturating_add(1);
         }
         let versions = kinds.into_iter().map(|kind| (kind, self.version)).collect();
-        Batch { changes, versions }
+        Batch { changes, versions, ..Batch::default() }
     }
 }
 

@@ -35,12 +35,9 @@ pub(super) struct Gatherer {
     told: mpsc::Receiver<Told>,
     /// Numbers the refreshes; a watch that sees a new one lists.
     refresh: watch::Sender<u64>,
-    /// By watch, the last refresh that it has listed for.
-    listed: Vec<Option<u64>>,
+    news: News,
     /// Whether everything has been listed once.
     synced: bool,
-    versions: BTreeMap<Kind, u64>,
-    batch: Batch,
     /// When the last refresh began, if any, and whether it goes on.
     refreshed: Option<Instant>,
     refreshing: bool,
@@ -48,19 +45,17 @@ pub(super) struct Gatherer {
 }
 
 impl Gatherer {
-    /// Gathers from `watches` watches.
+    /// Gathers from watches of these kinds.
     pub(super) fn new(
-        watches: usize,
+        kinds: impl IntoIterator<Item = Kind>,
         told: mpsc::Receiver<Told>,
         refresh: watch::Sender<u64>,
     ) -> Self {
         Self {
             told,
             refresh,
-            listed: vec![None; watches],
+            news: News::new(kinds),
             synced: false,
-            versions: BTreeMap::new(),
-            batch: Batch::default(),
             refreshed: None,
             refreshing: false,
             wanted: false,
@@ -74,7 +69,7 @@ impl Gatherer {
             tokio::select! {
                 () = context.sink.closed() => return,
                 told = self.told.recv() => match told {
-                    Some(told) => self.add(told),
+                    Some(told) => self.news.add(told),
                     None => return,
                 },
                 () = context.refresh.notified() => {
@@ -102,14 +97,14 @@ impl Gatherer {
     async fn gather_until(&mut self, until: Option<Instant>) {
         let until = until.unwrap_or_else(Instant::now);
         while let Ok(Some(told)) = tokio::time::timeout_at(until, self.told.recv()).await {
-            self.add(told);
+            self.news.add(told);
         }
     }
 
     /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
     async fn send(&mut self, context: &SourceContext) -> bool {
         while let Ok(told) = self.told.try_recv() {
-            self.add(told);
+            self.news.add(told);
         }
         let room = context.sink.reserve();
         tokio::pin!(room);
@@ -117,30 +112,24 @@ impl Gatherer {
             tokio::select! {
                 biased;
                 room = &mut room => break room,
-                Some(told) = self.told.recv() => add(
-                    &mut self.batch, &mut self.versions, &mut self.listed, told,
-                ),
+                Some(told) = self.told.recv() => self.news.add(told),
             }
         };
         let Ok(room) = room else { return false };
         self.note_listed();
-        let batch = std::mem::take(&mut self.batch);
-        if !batch.changes.is_empty() || !batch.versions.is_empty() {
+        let batch = std::mem::take(&mut self.news.batch);
+        if batch != Batch::default() {
             room.send(batch);
         }
         true
     }
 
-    fn add(&mut self, told: Told) {
-        add(&mut self.batch, &mut self.versions, &mut self.listed, told);
-    }
-
     /// Ends the batch with [`Change::Synced`] if every watch has been listed as often as it has to.
     fn note_listed(&mut self) {
         let current = *self.refresh.borrow();
-        let complete = self.listed.iter().all(|listed| listed.is_some_and(|l| l >= current));
+        let complete = self.news.watches.iter().all(|w| w.listed.is_some_and(|l| l >= current));
         if complete && (self.refreshing || !self.synced) {
-            self.batch.changes.push(Change::Synced);
+            self.news.batch.changes.push(Change::Synced);
             self.synced = true;
             self.refreshing = false;
         }
@@ -169,22 +158,58 @@ async fn pause(last: Option<Instant>) {
     }
 }
 
-fn add(
-    batch: &mut Batch,
-    versions: &mut BTreeMap<Kind, u64>,
-    listed: &mut [Option<u64>],
-    told: Told,
-) {
-    batch.changes.extend(told.changes);
-    if let Some(version) = told.version {
-        let newest = versions.entry(told.kind).or_insert(0);
+/// What has been told and not been passed on, and how far each watch is.
+#[derive(Debug)]
+struct News {
+    batch: Batch,
+    watches: Vec<Progress>,
+    /// By kind, the newest version of any of its watches.
+    newest: BTreeMap<Kind, u64>,
+    /// By kind that several watches share, the version that all of them have passed.
+    passed: BTreeMap<Kind, u64>,
+}
+
+/// How far a watch is.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    kind: Kind,
+    /// The last refresh that it has been listed for.
+    listed: Option<u64>,
+    /// The version up to which it has seen everything.
+    version: u64,
+}
+
+impl News {
+    fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let progress = |kind| Progress { kind, listed: None, version: 0 };
+        let watches: Vec<Progress> = kinds.into_iter().map(progress).collect();
+        let shared = |kind: &Kind| watches.iter().filter(|watch| watch.kind == *kind).count() > 1;
+        let passed = watches.iter().map(|watch| watch.kind).filter(shared).map(|kind| (kind, 0));
+        let passed = passed.collect();
+        Self { batch: Batch::default(), watches, newest: BTreeMap::new(), passed }
+    }
+
+    fn add(&mut self, told: Told) {
+        self.batch.changes.extend(told.changes);
+        if let Some(watch) = self.watches.get_mut(told.watch) {
+            watch.listed = watch.listed.max(told.listed);
+            watch.version = watch.version.max(told.version.unwrap_or_default());
+        }
+        let Some(version) = told.version else { return };
+        let newest = self.newest.entry(told.kind).or_default();
         // Another watch of the kind may be further, and an API server may be restored from a backup.
         if version > *newest {
             *newest = version;
-            batch.versions.insert(told.kind, version);
+            self.batch.versions.insert(told.kind, version);
         }
-    }
-    if let (Some(generation), Some(slot)) = (told.listed, listed.get_mut(told.watch)) {
-        *slot = Some(slot.unwrap_or_default().max(generation));
+        if let Some(passed) = self.passed.get_mut(&told.kind) {
+            let versions = self.watches.iter().filter(|w| w.kind == told.kind).map(|w| w.version);
+            let all = versions.min().unwrap_or_default();
+            // The first is told even if it is 0: the newest is no answer then.
+            if all > *passed || *newest == version {
+                *passed = all;
+                self.batch.passed.insert(told.kind, all);
+            }
+        }
     }
 }

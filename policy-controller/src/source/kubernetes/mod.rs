@@ -202,7 +202,8 @@ impl Source for KubernetesSource {
         let _ = told.try_send(first);
         // Dropped, and so ended, when this function returns.
         let mut tasks = self.spawn(told, refreshes);
-        let gatherer = Gatherer::new(self.config.scope.watches().len(), queue, refresh);
+        let kinds = self.config.scope.watches().into_iter().map(|(key, _)| key.kind);
+        let gatherer = Gatherer::new(kinds, queue, refresh);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),
             () = gatherer.run(&context) => Ok(()),

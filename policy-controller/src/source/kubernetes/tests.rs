@@ -316,14 +316,14 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn start(watches: usize) -> Self {
+    fn start(watches: &[Kind]) -> Self {
         let (told, queue) = mpsc::channel(64);
         let (sink, batches) = mpsc::channel(64);
         let (sender, refreshes) = watch::channel(0);
         let refresh = Arc::new(Notify::new());
         let shutdown = CancellationToken::new();
         let context = SourceContext { sink, refresh: refresh.clone(), shutdown };
-        let gatherer = Gatherer::new(watches, queue, sender);
+        let gatherer = Gatherer::new(watches.to_vec(), queue, sender);
         tokio::spawn(async move { gatherer.run(&context).await });
         Self { told, batches, refresh, refreshes }
     }
@@ -342,12 +342,12 @@ impl Gathering {
 
 fn batch(changes: Vec<Change>, version: Option<u64>) -> Batch {
     let versions = version.map(|version| (Kind::Server, version));
-    Batch { changes, versions: versions.into_iter().collect::<BTreeMap<_, _>>() }
+    Batch { changes, versions: versions.into_iter().collect(), passed: BTreeMap::new() }
 }
 
 #[tokio::test]
 async fn it_is_synced_once_all_are_listed_and_again_after_every_refresh() {
-    let mut gathering = Gathering::start(2);
+    let mut gathering = Gathering::start(&[Kind::Server, Kind::Pod]);
     let apply = |name: &str| Change::Apply(Arc::new(server(name)));
     gathering.tell(0, "a", 3, Some(0)).await;
     assert_eq!(gathering.batch().await, batch(vec![apply("a")], Some(3)));
@@ -371,8 +371,28 @@ async fn it_is_synced_once_all_are_listed_and_again_after_every_refresh() {
 }
 
 #[tokio::test]
+async fn namespaces_that_share_a_kind_have_passed_what_the_slowest_has() {
+    let mut gathering = Gathering::start(&[Kind::Server, Kind::Server]);
+    let mut told = Vec::new();
+    for (watch, version) in [(0, 7), (1, 5), (1, 6), (0, 9), (1, 12)] {
+        gathering.tell(watch, "a", version, None).await;
+        let Batch { versions, passed, .. } = gathering.batch().await;
+        let of = |versions: BTreeMap<Kind, u64>| versions.get(&Kind::Server).copied();
+        told.push((of(versions), of(passed)));
+    }
+    let expected = [
+        (Some(7), Some(0)),
+        (None, Some(5)),
+        (None, Some(6)),
+        (Some(9), Some(6)),
+        (Some(12), Some(9)),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
 async fn a_lone_change_waits_for_nothing_and_a_burst_becomes_few_batches() {
-    let mut gathering = Gathering::start(1);
+    let mut gathering = Gathering::start(&[Kind::Server]);
     gathering.tell(0, "a", 1, Some(0)).await;
     gathering.batch().await;
     tokio::time::sleep(Duration::from_millis(50)).await;
