@@ -59,7 +59,7 @@ impl ControllerBuilder {
         let home = Home::new()?;
         let mut command = Command::new(programs::controller()?);
         command.arg("run").args(["--log-format", "json"]);
-        for flag in ["--grpc-addr", "--admin-addr"] {
+        for flag in ["--grpc-addr", "--admin-addr", "--server-addr"] {
             if !self.names(flag) {
                 command.args([flag, "127.0.0.1:0"]);
             }
@@ -113,6 +113,11 @@ impl ControllerProcess {
     /// Where it serves policies.
     pub fn grpc(&self) -> SocketAddr {
         self.grpc
+    }
+
+    /// Where its admission webhook is; absent: it is not served.
+    pub fn admission(&self) -> Option<SocketAddr> {
+        self.process.log().lines().find_map(|line| listening(line, "admission"))
     }
 
     /// Its process id.
@@ -197,9 +202,12 @@ impl ControllerProcess {
 
 /// The line that says where it listens.
 fn addresses(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    Some((listening(line, "grpc")?, listening(line, "admin")?))
+}
+
+fn listening(line: &str, name: &str) -> Option<SocketAddr> {
     let line: Value = serde_json::from_str(line).ok()?;
-    let address = |name: &str| line["fields"][name].as_str()?.parse().ok();
-    Some((address("grpc")?, address("admin")?))
+    line["fields"][name].as_str()?.parse().ok()
 }
 
 async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
