@@ -3,12 +3,16 @@
 
 mod debug;
 
+use crate::guard::{self, Guard};
 use crate::publish::Policies;
+use crate::serve::TlsHandle;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use policy_core::Denied;
+use policy_proxy::Peer;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -105,8 +109,17 @@ pub struct Admin {
     registry: Arc<Mutex<Registry>>,
     /// What `/debug/policy` looks at.
     policies: Arc<OnceLock<Policies>>,
+    /// Who may ask, once it is known; absent: everybody may.
+    guard: Option<Arc<OnceLock<Guarding>>>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
+}
+
+/// Who may ask, and the credentials with which callers find out who answers.
+#[derive(Debug)]
+struct Guarding {
+    guard: Guard,
+    tls: Option<TlsHandle>,
 }
 
 impl Admin {
@@ -114,7 +127,23 @@ impl Admin {
     /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
-        Self { readiness, registry, policies: Arc::default(), bound: CONNECTION }
+        Self { readiness, registry, policies: Arc::default(), guard: None, bound: CONNECTION }
+    }
+
+    /// The same, which tells nobody but loopback more than whether it lives and is ready before it
+    /// was told who may ask ([`Admin::guard`]).
+    #[must_use]
+    pub fn to_be_guarded(self) -> Self {
+        Self { guard: Some(Arc::default()), ..self }
+    }
+
+    /// Asks `guard` about every request from now on. Callers may prove an identity over TLS, where
+    /// there are credentials to answer them with.
+    pub fn guard(&self, guard: Guard, tls: Option<TlsHandle>) {
+        if let Some(slot) = &self.guard {
+            // The first stays: a process has one guard.
+            _ = slot.set(Guarding { guard, tls });
+        }
     }
 
     /// What it answers `/ready` from.
@@ -162,9 +191,20 @@ impl Admin {
     }
 
     async fn connection(self, stream: TcpStream, remote: SocketAddr) {
+        let tls = self.guarding().and_then(|guarding| guarding.tls.as_ref());
+        let (stream, peer) = match guard::arrive(stream, remote, tls).await {
+            Ok(arrived) => arrived,
+            Err(error) => {
+                tracing::debug!(%remote, %error, "admin connection did not begin");
+                return;
+            }
+        };
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let admin = self.clone();
+            let (admin, peer) = (self.clone(), peer.clone());
             async move {
+                if let Some(refusal) = admin.refusal(&peer, &request) {
+                    return Ok(refusal);
+                }
                 let debug = admin.debug(&request, remote.ip()).await;
                 let answer = || admin.answer(request.method(), request.uri().path());
                 Ok::<_, Infallible>(debug.unwrap_or_else(answer))
@@ -179,6 +219,29 @@ impl Admin {
         if let Err(error) = served {
             tracing::debug!(%remote, %error, "admin connection ended");
         }
+    }
+
+    fn guarding(&self) -> Option<&Guarding> {
+        self.guard.as_ref().and_then(|slot| slot.get())
+    }
+
+    /// The answer to a request that may not be asked.
+    fn refusal<B>(
+        &self,
+        peer: &Peer,
+        request: &Request<B>,
+    ) -> Option<Response<http_body_util::Full<Bytes>>> {
+        if let Some(Guarding { guard, .. }) = self.guarding() {
+            let refusal = guard.admin(peer, request).err()?;
+            return Some(plain(refusal.status, format!("{}\n", refusal.text)));
+        }
+        let probe = matches!(request.uri().path(), "/live" | "/ready");
+        let near = policy_core::fold_mapped(peer.ip()).is_loopback();
+        if self.guard.is_none() || probe || near {
+            return None;
+        }
+        let reason = Denied::PolicyPending.as_str();
+        Some(plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")))
     }
 
     /// The answer to a request for `/debug/policy`; none if it asks for something else. It tells who

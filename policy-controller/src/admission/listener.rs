@@ -1,6 +1,7 @@
 //! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as both agree.
 
 use super::service::Service;
+use crate::guard::Guard;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
@@ -40,6 +41,7 @@ pub(super) async fn run(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     service: Service,
+    guard: Option<Guard>,
     shutdown: CancellationToken,
 ) {
     let acceptor = TlsAcceptor::from(tls);
@@ -59,6 +61,11 @@ pub(super) async fn run(
                 continue;
             }
         };
+        if let Some(Err(reason)) = guard.as_ref().map(|guard| guard.admission(remote)) {
+            service.metrics.refused("policy");
+            tracing::debug!(%remote, reason = reason.as_str(), "connection refused by policy");
+            continue;
+        }
         let (Ok(permit), Some(held)) = (room.clone().try_acquire_owned(), peers.take(remote.ip()))
         else {
             service.metrics.refused("connections");

@@ -29,6 +29,7 @@ pub use certificate::{CertificateError, CertificateFiles, Provisioning};
 pub use configuration::{Installation, Target, configuration};
 pub use metrics::AdmissionMetrics;
 
+use crate::guard::Guard;
 use crate::review::ReviewHandle;
 use certificate::{Provisioner, Slot, follow};
 use policy_proxy::identity::provider;
@@ -81,6 +82,7 @@ pub struct Admission {
     tls: Arc<rustls::ServerConfig>,
     service: Service,
     keeper: Keeper,
+    guard: Option<Guard>,
 }
 
 /// Who keeps the certificate fresh.
@@ -115,7 +117,14 @@ impl Admission {
         let tls = Arc::new(server_config(slot)?);
         let listener = listener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, tls, service: Service::new(review, metrics), keeper })
+        let service = Service::new(review, metrics);
+        Ok(Self { listener, address, tls, service, keeper, guard: None })
+    }
+
+    /// Lets connections through only as far as `guard` does.
+    #[must_use]
+    pub fn guarded_by(self, guard: Guard) -> Self {
+        Self { guard: Some(guard), ..self }
     }
 
     /// Where it listens.
@@ -130,14 +139,14 @@ impl Admission {
 
     /// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, tls, service, keeper, .. } = self;
+        let Self { listener, tls, service, keeper, guard, address: _ } = self;
         let keep = async {
             match keeper {
                 Keeper::Files(files, slot) => follow(files, slot).await,
                 Keeper::Provisioner(provisioner) => provisioner.run().await,
             }
         };
-        let serve = listener::run(listener, tls, service, shutdown);
+        let serve = listener::run(listener, tls, service, guard, shutdown);
         tokio::select! {
             () = serve => {}
             () = keep => {}

@@ -14,6 +14,7 @@ use crate::admission::{AdmissionArgs, AdmissionArgsError, AdmissionSettings, Cer
 use crate::config::{
     ConfigError, ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
 };
+use crate::guard::{GuardArgs, GuardArgsError, GuardSettings};
 use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
 use crate::replicas::{ReplicaArgs, ReplicaArgsError, ReplicaSettings};
@@ -138,6 +139,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub auth: ServeAuthArgs,
 
+    /// The controller's own ports.
+    #[command(flatten)]
+    pub guard: GuardArgs,
+
     /// The admission webhook, with a cluster.
     #[command(flatten)]
     pub admission: AdmissionArgs,
@@ -214,6 +219,8 @@ pub struct Settings {
     pub auth: ServeAuth,
     /// The other replicas.
     pub replicas: ReplicaSettings,
+    /// How the controller's own ports are guarded; absent: they are not.
+    pub guard: Option<GuardSettings>,
     /// Where the admin server listens.
     pub admin: SocketAddr,
     /// Filter of log lines.
@@ -305,6 +312,9 @@ pub enum ArgsError {
     /// A flag about status or leadership that makes no sense.
     #[error(transparent)]
     Status(#[from] StatusArgsError),
+    /// A flag about the controller's own ports that makes no sense.
+    #[error(transparent)]
+    Guard(#[from] GuardArgsError),
     /// A flag about replicas that makes no sense.
     #[error(transparent)]
     Replicas(#[from] ReplicaArgsError),
@@ -321,12 +331,23 @@ impl TryFrom<RunArgs> for Settings {
             controller: controller(&args)?,
             serve,
             auth: args.auth.settings(grpc)?,
+            guard: guard(&args)?,
             replicas: args.replicas.settings()?,
             source: source(&args)?,
             log_level: args.log_level,
             log_format: args.log_format,
         })
     }
+}
+
+/// On a laptop there is neither a node nor an identity that a guard could tell apart: with manifests
+/// the ports are guarded only if asked for.
+fn guard(args: &RunArgs) -> Result<Option<GuardSettings>, ArgsError> {
+    if args.manifests.is_some() && args.guard.local_policy.is_none() {
+        return Ok(None);
+    }
+    let pod = args.replicas.replica_name.as_deref();
+    Ok(Some(args.guard.settings(pod, &args.control_plane_namespace)?))
 }
 
 fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {

@@ -15,10 +15,11 @@ pub use embedded::{Embedded, start_embedded};
 
 use crate::access::{KeyError, ServeAuth};
 use crate::admin::{self, Admin, Readiness, Requirement};
-use crate::admission::AdmissionError;
+use crate::admission::{Admission, AdmissionError};
 use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings, SourceSettings};
 use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
+use crate::guard::{Guard, GuardedPorts, LocalPolicyError};
 use crate::process_metrics::ProcessMetrics;
 use crate::serve::{Stale, TlsError};
 use crate::source::SourceError;
@@ -33,6 +34,8 @@ use side::Side;
 use signals::Signals;
 use std::collections::HashSet;
 use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -66,6 +69,9 @@ pub enum RunError {
     /// The credentials of the gRPC port cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The local policy cannot be used.
+    #[error(transparent)]
+    LocalPolicy(#[from] LocalPolicyError),
     /// The keys of viewers' tokens cannot be used.
     #[error(transparent)]
     Keys(#[from] KeyError),
@@ -105,7 +111,10 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let serving = readiness.require("the gRPC port is not open");
     let admin_listener = admin::bind("/live, /ready and /metrics", settings.admin).await?;
     let admin_address = admin_listener.local_addr()?;
-    let admin = Admin::new(readiness.clone(), Registry::default());
+    let mut admin = Admin::new(readiness.clone(), Registry::default());
+    if settings.guard.is_some() {
+        admin = admin.to_be_guarded();
+    }
     admin.register(|registry| ProcessMetrics.register(registry));
     let stop_admin = CancellationToken::new();
     let admin_task = tokio::spawn(admin.clone().run(admin_listener, stop_admin.clone()));
@@ -133,20 +142,29 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     admin.show(index.handles.policies.clone());
     admin.register(|registry| index.handles.metrics.register(registry));
 
-    let Settings { controller, serve, auth, replicas, .. } = settings;
-    let parts = Serving { controller, serve, auth, replicas };
+    let Settings { controller, serve, auth, replicas, guard, .. } = settings;
+    let parts = Serving { controller: controller.clone(), serve, auth, replicas };
     let client = side.as_ref().map(|side| side.client.clone());
     let opened = parts.open(&mut index.handles, stale_receiver, client.clone(), &admin).await?;
-    let Opened { server, listeners, counting } = opened;
+    let Opened { mut server, listeners, counting, tls } = opened;
     let grpc = listeners.first().map(|listening| listening.listener.local_addr()).transpose()?;
-    tracing::info!(grpc = ?grpc, admin = %admin_address, "listening");
-    let drain = CancellationToken::new();
+    tracing::info!(grpc = grpc.map(tracing::field::display), admin = %admin_address, "listening");
     let mut admission = None;
     if let (Some(cluster), Some(client)) = (&cluster, client) {
         let review = index.handles.review.clone();
-        let opened = side::admission(cluster, client, review, &admin).await?;
-        admission = opened.map(|admission| tokio::spawn(admission.run(drain.clone())));
+        admission = side::admission(cluster, client, review, &admin).await?;
     }
+    if let (Some(settings), Some(grpc)) = (guard, grpc) {
+        let ports = guarded_ports(grpc, admission.as_ref(), admin_address)?;
+        let guard = Guard::new(&settings, ports, &controller)?;
+        admin.register(|registry| guard.metrics().register(registry));
+        admin.guard(guard.clone(), tls);
+        server = server.guarded_by(guard.grpc());
+        admission = admission.map(|admission| admission.guarded_by(guard.clone()));
+        tokio::spawn(guard.follow(index.handles.policies.clone()));
+    }
+    let drain = CancellationToken::new();
+    let admission = admission.map(|admission| tokio::spawn(admission.run(drain.clone())));
     let served = tokio::spawn(server.serve_on(listeners, drain.clone()));
     let side = side.map(|side| side.start(&index.handles, &counting, &admin));
     serving.met();
@@ -167,6 +185,20 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     stop_admin.cancel();
     _ = admin_task.await;
     ended
+}
+
+/// The ports that the guard knows, as they are bound.
+fn guarded_ports(
+    grpc: SocketAddr,
+    admission: Option<&Admission>,
+    admin: SocketAddr,
+) -> Result<GuardedPorts, io::Error> {
+    let port = |address: SocketAddr| {
+        let unbound = || io::Error::other(format!("{address} is not bound"));
+        NonZeroU16::new(address.port()).ok_or_else(unbound)
+    };
+    let admission = admission.map(|admission| port(admission.address())).transpose()?;
+    Ok(GuardedPorts { grpc: port(grpc)?, admission, admin: port(admin)? })
 }
 
 /// Says what does not work, because of what was asked for, before anything else is done.

@@ -27,6 +27,7 @@ pub(super) struct Opened {
     pub(super) server: Server,
     pub(super) listeners: Vec<Listening>,
     pub(super) counting: Counting,
+    pub(super) tls: Option<TlsHandle>,
 }
 
 impl Serving {
@@ -52,7 +53,7 @@ impl Serving {
             timeout: self.replicas.timeout,
             ..CountingConfig::new(&self.replicas.name)
         };
-        let counting = programmed::start(config, demand, server.applied(), known, tls);
+        let counting = programmed::start(config, demand, server.applied(), known, tls.clone());
         admin.register(|registry| counting.metrics().register(registry));
         let overview = ClusterOverview::new(
             handles.conditions.clone(),
@@ -63,7 +64,7 @@ impl Serving {
             replica: self.replicas.name.clone(),
             overviews: Some(Arc::new(overview)),
         };
-        Ok(Opened { server: server.reporting(report), listeners, counting })
+        Ok(Opened { server: server.reporting(report), listeners, counting, tls })
     }
 
     /// The listeners, and the credentials that replicas are asked with.
