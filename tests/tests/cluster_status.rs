@@ -14,11 +14,12 @@ mod link;
 #[path = "cluster_status/replica.rs"]
 mod replica;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use link::Link;
 use policy_controller::rbac;
-use policy_controller::status::{Programmed, ProgrammedAt, StatusSettings, VersionedTable};
+use policy_controller::status::{Events, Programmed, ProgrammedAt, StatusSettings, VersionedTable};
 use policy_crds::{Kind, ObjectKey};
 use policy_tests::cluster::{
     Cluster, ControllerProcess, SharedCluster, cluster_or_skip, in_ci, say,
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 static CLUSTER: SharedCluster = SharedCluster::new();
 
@@ -157,9 +159,10 @@ fn others(namespace: &str) -> String {
 }
 
 fn route(kind: Kind, namespace: &str, parents: &str) -> String {
-    let rules = match kind {
-        Kind::GrpcRoute => "[{matches: [{method: {service: s}}]}]",
-        _ => "[{matches: [{path: {type: PathPrefix, value: /}}]}]",
+    let rules = if kind == Kind::GrpcRoute {
+        "[{matches: [{method: {service: s}}]}]"
+    } else {
+        "[{matches: [{path: {type: PathPrefix, value: /}}]}]"
     };
     format!(
         "apiVersion: {}/{}\nkind: {}\nmetadata: {{name: one, namespace: {namespace}}}\n\
@@ -452,6 +455,40 @@ async fn schemas_without_a_status_get_events_and_no_error_loop_and_a_status_once
     let no = ["Accepted=False NoMatchingTarget 1", "ResolvedRefs=False RefNotFound 1"];
     told(&cluster, (Kind::AuthorizationPolicy, ns, "one"), &no).await;
     told(&cluster, (Kind::Server, ns, "web"), &["Accepted=True Accepted 1"]).await;
+}
+
+#[tokio::test]
+async fn a_warning_is_one_event_where_whoever_is_concerned_sees_it() {
+    let Some(cluster) = CLUSTER.get_or_skip().await else { return };
+    let ns = &*cluster.namespace("events").await.unwrap();
+    let (events, writer) = Events::new(cluster.client(), OURS.into(), "one".into());
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(writer.run(stop.clone()));
+    let about = |version: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectReference {
+        api_version: Some(version.to_owned()),
+        kind: Some(kind.to_owned()),
+        namespace: namespace.map(str::to_owned),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
+    };
+    let lease = about("coordination.k8s.io/v1", "Lease", Some(ns), "lease");
+    let (namespace, node) = (about("v1", "Namespace", None, ns), about("v1", "Node", None, ns));
+    for _ in 0..3 {
+        events.warn(lease.clone(), "WatchStale", "servers have not been heard of");
+    }
+    events.warn(namespace, "AnnotationsInvalid", &"long ".repeat(1000));
+    events.warn(node, "Odd", "a node");
+    for (place, name, reason) in
+        [(ns, "lease", "WatchStale"), (ns, ns, "AnnotationsInvalid"), ("default", ns, "Odd")]
+    {
+        until(reason, || async {
+            (warnings(cluster, place, name).await.0 == [reason]).then_some(())
+        })
+        .await;
+    }
+    stop.cancel();
+    task.await.unwrap();
+    assert_eq!(warnings(cluster, ns, "lease").await.0, ["WatchStale"]);
 }
 
 #[tokio::test]

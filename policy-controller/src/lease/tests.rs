@@ -1,3 +1,5 @@
+//! The election: what one replica decides, and three of them with clocks that are wrong.
+
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::type_complexity,

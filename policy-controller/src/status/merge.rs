@@ -288,5 +288,4 @@ impl Place {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
 mod tests;

@@ -352,5 +352,4 @@ impl Plan {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

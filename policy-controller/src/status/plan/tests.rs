@@ -1,3 +1,5 @@
+//! What is written when, as time goes by.
+
 use super::*;
 use crate::resolve::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::status::{Programmed, ProgrammedAt, Stated};

@@ -1,3 +1,5 @@
+//! What is written over a status that is there.
+
 use super::*;
 use crate::testing::key;
 
