@@ -8,6 +8,12 @@ use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// The Secret that keeps the webhook's certificate, unless another is named.
+pub const WEBHOOK_SECRET: &str = "policy-admission-tls";
+
+/// The configuration of the webhook, unless another is named.
+pub const WEBHOOK_CONFIGURATION: &str = "portcullis-policy";
+
 /// Flags of the admission webhook, as written.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Admission")]
@@ -39,12 +45,12 @@ pub struct AdmissionArgs {
     pub webhook_names: String,
 
     /// Secret, in the control plane's namespace, that keeps the certificate that is made.
-    #[arg(long, value_name = "NAME", default_value = "policy-admission-tls")]
+    #[arg(long, value_name = "NAME", default_value = WEBHOOK_SECRET)]
     pub webhook_secret: String,
 
     /// ValidatingWebhookConfiguration whose caBundle is kept in step with the certificate that is
     /// made.
-    #[arg(long, value_name = "NAME", default_value = "portcullis-policy")]
+    #[arg(long, value_name = "NAME", default_value = WEBHOOK_CONFIGURATION)]
     pub webhook_configuration: String,
 }
 

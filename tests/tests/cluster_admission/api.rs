@@ -10,36 +10,36 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Most that anything may take that is waited for here.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the API server answered.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub body: Value,
-    pub warnings: Vec<String>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
     /// What it says about a refusal.
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }
 }
 
 /// The one document of a text.
-pub fn document(yaml: &str) -> Value {
+pub(crate) fn document(yaml: &str) -> Value {
     let mut all = documents(yaml).unwrap();
     assert_eq!(all.len(), 1, "{yaml}");
     all.remove(0)
 }
 
 /// The address of an object.
-pub fn path(object: &Value) -> String {
+pub(crate) fn path(object: &Value) -> String {
     let api_version = object["apiVersion"].as_str().unwrap();
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let kind = object["kind"].as_str().unwrap();
@@ -52,7 +52,7 @@ pub fn path(object: &Value) -> String {
     }
 }
 
-pub async fn send(
+pub(crate) async fn send(
     client: &Client,
     method: Method,
     uri: &str,
@@ -83,12 +83,12 @@ pub async fn send(
 }
 
 /// Creates an object, or updates it.
-pub async fn apply(client: &Client, object: &Value) -> Answer {
+pub(crate) async fn apply(client: &Client, object: &Value) -> Answer {
     apply_with(client, object, "").await
 }
 
 /// Says what applying it would do.
-pub async fn try_apply(client: &Client, object: &Value) -> Answer {
+pub(crate) async fn try_apply(client: &Client, object: &Value) -> Answer {
     apply_with(client, object, "&dryRun=All").await
 }
 
@@ -99,18 +99,23 @@ async fn apply_with(client: &Client, object: &Value, query: &str) -> Answer {
 }
 
 /// Changes what a merge patch says.
-pub async fn merge(client: &Client, object: &Value, suffix: &str, patch: &Value) -> Answer {
+pub(crate) async fn merge(client: &Client, object: &Value, suffix: &str, patch: &Value) -> Answer {
     let uri = format!("{}{suffix}", path(object));
     let body = serde_json::to_vec(patch).unwrap();
     send(client, Method::PATCH, &uri, "application/merge-patch+json", body).await
 }
 
-pub async fn delete(client: &Client, object: &Value) -> Answer {
+pub(crate) async fn delete(client: &Client, object: &Value) -> Answer {
     send(client, Method::DELETE, &path(object), "application/json", Vec::new()).await
 }
 
 /// Tries to apply it until the API server answers as `is` says.
-pub async fn until(client: &Client, object: &Value, what: &str, is: impl Fn(&Answer) -> bool) {
+pub(crate) async fn until(
+    client: &Client,
+    object: &Value,
+    what: &str,
+    is: impl Fn(&Answer) -> bool,
+) {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         let answer = try_apply(client, object).await;

@@ -84,7 +84,7 @@ async fn an_outage_touches_policy_and_nothing_else() {
     assert_unanswered(&apply(&client, &wanted).await);
     for kind in ["HTTPRoute", "GRPCRoute"] {
         assert_unanswered(&apply(&client, &route(kind, "r", &namespace, SERVER_PARENT)).await);
-        let lower = "{group: Policy.Linkerd.io, kind: server, name: web}";
+        let lower = "{group: policy.linkerd.io, kind: server, name: web}";
         assert_unanswered(&try_apply(&client, &route(kind, "r", &namespace, lower)).await);
         let both = format!("{{name: gateway}}, {SERVER_PARENT}");
         assert_unanswered(&try_apply(&client, &route(kind, "r", &namespace, &both)).await);

@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 fn network(namespace: &str, cidr: &str) -> Value {
     document(&format!(
         "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
-         metadata: {{name: n, namespace: {namespace}}}\nspec: {{networks: [{{cidr: {cidr}}}]}}\n"
+         metadata: {{name: one, namespace: {namespace}}}\nspec: {{networks: [{{cidr: {cidr}}}]}}\n"
     ))
 }
 

@@ -128,14 +128,14 @@ const RULES: &[Rule] = &[
         "AuthorizationPolicy",
         target!("requiredAuthenticationRefs: []"),
         target!("requiredAuthenticationRefs: [{kind: Pod, name: a}]"),
-        "spec.requiredAuthenticationRefs[0]",
+        "spec.requiredAuthenticationRefs[0].kind",
     ),
     rule(
         ALPHA,
         "AuthorizationPolicy",
         target!("requiredAuthenticationRefs: []"),
         "{targetRef: {kind: Service, name: web}, requiredAuthenticationRefs: []}",
-        "spec.targetRef",
+        "spec.targetRef.kind",
     ),
     rule(
         ALPHA,
@@ -184,7 +184,7 @@ const RULES: &[Rule] = &[
         "HTTPLocalRateLimitPolicy",
         target!("total: {requestsPerSecond: 1}"),
         "{targetRef: {kind: Namespace, name: a}, total: {requestsPerSecond: 1}}",
-        "spec.targetRef",
+        "spec.targetRef.kind",
     ),
     rule(
         SERVER,

@@ -143,7 +143,7 @@ async fn before_anything_has_been_listed_the_verdicts_hold_and_say_what_was_not_
     let network = |cidr: &str| {
         document(&format!(
             "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
-             metadata: {{name: n, namespace: {ns}}}\nspec: {{networks: [{{cidr: {cidr}}}]}}\n"
+             metadata: {{name: one, namespace: {ns}}}\nspec: {{networks: [{{cidr: {cidr}}}]}}\n"
         ))
     };
     let refused = apply(&client, &network("10.0.0.0/33")).await;

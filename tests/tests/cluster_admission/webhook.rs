@@ -18,43 +18,43 @@ use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A key and a certificate for 127.0.0.1 that vouches for itself, PEM.
-pub struct Pair {
-    pub certificate: String,
-    pub key: String,
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Pair {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap();
         Self { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    pub fn write(&self, folder: &Path) {
+    pub(crate) fn write(&self, folder: &Path) {
         std::fs::write(folder.join("tls.crt"), &self.certificate).unwrap();
         std::fs::write(folder.join("tls.key"), &self.key).unwrap();
     }
 }
 
 /// A running webhook.
-pub struct Webhook {
-    pub address: SocketAddr,
-    pub folder: TempDir,
-    pub pair: Pair,
+pub(crate) struct Webhook {
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: TempDir,
+    pub(crate) pair: Pair,
     _controller: Option<Controller>,
     _stop: DropGuard,
 }
 
 impl Webhook {
     /// Serves with an index of the whole cluster.
-    pub async fn start(cluster: &Cluster, control_plane: &str) -> Self {
+    pub(crate) async fn start(cluster: &Cluster, control_plane: &str) -> Self {
         let controller = index(cluster, control_plane).await;
         Self::serve(Some(controller)).await
     }
 
     /// Serves without an index, as long as nothing has been listed.
-    pub async fn serve(controller: Option<Controller>) -> Self {
+    pub(crate) async fn serve(controller: Option<Controller>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pair = Pair::new();
         pair.write(folder.path());
@@ -73,13 +73,13 @@ impl Webhook {
         Self { address, folder, pair, _controller: controller, _stop: stop.drop_guard() }
     }
 
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target::Url(format!("https://{}/", self.address))
     }
 }
 
 /// An index of the whole cluster that has seen everything.
-pub async fn index(cluster: &Cluster, control_plane: &str) -> Controller {
+pub(crate) async fn index(cluster: &Cluster, control_plane: &str) -> Controller {
     let config = KubernetesConfig {
         control_plane_namespace: control_plane.into(),
         ..KubernetesConfig::default()
@@ -91,13 +91,17 @@ pub async fn index(cluster: &Cluster, control_plane: &str) -> Controller {
 }
 
 /// A configuration in the cluster, for some namespaces only: other tests are not asked.
-pub struct Installed {
-    pub name: String,
-    pub api: Api<ValidatingWebhookConfiguration>,
+pub(crate) struct Installed {
+    pub(crate) name: String,
+    pub(crate) api: Api<ValidatingWebhookConfiguration>,
 }
 
 impl Installed {
-    pub async fn new(client: &Client, installation: &Installation, namespaces: &[&str]) -> Self {
+    pub(crate) async fn new(
+        client: &Client,
+        installation: &Installation,
+        namespaces: &[&str],
+    ) -> Self {
         let mut wanted = configuration(installation);
         for webhook in wanted.webhooks.iter_mut().flatten() {
             let selector = webhook.namespace_selector.as_mut().unwrap();
@@ -113,7 +117,7 @@ impl Installed {
     }
 
     /// Waits until the API server asks about objects of this namespace.
-    pub async fn effective(&self, client: &Client, namespace: &str) {
+    pub(crate) async fn effective(&self, client: &Client, namespace: &str) {
         let broken = document(&format!(
             "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
              metadata: {{name: probe, namespace: {namespace}}}\n\
@@ -122,7 +126,7 @@ impl Installed {
         until(client, &broken, "asked", |answer| answer.message().contains("admission")).await;
     }
 
-    pub async fn remove(self) {
+    pub(crate) async fn remove(self) {
         self.api.delete(&self.name, &DeleteParams::default()).await.unwrap();
     }
 }

@@ -126,7 +126,7 @@ fn pods_and_namespaces_are_told_and_never_refused() {
         assert_eq!(updated(&wrong, &wrong), "passed", "told when it was written");
     }
     let broken = annotated("Pod", "7", &format!("{policy}: denny"));
-    assert_eq!(created(&broken), "passed", "the API server says more");
+    assert_eq!(created(&broken), "sound", "the API server says more");
 }
 
 #[test]
