@@ -18,6 +18,11 @@
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`; without it they are built
 //! once by Go from `tests/cluster` into the user's cache. `KUBECONFIG_UNDER_TEST` names a cluster
 //! that exists: tests then run one after the other on it, in namespaces of their own.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a field that a JSON object lacks reads as null, and deadlines are minutes away"
+)]
 
 mod certificates;
 mod controller;
