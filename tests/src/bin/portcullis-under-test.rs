@@ -1,0 +1,7 @@
+//! The binary `portcullis`, built with the tests of this crate so that they never run an older one.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    policy_cli::cli::main()
+}
