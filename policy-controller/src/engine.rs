@@ -254,7 +254,8 @@ mod tests {
             let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
             let mut apply = |value| {
                 let changes = vec![Change::Apply(annotated(kind, value))];
-                let changes = engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+                let changes =
+                    engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
                 let told: Vec<_> = engine.conditions().values().flat_map(|c| c.to_vec()).collect();
                 (changes.conditions, told)
             };
@@ -275,7 +276,8 @@ mod tests {
         );
         let key = route.meta.key.clone();
         let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
-        let batch = |change| Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() };
+        let batch =
+            |change| Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() };
         engine.apply(&batch(Change::Apply(route)));
         assert!(engine.conditions().contains_key(&key));
         engine.apply(&batch(Change::Delete(key)));

@@ -29,7 +29,11 @@ impl History {
         let config = Arc::new(config.clone());
         let subscriptions = Subscriptions::new("history".into(), &config);
         let mut engine = Engine::new(config);
-        engine.apply(&Batch { changes: vec![Change::Synced], versions: BTreeMap::new(), ..Batch::default() });
+        engine.apply(&Batch {
+            changes: vec![Change::Synced],
+            versions: BTreeMap::new(),
+            ..Batch::default()
+        });
         Self { engine, subscriptions, states: BTreeMap::new(), ports: BTreeMap::new(), version: 0 }
     }
 

@@ -189,7 +189,11 @@ mod tests {
     fn objects_are_counted_by_namespace_and_a_namespace_without_any_is_not_named() {
         let (metrics, mut index) = (IndexMetrics::default(), Index::default());
         let mut apply = |change: Change| {
-            index.apply(&Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() });
+            index.apply(&Batch {
+                changes: vec![change],
+                versions: BTreeMap::new(),
+                ..Batch::default()
+            });
             metrics.count(&index, &BTreeSet::from([(Kind::Server, "shop".into())]));
             text(&metrics)
         };

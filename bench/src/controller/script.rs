@@ -92,7 +92,8 @@ impl Source for Script {
             // As an API server lists them.
             if changes.len() >= 500 {
                 let changes = std::mem::take(&mut changes);
-                send(&context, Batch { changes, versions: BTreeMap::new(), ..Batch::default() }).await?;
+                send(&context, Batch { changes, versions: BTreeMap::new(), ..Batch::default() })
+                    .await?;
             }
         }
         changes.push(Change::Synced);

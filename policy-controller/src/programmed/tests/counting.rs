@@ -72,7 +72,10 @@ impl Index {
         let objects = texts.iter().map(|text| Change::Apply(testing::object(text)));
         let changes = objects.chain([Change::Synced]).collect();
         self.content.mark_unchanged();
-        self.batches.send(Batch { changes, versions: BTreeMap::new(), ..Batch::default() }).await.unwrap();
+        self.batches
+            .send(Batch { changes, versions: BTreeMap::new(), ..Batch::default() })
+            .await
+            .unwrap();
         tokio::time::timeout(PATIENCE, self.content.changed()).await.unwrap().unwrap();
         *self.content.borrow()
     }
