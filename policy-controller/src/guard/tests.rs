@@ -252,8 +252,17 @@ fn applied_to_a_cluster_that_denies_the_file_lets_a_mesh_begin() {
         let policy = compiled.port(&key, port(number)).unwrap();
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1))).unwrap();
         store.declare(&[port(number)].into(), UndeclaredPorts::Refuse);
+        let http = policy.protocol.is_http();
         store.apply(port(number), policy, policy_core::Revision::default()).unwrap();
-        admin::connection(&store.port(port(number)), &peer("10.9.9.9", tls))
+        let (handle, peer) = (store.port(port(number)), peer("10.9.9.9", tls));
+        let request = match number {
+            8090 => Request::post("http://c/s.S/M").version(http::Version::HTTP_2),
+            _ => Request::get("/metrics").header("host", "c"),
+        };
+        match http {
+            true => admin::request(&handle, &peer, &request.body(()).unwrap()),
+            false => admin::connection(&handle, &peer),
+        }
     };
     let nobody = || PeerTls::Terminated(None);
     let refused = Err(Denied::Unauthorized);

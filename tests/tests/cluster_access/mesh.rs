@@ -1,0 +1,127 @@
+//! A mesh of the test's own: an authority, the controller's files, and clients with identities and
+//! tokens.
+
+use hyper_util::rt::TokioIo;
+use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
+use linkerd2_proxy_api::inbound::{PortSpec, Server};
+use policy_core::Identity;
+use policy_proxy::identity::{Credentials, TlsIdentity, anonymous_client};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rustls_pki_types::{PrivateKeyDer, ServerName};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+
+const SUFFIX: &str = "serviceaccount.identity.linkerd.cluster.local";
+
+pub(crate) struct Mesh {
+    issuer: Issuer<'static, KeyPair>,
+    root: rcgen::Certificate,
+    pub(crate) files: TempDir,
+}
+
+/// The mesh identity of a ServiceAccount.
+pub(crate) fn identity(account: &str, namespace: &str) -> String {
+    format!("{account}.{namespace}.{SUFFIX}")
+}
+
+fn controller() -> String {
+    identity("policy-controller", "linkerd")
+}
+
+impl Mesh {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap();
+        let mesh =
+            Self { issuer: Issuer::new(params, key), root, files: tempfile::tempdir().unwrap() };
+        let (leaf, key) = mesh.leaf(&controller());
+        let write = |name: &str, text: String| std::fs::write(mesh.files.path().join(name), text);
+        write("key.pem", key.serialize_pem()).unwrap();
+        write("certs.pem", leaf.pem()).unwrap();
+        write("roots.pem", mesh.root.pem()).unwrap();
+        mesh
+    }
+
+    fn leaf(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = vec![match name.starts_with("spiffe://") {
+            true => SanType::URI(name.try_into().unwrap()),
+            false => SanType::DnsName(name.try_into().unwrap()),
+        }];
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    /// The flags that make a controller serve this mesh.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        [("key", "key.pem"), ("certs", "certs.pem"), ("roots", "roots.pem")]
+            .map(|(flag, file)| {
+                format!("--grpc-tls-{flag}={}", self.files.path().join(file).display())
+            })
+            .to_vec()
+    }
+
+    /// A connection that proves `name`; none: no certificate.
+    pub(crate) async fn connect(&self, address: SocketAddr, name: Option<&str>) -> Channel {
+        let expected = Identity::Dns(controller().as_str().into());
+        let roots = vec![self.root.der().clone()];
+        let mut config = match name {
+            None => anonymous_client(roots, expected).unwrap(),
+            Some(name) => {
+                let (leaf, key) = self.leaf(name);
+                let credentials = Credentials {
+                    server_name: "client.example".into(),
+                    roots,
+                    chain: vec![leaf.der().clone()],
+                    key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+                };
+                TlsIdentity::new(credentials).unwrap().client(expected).unwrap()
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(config));
+        let connecting = move |_: http::Uri| {
+            let connector = connector.clone();
+            async move {
+                let stream = TcpStream::connect(address).await?;
+                let name = ServerName::try_from("policy.example").unwrap();
+                connector.connect(name, stream).await.map(TokioIo::new)
+            }
+        };
+        let endpoint = Endpoint::from_static("http://policy.example");
+        endpoint.connect_with_connector(tower::service_fn(connecting)).await.unwrap()
+    }
+}
+
+fn spec(workload: &str, token: Option<&str>) -> Request<PortSpec> {
+    let mut request = Request::new(PortSpec { workload: workload.into(), port: 80 });
+    if let Some(token) = token {
+        let value = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", value);
+    }
+    request
+}
+
+pub(crate) async fn get(
+    channel: &Channel,
+    workload: &str,
+    token: Option<&str>,
+) -> Result<Server, Status> {
+    let mut client = InboundServerPoliciesClient::new(channel.clone());
+    Ok(client.get_port(spec(workload, token)).await?.into_inner())
+}
+
+/// An open stream, of which the first message has come.
+pub(crate) async fn watch(channel: &Channel, workload: &str) -> Result<Streaming<Server>, Status> {
+    let mut client = InboundServerPoliciesClient::new(channel.clone());
+    let mut stream = client.watch_port(spec(workload, None)).await?.into_inner();
+    stream.message().await?.expect("a first message");
+    Ok(stream)
+}
