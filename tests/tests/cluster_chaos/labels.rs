@@ -34,6 +34,38 @@ fn editor(namespace: &str, user: &str) -> String {
     )
 }
 
+/// The labels that the other's Server selects, objects of the same names, references to the other's,
+/// claims of its identities.
+fn hostile(other: &str, victim: &str) -> Vec<String> {
+    let route = format!(
+        "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web, namespace: {victim}}}], \
+         rules: [{{matches: [{{path: {{value: /get}}}}]}}]"
+    );
+    vec![
+        pod(other, "web", "web", "config.linkerd.io/default-inbound-policy: all-unauthenticated"),
+        pod(other, "web2", "web", "portcullis.dev/default-allow: audit"),
+        server(other, "accessPolicy: all-unauthenticated"),
+        mesh(other, "*"),
+        policy(other, ON_SERVER, ""),
+        object("HTTPRoute", other, "r", &route),
+        object(
+            "ServerAuthorization",
+            other,
+            "g",
+            "server: {selector: {matchLabels: {app: web}}}, client: {unauthenticated: true}",
+        ),
+        object(
+            "ReferenceGrant",
+            other,
+            "g",
+            &format!(
+                "from: [{{group: policy.linkerd.io, kind: HTTPRoute, namespace: {other}}}], to: \
+                 [{{group: policy.linkerd.io, kind: Server}}]"
+            ),
+        ),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_and_objects_of_one_namespace_give_nothing_in_another() {
     let Some(cluster) = CLUSTER.get_or_skip().await else { return };
@@ -58,40 +90,12 @@ async fn labels_and_objects_of_one_namespace_give_nothing_in_another() {
         let refused = format!("{:#}", mallory.apply(&yaml).await.unwrap_err());
         assert!(refused.contains("forbidden"), "{refused}");
     }
-    // Within one's own everything goes: the labels that the other's Server selects, objects of the
-    // same names, references to the other's, claims of its identities.
-    let target = format!("{ON_SERVER}, namespace: {victim}");
-    let route = format!(
-        "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: web, namespace: {victim}}}], \
-         rules: [{{matches: [{{path: {{value: /get}}}}]}}]"
-    );
-    let hostile = [
-        pod(&other, "web", "web", "config.linkerd.io/default-inbound-policy: all-unauthenticated"),
-        pod(&other, "web2", "web", "portcullis.dev/default-allow: audit"),
-        server(&other, "accessPolicy: all-unauthenticated"),
-        mesh(&other, "*"),
-        policy(&other, ON_SERVER, ""),
-        object("HTTPRoute", &other, "r", &route),
-        object(
-            "ServerAuthorization",
-            &other,
-            "g",
-            "server: {selector: {matchLabels: {app: web}}}, client: {unauthenticated: true}",
-        ),
-        object(
-            "ReferenceGrant",
-            &other,
-            "g",
-            &format!(
-                "from: [{{group: policy.linkerd.io, kind: HTTPRoute, namespace: {other}}}], to: \
-                 [{{group: policy.linkerd.io, kind: Server}}]"
-            ),
-        ),
-    ];
-    for yaml in &hostile {
-        mallory.apply(yaml).await.unwrap();
+    // Within one's own everything goes.
+    for yaml in hostile(&other, &victim) {
+        mallory.apply(&yaml).await.unwrap();
     }
     // A policy cannot even say that it is for another namespace's Server.
+    let target = format!("{ON_SERVER}, namespace: {victim}");
     let said = mallory.apply(&policy(&other, &target, MESH)).await.unwrap_err();
     assert!(format!("{said:#}").contains("namespace"), "{said:#}");
     for round in 0..30 {

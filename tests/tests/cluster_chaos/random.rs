@@ -27,12 +27,76 @@ impl Numbers {
     }
 }
 
+/// The namespaces that objects come and go in.
+struct Places {
+    shop: String,
+    auth: String,
+    strange: String,
+}
+
+const GATEWAY: &str = "gateway.networking.k8s.io";
+
 /// Every object that may come and go, several versions of some.
-fn catalogue(shop: &str, auth: &str, strange: &str) -> Vec<String> {
+fn catalogue(places: &Places) -> Vec<String> {
+    let mut all = workloads(places);
+    all.extend(servers_and_routes(places));
+    all.extend(grants(places));
+    all
+}
+
+fn workloads(Places { shop, strange, .. }: &Places) -> Vec<String> {
+    let default = "config.linkerd.io/default-inbound-policy";
+    let namespace = |annotation: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {shop}, annotations: {{{annotation}}}}}\n"
+        )
+    };
+    vec![
+        pod(shop, "p0", "a", ""),
+        pod(shop, "p0", "b", &format!("{default}: deny")),
+        pod(shop, "p1", "a", "config.linkerd.io/opaque-ports: '8080'"),
+        pod(shop, "p2", "a", ""),
+        pod(strange, "p3", "a", ""),
+        namespace(&format!("{default}: cluster-authenticated")),
+        namespace(&format!("{default}: all-unauthenticated, {default}s: other")),
+        node(shop, "192.0.2.77"),
+        node(shop, "192.0.2.78"),
+    ]
+}
+
+fn servers_and_routes(Places { shop, strange, .. }: &Places) -> Vec<String> {
     let server = |name: &str, app: &str, port: &str, rest: &str| {
         let spec = format!("podSelector: {{matchLabels: {{app: {app}}}}}, port: {port}, {rest}");
         object("Server", shop, name, &spec)
     };
+    let route = |kind: &str, ns: &str, rule: &str| {
+        let spec = format!(
+            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a, namespace: {shop}}}], \
+             rules: [{{matches: [{rule}]}}]"
+        );
+        let route = object(kind, ns, "r", &spec);
+        route.replace("policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1")
+    };
+    let limit = format!("targetRef: {{{}}}, total: {{requestsPerSecond: 5}}", on("a"));
+    vec![
+        server("a", "a", "http", "proxyProtocol: HTTP/2"),
+        server("a", "a", "9090", "proxyProtocol: opaque"),
+        server("a", "a", "http", "proxyProtocol: nonsense"),
+        server("b", "b", "8080", "accessPolicy: cluster-authenticated"),
+        server("c", "a", "8080", "proxyProtocol: HTTP/1"),
+        route("HTTPRoute", shop, "{path: {value: /get}}"),
+        route("HTTPRoute", shop, "{path: {type: RegularExpression, value: '/a('}}"),
+        route("HTTPRoute", strange, "{path: {value: /get}}"),
+        route("GRPCRoute", shop, "{method: {service: s}}"),
+        object("HTTPLocalRateLimitPolicy", shop, "l", &limit),
+    ]
+}
+
+fn on(server: &str) -> String {
+    format!("group: policy.linkerd.io, kind: Server, name: {server}")
+}
+
+fn grants(Places { shop, auth, strange }: &Places) -> Vec<String> {
     let policy = |name: &str, target: &str, refs: &str| {
         let spec = format!("targetRef: {{{target}}}, requiredAuthenticationRefs: [{refs}]");
         object("AuthorizationPolicy", shop, name, &spec)
@@ -47,69 +111,23 @@ fn catalogue(shop: &str, auth: &str, strange: &str) -> Vec<String> {
         );
         object("ReferenceGrant", ns, "g", &spec)
     };
-    let route = |kind: &str, ns: &str, rule: &str| {
-        let spec = format!(
-            "parentRefs: [{{group: policy.linkerd.io, kind: Server, name: a, namespace: {shop}}}], \
-             rules: [{{matches: [{rule}]}}]"
-        );
-        let route = object(kind, ns, "r", &spec);
-        route.replace("policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1")
-    };
-    let namespace = |annotation: &str| {
-        format!(
-            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {shop}, annotations: {{{annotation}}}}}\n"
-        )
-    };
     let by_mesh = format!(
         "{{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m, namespace: {auth}}}"
     );
-    let default = "config.linkerd.io/default-inbound-policy";
-    let on = |name: &str| format!("group: policy.linkerd.io, kind: Server, name: {name}");
-    let gateway = "gateway.networking.k8s.io";
+    let to_namespace = format!("kind: Namespace, name: {shop}");
+    let to_route = format!("group: {GATEWAY}, kind: HTTPRoute, name: r");
+    let anyone = "server: {selector: {matchLabels: {app: web}}}, client: {unauthenticated: true}";
     vec![
-        pod(shop, "p0", "a", ""),
-        pod(shop, "p0", "b", &format!("{default}: deny")),
-        pod(shop, "p1", "a", "config.linkerd.io/opaque-ports: '8080'"),
-        pod(shop, "p2", "a", ""),
-        pod(strange, "p3", "a", ""),
-        server("a", "a", "http", "proxyProtocol: HTTP/2"),
-        server("a", "a", "9090", "proxyProtocol: opaque"),
-        server("a", "a", "http", "proxyProtocol: nonsense"),
-        server("b", "b", "8080", "accessPolicy: cluster-authenticated"),
-        server("c", "a", "8080", "proxyProtocol: HTTP/1"),
-        route("HTTPRoute", shop, "{path: {value: /get}}"),
-        route("HTTPRoute", shop, "{path: {type: RegularExpression, value: '/a('}}"),
-        route("HTTPRoute", strange, "{path: {value: /get}}"),
-        route("GRPCRoute", shop, "{method: {service: s}}"),
         policy("on-server", &on("a"), &by_mesh),
         policy("on-server", &on("b"), ""),
-        policy(
-            "on-namespace",
-            &format!("kind: Namespace, name: {shop}"),
-            "{kind: ServiceAccount, name: c}",
-        ),
-        policy("on-route", &format!("group: {gateway}, kind: HTTPRoute, name: r"), ""),
+        policy("on-namespace", &to_namespace, "{kind: ServiceAccount, name: c}"),
+        policy("on-route", &to_route, ""),
         mesh("*"),
         mesh("x.y"),
         mesh("a *.b"),
-        object(
-            "ServerAuthorization",
-            shop,
-            "z",
-            "server: {selector: {matchLabels: {app: web}}}, client: {unauthenticated: true}",
-        ),
-        object(
-            "HTTPLocalRateLimitPolicy",
-            shop,
-            "l",
-            &format!("targetRef: {{{}}}, total: {{requestsPerSecond: 5}}", on("a")),
-        ),
+        object("ServerAuthorization", shop, "z", anyone),
         grant(auth, "policy.linkerd.io", "AuthorizationPolicy", shop, "MeshTLSAuthentication"),
-        grant(shop, gateway, "HTTPRoute", strange, "Server"),
-        namespace(&format!("{default}: cluster-authenticated")),
-        namespace(&format!("{default}: all-unauthenticated, {default}s: other")),
-        node(shop, "192.0.2.77"),
-        node(shop, "192.0.2.78"),
+        grant(shop, GATEWAY, "HTTPRoute", strange, "Server"),
     ]
 }
 
@@ -138,10 +156,12 @@ async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves
     cluster.install_crds().await.unwrap();
     let gate = Gate::to(cluster.kubeconfig()).await;
     let live = Live::start(gate.client(cluster.kubeconfig()).await).await;
-    let shop = cluster.namespace("shop").await.unwrap();
-    let auth = cluster.namespace("auth").await.unwrap();
-    let strange = cluster.namespace("strange").await.unwrap();
-    let catalogue = catalogue(&shop, &auth, &strange);
+    let places = Places {
+        shop: cluster.namespace("shop").await.unwrap(),
+        auth: cluster.namespace("auth").await.unwrap(),
+        strange: cluster.namespace("strange").await.unwrap(),
+    };
+    let catalogue = catalogue(&places);
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     for round in 0..ROUNDS {
         let editors = (0..EDITORS).map(|_| {
