@@ -72,7 +72,11 @@ impl Snapshot {
         }
         let object = Arc::new(object);
         let change = Change::Apply(object.clone());
-        self.index.apply(&Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() });
+        self.index.apply(&Batch {
+            changes: vec![change],
+            versions: BTreeMap::new(),
+            ..Batch::default()
+        });
         let mut findings = self.told(&key);
         let Body::Valid(resource) = &object.body else { return findings };
         if let Resource::Server(server) = resource {

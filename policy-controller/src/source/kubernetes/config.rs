@@ -324,9 +324,9 @@ mod tests {
         let nodes: Vec<(String, Vec<IpAddr>)> = config
             .node_objects()
             .into_iter()
-            .map(|object| match object.body {
-                Body::Valid(Resource::Node(node)) => (object.meta.key.to_string(), node.addresses),
-                body => panic!("{body:?}"),
+            .map(|object| {
+                let Body::Valid(Resource::Node(node)) = object.body else { panic!("no Node") };
+                (object.meta.key.to_string(), node.addresses)
             })
             .collect();
         let addresses: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
@@ -345,7 +345,8 @@ mod tests {
             (["--list-page-size", "0"], "--list-page-size: `0` is out of range; 1 to 10000"),
         ];
         for (flags, beginning) in wrong {
-            let flags = [&format!("{}={}", flags[0], flags[1])[..]];
+            let flag = format!("{}={}", flags[0], flags[1]);
+            let flags = [flag.as_str()];
             let message = message(&flags);
             assert!(message.starts_with(beginning), "{message}");
         }

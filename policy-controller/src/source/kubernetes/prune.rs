@@ -283,9 +283,8 @@ impl Visitor<'_> for Name {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        match self.0.field(name) {
-            Keep::Nothing => Ok(None),
-            keep => Ok(Some((name.to_owned(), keep))),
-        }
+        let keep = self.0.field(name);
+        let kept = !matches!(keep, Keep::Nothing);
+        Ok(kept.then(|| (name.to_owned(), keep)))
     }
 }

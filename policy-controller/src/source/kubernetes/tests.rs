@@ -1,4 +1,9 @@
 //! What the parts without an API server promise.
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    clippy::too_many_lines,
+    reason = "a test names what it expects, and lists it"
+)]
 
 use super::api::Failure;
 use super::decode::{self, Event, Reading};

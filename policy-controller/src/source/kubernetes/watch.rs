@@ -202,11 +202,13 @@ impl Watch {
 
     /// Every page of a list, from one consistent state.
     async fn pages(&self, reading: &Reading) -> Result<(Vec<Object>, Version), Failure> {
-        let mut restarts = 0;
+        let mut restarts = 0_u32;
         loop {
             match self.pages_once(reading).await {
                 // The list took longer than the API server remembers.
-                Err(failure) if failure.is_gone() && restarts < RESTARTS => restarts += 1,
+                Err(failure) if failure.is_gone() && restarts < RESTARTS => {
+                    restarts = restarts.saturating_add(1);
+                }
                 listed => return listed,
             }
         }
