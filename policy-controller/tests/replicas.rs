@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
+use tonic::transport::Endpoint;
 
 /// Most that anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -130,7 +131,8 @@ impl Proxy {
 
 async fn run(workload: String, controller: SocketAddr, mut manner: watch::Receiver<Manner>) {
     let address = format!("http://{controller}");
-    let mut client = PolicyDiscoveryClient::connect(address).await.unwrap();
+    let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+    let mut client = PolicyDiscoveryClient::new(channel);
     let features = encode_features(&Feature::ALL.into_iter().collect());
     let hello = Hello { workload, features, ..Hello::default() };
     let (requests, receiver) = mpsc::channel(16);
@@ -230,7 +232,8 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
     // Whoever asks any replica sees the same, and who is missing once one is.
     let objects = async || {
         let address = format!("http://{}", third.address);
-        let mut client = PolicyReportClient::connect(address).await.unwrap();
+        let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+        let mut client = PolicyReportClient::new(channel);
         client.objects(ObjectsRequest::default()).await.unwrap().into_inner()
     };
     let told = objects().await;
