@@ -11,7 +11,7 @@ use crate::cluster::{Asked, unknown};
 use crate::inventory::Inventory;
 use grants::{exempt, granted};
 use policy_controller::view::protocol_name;
-use policy_controller::{UndeclaredPorts, WorkloadKey, WorkloadKind};
+use policy_controller::{WorkloadKey, WorkloadKind};
 use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld, WorkloadPolicy};
 use policy_crds::{Kind, ObjectKey};
 use select::Target;
@@ -128,17 +128,20 @@ pub(crate) struct Withhold {
 
 /// Who may reach the workloads that are asked about.
 pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods) -> Report {
-    let mut groups: BTreeMap<Group<'_>, Vec<String>> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, (&WorkloadPolicy, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
         let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
         if shown {
-            let group = Group::of(key, &workload.policy, workload.state.undeclared);
-            groups.entry(group).or_default().push(key.name.to_string());
+            let group = Group::of(key, &workload.policy);
+            let (_, names) = groups.entry(group).or_insert((&workload.policy, Vec::new()));
+            names.push(key.name.to_string());
         }
     }
     let teller = Teller { inventory, target };
-    let mut workloads: Vec<Workloads> =
-        groups.into_iter().filter_map(|(group, names)| teller.workloads(&group, names)).collect();
+    let mut workloads: Vec<Workloads> = groups
+        .into_iter()
+        .filter_map(|(group, (policy, names))| teller.workloads(&group, policy, names))
+        .collect();
     workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
     Report {
         asked: inventory.asked.clone(),
@@ -148,55 +151,28 @@ pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods
     }
 }
 
-/// Workloads for which the same holds. Equal policies of one compilation are one allocation, so
-/// that their addresses tell them apart.
-#[derive(Clone)]
-struct Group<'a> {
+/// What tells workloads apart. Equal policies of one compilation are one allocation, so that their
+/// addresses do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
     namespace: Arc<str>,
     kind: WorkloadKind,
     ports: Vec<(NonZeroU16, usize)>,
-    undeclared: (UndeclaredPorts, usize),
-    policy: &'a WorkloadPolicy,
+    rest: usize,
 }
 
-impl<'a> Group<'a> {
-    fn of(key: &WorkloadKey, policy: &'a WorkloadPolicy, undeclared: UndeclaredPorts) -> Self {
+impl Group {
+    fn of(key: &WorkloadKey, policy: &WorkloadPolicy) -> Self {
         let address = |policy: &Arc<ServerPolicy>| Arc::as_ptr(policy).addr();
-        let rest = match &policy.undeclared {
-            Undeclared::Policy(policy) => address(policy),
-            Undeclared::Deny => 0,
-        };
         Self {
             namespace: key.namespace.clone(),
             kind: key.kind,
             ports: policy.ports.iter().map(|(port, policy)| (*port, address(policy))).collect(),
-            undeclared: (undeclared, rest),
-            policy,
+            rest: match &policy.undeclared {
+                Undeclared::Policy(policy) => address(policy),
+                Undeclared::Deny => 0,
+            },
         }
-    }
-
-    fn sort_key(&self) -> (&Arc<str>, WorkloadKind, &[(NonZeroU16, usize)], usize) {
-        (&self.namespace, self.kind, &self.ports, self.undeclared.1)
-    }
-}
-
-impl PartialEq for Group<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.sort_key() == other.sort_key()
-    }
-}
-
-impl Eq for Group<'_> {}
-
-impl PartialOrd for Group<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Group<'_> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.sort_key().cmp(&other.sort_key())
     }
 }
 
@@ -207,15 +183,19 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     /// What holds for a group; none if nothing of it is asked about.
-    fn workloads(&self, group: &Group<'_>, names: Vec<String>) -> Option<Workloads> {
+    fn workloads(
+        &self,
+        group: &Group,
+        policy: &WorkloadPolicy,
+        names: Vec<String>,
+    ) -> Option<Workloads> {
         let server = self.target.server();
         let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
             (None, _) => true,
             (Some(name), Owner::Server(owner)) => owner.name == *name,
             (Some(_), Owner::Default(_)) => false,
         };
-        let ports: Vec<Port> = group
-            .policy
+        let ports: Vec<Port> = policy
             .ports
             .iter()
             .filter(|(_, policy)| owned(policy))
@@ -224,7 +204,7 @@ impl Teller<'_> {
         if server.is_some() && ports.is_empty() {
             return None;
         }
-        let other_ports = match (&group.policy.undeclared, server) {
+        let other_ports = match (&policy.undeclared, server) {
             (_, Some(_)) => None,
             (Undeclared::Policy(policy), None) => Some(self.port(None, policy)),
             (Undeclared::Deny, None) => Some(undeclared()),

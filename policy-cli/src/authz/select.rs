@@ -54,9 +54,10 @@ impl FromStr for Target {
         if name.is_empty() || name.contains('/') {
             return Err(format!("`{text}` has no name after the kind, or more than one"));
         }
-        Ok(match kind {
-            Kind::Server => Self::Server(name.into()),
-            kind => Self::Workload(*kind, name.into()),
+        Ok(if *kind == Kind::Server {
+            Self::Server(name.into())
+        } else {
+            Self::Workload(*kind, name.into())
         })
     }
 }
@@ -109,7 +110,7 @@ pub(crate) async fn pods(inventory: &Inventory, target: &Target) -> anyhow::Resu
     Ok(Pods::These(found))
 }
 
-fn workloads<'a>(inventory: &'a Inventory) -> impl Iterator<Item = &'a WorkloadKey> {
+fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
     let keys = inventory.compiled.workloads.keys();
     keys.filter(|key| inventory.scope.contains(&key.namespace))
 }
@@ -139,10 +140,12 @@ async fn owned(
     name: &str,
 ) -> anyhow::Result<BTreeSet<WorkloadKey>> {
     let top = vec![(kind.as_str(), name.to_owned())];
-    let owners = match kind {
-        Kind::Deployment => between(cluster, Kind::ReplicaSet, &top).await?,
-        Kind::CronJob => between(cluster, Kind::Job, &top).await?,
-        _ => top,
+    let owners = if kind == Kind::Deployment {
+        between(cluster, Kind::ReplicaSet, &top).await?
+    } else if kind == Kind::CronJob {
+        between(cluster, Kind::Job, &top).await?
+    } else {
+        top
     };
     let pods = inventory.values.iter().filter(|(key, value)| {
         key.kind == Kind::Pod && cluster.scope.contains(&key.namespace) && is_owned(value, &owners)
@@ -193,11 +196,11 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
         (_, true) => Vec::new(),
     };
     let near = nearest(name, &known).map(|near| format!("; is it {near}?")).unwrap_or_default();
-    match kind {
-        Kind::Pod | Kind::ExternalWorkload => {
-            format!("there is no {} {name} in {asked}{near}", kind.as_str())
-        }
-        kind => format!("no pod of {} {name} was found in {asked}{near}", kind.as_str()),
+    let kind_name = kind.as_str();
+    if matches!(kind, Kind::Pod | Kind::ExternalWorkload) {
+        format!("there is no {kind_name} {name} in {asked}{near}")
+    } else {
+        format!("no pod of {kind_name} {name} was found in {asked}{near}")
     }
 }
 

@@ -55,14 +55,15 @@ fn worth_saying(condition: &ObjectCondition) -> bool {
 
 /// What leads nowhere is an error where nothing else can be applied beside it.
 fn severity(world: &World<'_>, reason: Reason) -> Severity {
-    match reason {
+    let leads_nowhere = matches!(
+        reason,
         Reason::NoMatchingParent
-        | Reason::NoMatchingTarget
-        | Reason::RefNotFound
-        | Reason::RefNotPermitted
-        | Reason::RefInvalid => world.missing(),
-        _ => Severity::Warning,
-    }
+            | Reason::NoMatchingTarget
+            | Reason::RefNotFound
+            | Reason::RefNotPermitted
+            | Reason::RefInvalid
+    );
+    if leads_nowhere { world.missing() } else { Severity::Warning }
 }
 
 fn finding(

@@ -82,10 +82,7 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
 
 /// Whether an object is in the namespaces that are asked about, or is one of them.
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
-    match key.kind {
-        Kind::Namespace => scope.contains(&key.name),
-        _ => scope.contains(&key.namespace),
-    }
+    scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
 /// What is looked at.

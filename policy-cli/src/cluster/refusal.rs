@@ -19,18 +19,16 @@ pub(crate) fn is_gone(error: &kube::Error) -> bool {
 }
 
 fn code(error: &kube::Error) -> Option<u16> {
-    match error {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
-    }
+    if let kube::Error::Api(status) = error { Some(status.code) } else { None }
 }
 
 /// The API server's words, or what became of the connection.
 pub(crate) fn words(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("HTTP status {}", status.code),
-        other => chain(other),
+    let kube::Error::Api(status) = error else { return chain(error) };
+    if status.message.is_empty() {
+        format!("HTTP status {}", status.code)
+    } else {
+        status.message.clone()
     }
 }
 

@@ -145,10 +145,7 @@ pub(crate) fn of_inventory(
 }
 
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
-    match key.kind {
-        Kind::Namespace => scope.contains(&key.name),
-        _ => scope.contains(&key.namespace),
-    }
+    scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
 }
 
 fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondition]) -> Object {
