@@ -1,7 +1,7 @@
 //! Thousands of random edits, the way to the API server cut now and then, and a controller that has
 //! seen them all serves to the byte what one serves that has seen none.
 
-use crate::live::{Gate, Live};
+use crate::live::{Gate, Live, PORTS};
 use crate::manifests::{node, object, pod};
 use policy_tests::cluster::{Cluster, Objects, breakable_or_skip};
 use std::time::Duration;
@@ -14,16 +14,19 @@ const ROUNDS: usize = 6;
 /// Who edits at the same time.
 const EDITORS: usize = 8;
 
-/// A generator of numbers that is the same every time (xorshift64).
-#[derive(Clone)]
+/// A generator of numbers that is the same every time (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
+        (self.next() % bound as u64) as usize
     }
 }
 
@@ -162,10 +165,11 @@ async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves
         strange: cluster.namespace("strange").await.unwrap(),
     };
     let catalogue = catalogue(&places);
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Numbers(4);
+    let mut compared = 0;
     for round in 0..ROUNDS {
         let editors = (0..EDITORS).map(|_| {
-            let numbers = Numbers((numbers.below(usize::MAX) as u64) | 1);
+            let numbers = Numbers(numbers.next());
             edit(cluster.objects(), catalogue.clone(), numbers, EDITS / EDITORS)
         });
         let cut = async {
@@ -183,8 +187,9 @@ async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves
         gate.open();
         live.until_healthy().await;
         live.converges(cluster.client()).await;
+        compared += live.dump().await.len();
     }
     assert!(live.metric("kube_watch_relists_total") > 0);
-    // Everything that came is still there, in other versions: the comparison was about something.
-    assert!(!live.dump().await.is_empty());
+    // Pods come and go like everything else, but not all of them every time.
+    assert!(compared > ROUNDS * PORTS.len(), "only {compared} ports were compared");
 }
