@@ -4,9 +4,13 @@
 //! A part of the controller that asks something of the API server has its rows in one of the tables
 //! below; the chart and the tests take the rules from here.
 
+use crate::admission::{WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 use crate::kinds::{REGISTRY, Row, Scope, Watched};
 use crate::resolve::condition::CONDITIONED;
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use policy_crds::Kind;
 use serde::Serialize;
@@ -17,6 +21,8 @@ struct Rule {
     group: &'static str,
     resources: &'static [&'static str],
     verbs: &'static [&'static str],
+    /// Only objects of these names; empty: of any.
+    names: &'static [&'static str],
 }
 
 /// In the namespace of the control plane.
@@ -26,26 +32,51 @@ const CONTROL_PLANE: &[Rule] = &[
         group: "coordination.k8s.io",
         resources: &["leases"],
         verbs: &["create", "get", "update"],
+        names: &[],
     },
     // The other replicas are the endpoints of a headless Service.
-    Rule { group: "discovery.k8s.io", resources: &["endpointslices"], verbs: &["list"] },
+    rule("discovery.k8s.io", &["endpointslices"], &["list"]),
 ];
 
+/// In the namespace of the control plane, where the webhook's certificate is made by the controller.
+/// Creating cannot be bound to a name.
+const PROVISIONED_SECRET: &[Rule] = &[
+    rule("", &["secrets"], &["create"]),
+    Rule { names: &[WEBHOOK_SECRET], ..rule("", &["secrets"], &["get", "update"]) },
+];
+
+/// In the whole cluster, where the webhook's certificate is made by the controller.
+const PROVISIONED_CONFIGURATION: &[Rule] = &[Rule {
+    names: &[WEBHOOK_CONFIGURATION],
+    ..rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get", "patch"])
+}];
+
 /// Wherever objects are watched: what has no status is told by Events.
-const EVENTS: Rule = Rule { group: "events.k8s.io", resources: &["events"], verbs: &["create"] };
+const EVENTS: Rule = rule("events.k8s.io", &["events"], &["create"]);
 
 /// In the whole cluster, besides the watches. Nothing of it is needed where only some namespaces are
 /// watched.
 const CLUSTER: &[Rule] = &[
     // Without a Lease, the uid of a namespace names the numbering of revisions.
-    Rule { group: "", resources: &["namespaces"], verbs: &["get"] },
+    rule("", &["namespaces"], &["get"]),
+    // Viewers come with tokens, and see what they have a right to.
+    rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+    rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
 ];
 
 /// In each watched namespace, besides the watches.
 const NAMESPACE: &[Rule] = &[
     // To get the namespace of a Role is allowed by it, to list namespaces takes a ClusterRole.
-    Rule { group: "", resources: &["namespaces"], verbs: &["get"] },
+    rule("", &["namespaces"], &["get"]),
 ];
+
+const fn rule(
+    group: &'static str,
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+) -> Rule {
+    Rule { group, resources, verbs, names: &[] }
+}
 
 impl Rule {
     fn to_rule(&self) -> PolicyRule {
@@ -54,6 +85,7 @@ impl Rule {
             api_groups: Some(vec![self.group.to_owned()]),
             resources: Some(owned(self.resources)),
             verbs: owned(self.verbs),
+            resource_names: (!self.names.is_empty()).then(|| owned(self.names)),
             ..PolicyRule::default()
         }
     }
@@ -65,6 +97,13 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
     rules.extend(status_rules());
     rules.extend(CLUSTER.iter().map(Rule::to_rule));
     rules
+}
+
+/// What it takes besides, in the whole cluster and in the namespace of the control plane, where the
+/// controller makes the webhook's certificate itself (no --server-tls-certs).
+pub fn provisioning_rules() -> (Vec<PolicyRule>, Vec<PolicyRule>) {
+    let made = |rules: &[Rule]| rules.iter().map(Rule::to_rule).collect();
+    (made(PROVISIONED_CONFIGURATION), made(PROVISIONED_SECRET))
 }
 
 /// The rules of a controller that watches some namespaces, in each of them.
@@ -133,6 +172,43 @@ pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
     Role { metadata, rules: Some(rules) }
 }
 
+/// Everything that a controller of the whole cluster has to be allowed, for a service account in the
+/// control plane's namespace, as YAML documents to be applied.
+///
+/// # Errors
+/// As [`yaml`].
+pub fn manifests(namespace: &str, service_account: &str) -> Result<String, serde_json::Error> {
+    let (cluster, namespaced) = provisioning_rules();
+    let name = service_account;
+    let cluster_role = cluster_role(name, [cluster_rules(), cluster].concat());
+    let role = role(namespace, name, [control_plane_rules(), namespaced].concat());
+    let account = ServiceAccount { metadata: role.metadata.clone(), ..ServiceAccount::default() };
+    let subject = Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: name.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        api_group: None,
+    };
+    let role_ref = |kind: &str| RoleRef {
+        api_group: "rbac.authorization.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+    let everywhere = ClusterRoleBinding {
+        metadata: cluster_role.metadata.clone(),
+        role_ref: role_ref("ClusterRole"),
+        subjects: Some(vec![subject.clone()]),
+    };
+    let at_home = RoleBinding {
+        metadata: role.metadata.clone(),
+        role_ref: role_ref("Role"),
+        subjects: Some(vec![subject]),
+    };
+    let documents =
+        [yaml(&account)?, yaml(&cluster_role)?, yaml(&everywhere)?, yaml(&role)?, yaml(&at_home)?];
+    Ok(documents.join("---\n"))
+}
+
 /// An object as YAML.
 ///
 /// # Errors
@@ -193,19 +269,50 @@ mod tests {
         for rules in [cluster_rules(), namespace_rules()] {
             assert_eq!(allowed(&rules, "get"), read);
             assert_eq!(allowed(&rules, "patch"), written);
-            assert_eq!(
-                allowed(&rules, "create"),
-                BTreeSet::from(["events.k8s.io/events".to_owned()])
-            );
             assert_eq!(allowed(&rules, "update"), BTreeSet::new());
         }
+        let events = "events.k8s.io/events".to_owned();
+        assert_eq!(allowed(&namespace_rules(), "create"), BTreeSet::from([events.clone()]));
+        let reviews = [
+            "authentication.k8s.io/tokenreviews".to_owned(),
+            "authorization.k8s.io/subjectaccessreviews".to_owned(),
+        ];
+        let created: BTreeSet<_> = reviews.into_iter().chain([events]).collect();
+        assert_eq!(allowed(&cluster_rules(), "create"), created);
         let lease = BTreeSet::from(["coordination.k8s.io/leases".to_owned()]);
         assert_eq!(allowed(&control_plane_rules(), "update"), lease);
     }
 
     #[test]
+    fn of_secrets_and_webhooks_only_its_own_are_read_and_changed() {
+        let (cluster, namespaced) = provisioning_rules();
+        for rule in cluster.iter().chain(&namespaced) {
+            let named = rule.resource_names.as_ref().is_some_and(|names| !names.is_empty());
+            assert!(named || rule.verbs == ["create"], "{rule:?}");
+        }
+        let others = [cluster_rules(), namespace_rules(), control_plane_rules()].concat();
+        for rule in others {
+            let resources = rule.resources.unwrap_or_default();
+            assert!(!resources.iter().any(|resource| resource == "secrets"), "{resources:?}");
+        }
+    }
+
+    #[test]
+    fn the_documented_rights_are_these() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rbac.yaml");
+        let expected = manifests("linkerd", "policy-controller").unwrap();
+        if std::env::var_os("PORTCULLIS_WRITE_DOCS").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let documented = std::fs::read_to_string(path).unwrap();
+        assert_eq!(documented, expected, "run the test with PORTCULLIS_WRITE_DOCS=1");
+    }
+
+    #[test]
     fn no_rule_has_a_wildcard() {
-        let all = [cluster_rules(), namespace_rules(), control_plane_rules()].concat();
+        let (cluster, namespaced) = provisioning_rules();
+        let all = [cluster_rules(), namespace_rules(), control_plane_rules(), cluster, namespaced];
+        let all = all.concat();
         for rule in all {
             let texts = [rule.api_groups, rule.resources, Some(rule.verbs)];
             assert!(texts.iter().flatten().flatten().all(|text| !text.contains('*')));

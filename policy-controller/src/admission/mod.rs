@@ -24,9 +24,7 @@ mod service;
 mod tests;
 mod warning;
 
-pub use args::{
-    AdmissionArgs, AdmissionArgsError, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
-};
+pub use args::{AdmissionArgs, AdmissionArgsError, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 pub use certificate::{CertificateError, CertificateFiles, Provisioning};
 pub use configuration::{Installation, Target, configuration};
 pub use metrics::AdmissionMetrics;
