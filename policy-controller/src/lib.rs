@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! source ──Batch──▶ index ──Topics──▶ resolve ──answers──▶ compile ──ServerPolicy──▶ publish ──▶ serve
-//! directory         tables per        pure functions       joins the pieces for      one watch    gRPC
-//! (a cluster        kind and          of a key, each       one workload shape        channel per
-//!  next)            namespace         with what it read    and port                  subscription
+//! a directory       tables per        pure functions       joins the pieces for      one watch    gRPC
+//! or a cluster      kind and          of a key, each       one workload shape        channel per
+//!                   namespace         with what it read    and port                  subscription
 //! ```
 //!
 //! One task (see [`start`]) owns the index. A batch of changes is one transaction: it names the
