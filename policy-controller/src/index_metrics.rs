@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use crate::metric_names::{self as names, Metric};
+use parking_lot::Mutex;
 use policy_crds::Kind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -41,12 +42,15 @@ struct OfStage {
     stage: &'static str,
 }
 
+/// How many objects there are, by kind and namespace.
+type Counted = BTreeMap<Kind, BTreeMap<Arc<str>, usize>>;
+
 /// Handles on the metrics of the index; clones share them.
 #[derive(Clone, Debug)]
 pub struct IndexMetrics {
     by_namespace: [Family<Namespace, Gauge>; BY_NAMESPACE.len()],
     objects: Family<OfKind, Gauge>,
-    counted: Arc<parking_lot::Mutex<BTreeMap<Kind, BTreeMap<Arc<str>, usize>>>>,
+    counted: Arc<Mutex<Counted>>,
     changes: Histogram,
     seconds: Family<OfStage, Histogram, fn() -> Histogram>,
     answered: Family<OfStage, Counter>,

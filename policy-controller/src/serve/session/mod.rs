@@ -107,10 +107,8 @@ impl Session {
                     Event::PortChanged(port, opened, policy)
                 }
                 changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
-                open = out.room(), if due => {
-                    if !open {
-                        return Ok(());
-                    }
+                listened = out.room(), if due => {
+                    let true = listened else { return Ok(()) };
                     let message = session.next_message();
                     // Asked after the policy was read: a workload's state is published before its
                     // policies, so that none is sent to whom it is not for any more.
