@@ -128,11 +128,11 @@ fn workloads(namespace: &str) -> Vec<Manifest> {
         "v1",
         "Pod",
         namespace,
-        "spec: {serviceAccountName: web, nodeName: n, initContainers: [{name: i, image: i, \
+        "spec: {serviceAccountName: web, nodeName: node-1, initContainers: [{name: i, image: i, \
          restartPolicy: Always, ports: [{containerPort: 4143, name: proxy}]}], containers: [{name: c, \
-         image: i, command: [x], env: [{name: A, value: b}], ports: [{containerPort: 80, name: http}, \
+         image: i, command: [serve], env: [{name: A, value: b}], ports: [{containerPort: 80, name: http}, \
          {containerPort: 53, protocol: UDP}], readinessProbe: {httpGet: {path: /ready, port: http}}, \
-         livenessProbe: {tcpSocket: {port: 80}}, lifecycle: {preStop: {exec: {command: [y]}}}}]}",
+         livenessProbe: {tcpSocket: {port: 80}}, lifecycle: {preStop: {exec: {command: [stop]}}}}]}",
     );
     let cluster = |kind: &str, rest: &str| {
         let name = format!("{namespace}-other");
