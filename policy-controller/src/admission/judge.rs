@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
         /// What may surprise its author.
         remarks: Vec<FieldError>,
         /// What the index is to be asked about; absent where it has nothing to say.
-        object: Option<Object>,
+        object: Option<Box<Object>>,
     },
     /// It breaks a rule.
     Refused(Status),
@@ -95,7 +95,7 @@ fn sound_or_not(kind: Kind, object: Object) -> Verdict {
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
     let remarks = remarks(&object).into_iter().filter(unusual).collect();
-    Verdict::Sound { remarks, object: Some(object) }
+    Verdict::Sound { remarks, object: Some(Box::new(object)) }
 }
 
 fn is_being_deleted(object: &Value) -> bool {

@@ -110,10 +110,10 @@ impl Service {
         json(&answer)
     }
 
-    async fn warnings(&self, remarks: &[FieldError], object: Option<Object>) -> Vec<String> {
+    async fn warnings(&self, remarks: &[FieldError], object: Option<Box<Object>>) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
         let found = match &self.review {
-            Some(review) => review.review(object).await,
+            Some(review) => review.review(*object).await,
             None => None,
         };
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn now() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_800_000_000)).unwrap()
     }
 
     fn names() -> Vec<String> {

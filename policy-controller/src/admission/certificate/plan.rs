@@ -86,7 +86,11 @@ mod tests {
     const HOUR: u64 = 3600;
 
     fn at(seconds: u64) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + seconds)
+        SystemTime::UNIX_EPOCH
+            .checked_add(
+                Duration::from_secs(1_800_000_000).saturating_add(Duration::from_secs(seconds)),
+            )
+            .unwrap()
     }
 
     fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
