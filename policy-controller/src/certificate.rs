@@ -65,6 +65,7 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};

@@ -24,6 +24,9 @@ const AT_ONCE: usize = 8;
 /// How long a review may take, waiting included.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Whose right, and in which namespace; none: in all.
+type Right = (Arc<Subject>, Option<Box<str>>);
+
 /// Another reviewer within bounds.
 #[derive(Debug)]
 pub struct Bounded<R> {
@@ -31,7 +34,7 @@ pub struct Bounded<R> {
     room: Semaphore,
     patience: Duration,
     tokens: Mutex<Memory<[u8; 32], Authenticated>>,
-    rights: Mutex<Memory<(Arc<Subject>, Option<Box<str>>), ()>>,
+    rights: Mutex<Memory<Right, ()>>,
 }
 
 impl<R: Reviewer> Bounded<R> {
@@ -139,6 +142,7 @@ impl<K: Eq + Hash, V: Clone> Memory<K, V> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -110,6 +110,7 @@ fn time(seconds: f64) -> Option<SystemTime> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
 
