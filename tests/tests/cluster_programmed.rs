@@ -17,6 +17,7 @@ mod proxy;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use line::Line;
+use policy_controller::replicas::{OwnName, Replicas, follow_endpoints};
 use policy_crds::Kind;
 use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
@@ -26,7 +27,9 @@ use proxy::{Proxy, Watch};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tonic::transport::Endpoint;
 
@@ -282,4 +285,54 @@ async fn a_replica_that_lags_behind_never_undoes_a_revocation() {
     if let Some((_, policy)) = moved.next(8080, &mut PortState::default(), PATIENCE).await {
         assert!(policy.authorizations.is_empty(), "{policy:?}");
     }
+}
+
+#[tokio::test]
+async fn replicas_are_found_through_the_endpoints_of_their_service() {
+    let Some(cluster) = CLUSTER.get_or_skip().await else { return };
+    let home = cluster.namespace("home").await.unwrap();
+    let slice = |name: &str, service: &str, port: u16, endpoints: &str| {
+        format!(
+            "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+             metadata: {{name: {name}, namespace: {home}, \
+             labels: {{kubernetes.io/service-name: {service}}}}}\n\
+             addressType: IPv4\nports: [{{name: grpc, port: {port}}}]\nendpoints: [{endpoints}]\n---\n"
+        )
+    };
+    let endpoint = |address: &str, pod: &str, ready: bool| {
+        format!(
+            "{{addresses: [{address}], conditions: {{ready: {ready}}}, \
+              targetRef: {{kind: Pod, name: {pod}, namespace: {home}}}}}"
+        )
+    };
+    let first = [endpoint("10.0.0.1", "policy-1", true), endpoint("10.0.0.9", "policy-0", true)];
+    let second = endpoint("10.0.0.2", "policy-2", false);
+    cluster
+        .apply(
+            &[
+                slice("a", "policy", 8090, &first.join(", ")),
+                slice("b", "policy", 8091, &second),
+                slice("c", "other", 8090, &endpoint("10.0.0.3", "other", true)),
+            ]
+            .concat(),
+        )
+        .await
+        .unwrap();
+    let unknown = Arc::new(Replicas::Unknown("not yet".into()));
+    let (sender, mut known) = watch::channel(unknown);
+    let own = OwnName { name: "policy-0".into(), address: None };
+    let client = cluster.client();
+    tokio::spawn(follow_endpoints(client, home.as_str().into(), "policy".into(), own, sender));
+    let mut until = async |expected: &[&str]| {
+        let found = known.wait_for(|known| match &**known {
+            Replicas::Known(known) => {
+                known.iter().map(ToString::to_string).collect::<Vec<_>>() == expected
+            }
+            Replicas::Unknown(_) => false,
+        });
+        _ = tokio::time::timeout(PATIENCE, found).await.expect("they were not found").unwrap();
+    };
+    until(&["policy-1 (10.0.0.1:8090)", "policy-2 (10.0.0.2:8091)"]).await;
+    cluster.delete(&slice("b", "policy", 8091, &second)).await.unwrap();
+    until(&["policy-1 (10.0.0.1:8090)"]).await;
 }

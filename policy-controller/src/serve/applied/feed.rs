@@ -100,7 +100,10 @@ mod tests {
         AppliedPort { current: policy("web"), in_force: None, content, refused: None }
     }
 
-    fn taken(feed: &Feed) -> Vec<(String, Option<(u64, Option<String>)>)> {
+    /// Hash and refusal of a port.
+    type Told = Option<(u64, Option<String>)>;
+
+    fn taken(feed: &Feed) -> Vec<(String, Told)> {
         let (changes, more) = feed.take(100);
         assert!(!more);
         let told = |in_force: InForce| (in_force.content, in_force.refused.map(|r| r.to_string()));
