@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
+    clippy::wildcard_enum_match_arm,
     reason = "a test ends where it cannot go on"
 )]
 
@@ -364,6 +365,31 @@ async fn definitions_appear_and_vanish_and_lax_ones_hide_nothing() {
     let route_key = as_written(&route).meta.key;
     followed.until("the route", |seen| seen.is(&route_key, |_| true)).await;
 
+    lax_definitions_hide_nothing(&cluster, &namespace, &mut followed).await;
+    an_optional_kind_vanishes_and_comes_back(&cluster, &route, &mut followed).await;
+
+    let objects = cluster.objects();
+    // A required kind that vanishes is an error; the others go on.
+    objects.delete(&text_of(&definition("servers.policy.linkerd.io"))).await.unwrap();
+    let error = followed
+        .health_until(|health| match &health.watches[&key(Kind::Server)].state {
+            WatchState::Failing { error } if error.contains("has to be installed") => {
+                Some(error.clone())
+            }
+            _ => None,
+        })
+        .await;
+    assert!(error.contains("servers of policy.linkerd.io"), "{error}");
+    objects.delete(&route).await.unwrap();
+    followed.until("the end of the route", |seen| !seen.objects.contains_key(&route_key)).await;
+}
+
+fn definition(name: &str) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+           "metadata": {"name": name}})
+}
+
+async fn lax_definitions_hide_nothing(cluster: &Cluster, namespace: &str, followed: &mut Followed) {
     // A definition without a schema lets everything through.
     let objects = cluster.objects();
     let mut lax = objects.get(&definition("referencegrants.gateway.networking.k8s.io")).await;
@@ -402,7 +428,16 @@ async fn definitions_appear_and_vanish_and_lax_ones_hide_nothing() {
         objects.delete(&grant).await.unwrap();
         followed.until("deletion", |seen| !seen.objects.contains_key(&key)).await;
     }
+}
 
+async fn an_optional_kind_vanishes_and_comes_back(
+    cluster: &Cluster,
+    route: &str,
+    followed: &mut Followed,
+) {
+    let objects = cluster.objects();
+    let route_key = as_written(route).meta.key;
+    let key = |kind| WatchKey { kind, namespace: None };
     // An optional kind vanishes with everything of it, and comes back.
     let grpc = definition("grpcroutes.gateway.networking.k8s.io");
     let installed = objects.get(&grpc).await.unwrap().unwrap();
@@ -419,25 +454,6 @@ async fn definitions_appear_and_vanish_and_lax_ones_hide_nothing() {
     });
     again.as_object_mut().unwrap().remove("status");
     objects.install_one(&again).await.unwrap();
-    objects.apply(&route).await.unwrap();
+    objects.apply(route).await.unwrap();
     followed.until("the route again", |seen| seen.is(&route_key, |_| true)).await;
-
-    // A required kind that vanishes is an error; the others go on.
-    objects.delete(&text_of(&definition("servers.policy.linkerd.io"))).await.unwrap();
-    let error = followed
-        .health_until(|health| match &health.watches[&key(Kind::Server)].state {
-            WatchState::Failing { error } if error.contains("has to be installed") => {
-                Some(error.clone())
-            }
-            _ => None,
-        })
-        .await;
-    assert!(error.contains("servers of policy.linkerd.io"), "{error}");
-    objects.delete(&route).await.unwrap();
-    followed.until("the end of the route", |seen| !seen.objects.contains_key(&route_key)).await;
-}
-
-fn definition(name: &str) -> Value {
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-           "metadata": {"name": name}})
 }
