@@ -162,6 +162,19 @@ async fn shop(cluster: &Cluster, names: &[&str]) -> (String, String) {
     (home, shop)
 }
 
+/// Any replica tells viewers the same.
+async fn told_by_each(replicas: &[SocketAddr], shop: &str) {
+    for at in replicas {
+        let endpoint = Endpoint::from_shared(format!("http://{at}")).unwrap();
+        let mut client = PolicyReportClient::new(endpoint.connect().await.unwrap());
+        let told = client.objects(ObjectsRequest { namespace: shop.to_owned() }).await.unwrap();
+        let told = told.into_inner();
+        let server = told.objects.iter().find(|object| object.kind == "Server").unwrap();
+        let count = server.programmed.unwrap();
+        assert_eq!((count.in_force, count.concerned, count.refused), (3, 3, 0), "{at}");
+    }
+}
+
 #[tokio::test]
 async fn counts_in_status_are_those_of_all_replicas_whoever_leads() {
     let Some(cluster) = CLUSTER.get_or_skip().await else { return };
@@ -214,16 +227,7 @@ async fn counts_in_status_are_those_of_all_replicas_whoever_leads() {
     proxies[partitioned].pause(false);
     until_programmed(cluster, &shop, "True Programmed: in force on 3 of 3 proxies").await;
 
-    // Any replica tells viewers the same.
-    for at in all {
-        let endpoint = Endpoint::from_shared(format!("http://{at}")).unwrap();
-        let mut client = PolicyReportClient::new(endpoint.connect().await.unwrap());
-        let told = client.objects(ObjectsRequest { namespace: shop.clone() }).await.unwrap();
-        let told = told.into_inner();
-        let server = told.objects.iter().find(|object| object.kind == "Server").unwrap();
-        let count = server.programmed.unwrap();
-        assert_eq!((count.in_force, count.concerned, count.refused), (3, 3, 0), "{at}");
-    }
+    told_by_each(&all, &shop).await;
 
     // A frozen replica has its connections open and says nothing.
     let frozen = (self::leader(&replicas).await + 1) % 3;

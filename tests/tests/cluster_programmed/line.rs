@@ -69,8 +69,7 @@ async fn copy(
     mut frozen: watch::Receiver<bool>,
 ) {
     let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let Ok(read @ 1..) = from.read(&mut buffer).await else { break };
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
         // What was read while it froze waits as well.
         if frozen.wait_for(|frozen| !*frozen).await.is_err() {
             return;
