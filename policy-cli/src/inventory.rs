@@ -43,8 +43,6 @@ pub(crate) struct Inventory {
     pub(crate) compiled: Compiled,
     /// What could not be listed.
     pub(crate) gaps: Gaps,
-    /// What cannot be understood at all, on a cluster.
-    pub(crate) unreadable: Vec<(ObjectKey, String)>,
     /// What is wrong with files.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The objects as a cluster gives them; empty for a directory.
@@ -92,7 +90,6 @@ impl Inventory {
             compiled: compile_objects(objects, &settings.config),
             settings,
             gaps: Gaps::default(),
-            unreadable: Vec::new(),
             diagnostics: loaded.diagnostics,
             values: BTreeMap::new(),
             places: loaded.places,
@@ -105,14 +102,14 @@ impl Inventory {
     /// # Errors
     /// It cannot be reached, or refuses everything.
     pub(crate) async fn of_cluster(cluster: Cluster, settings: Settings) -> anyhow::Result<Self> {
-        let Listing { values, objects, unreadable, gaps } = list::list(&cluster).await?;
+        let Listing { values, mut objects, gaps } = list::list(&cluster).await?;
+        objects.retain(|object| settings.sees(&object.meta.key));
         Ok(Self {
             asked: cluster.asked.clone(),
             scope: cluster.scope.clone(),
             compiled: compile_objects(objects, &settings.config),
             settings,
             gaps,
-            unreadable,
             diagnostics: Vec::new(),
             values,
             places: BTreeMap::new(),
@@ -140,6 +137,10 @@ impl Inventory {
         if !self.gaps.words().is_empty() {
             eprintln!("{label} what depends on it is said to be not known. A role that gives it:");
             eprintln!("{}", self.gaps.role());
+        }
+        if let Some(watched) = &self.settings.watched {
+            let (watched, from) = (watched.join(", "), &self.settings.from);
+            eprintln!("{label} {from} watches {watched} only: what is elsewhere takes no effect");
         }
         if !self.settings.known {
             let Settings { from, default_policy, .. } = &self.settings;

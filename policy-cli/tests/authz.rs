@@ -139,7 +139,7 @@ fn authz_says_who_may_do_what_by_which_object() {
             "otherPorts": {
                 "port": null, "owner": "default all-unauthenticated",
                 "protocol": "detected within 10 s", "denied": null,
-                "access": [json!({"route": null, "hosts": [], "what": ["requests"],
+                "access": [json!({"route": null, "hosts": [], "what": ["requests", "connections"],
                     "requires": everybody["requires"], "granted": true,
                     "by": "default all-unauthenticated", "audited": false, "exempt": false})],
                 "otherwise": null, "withheld": [],
@@ -183,10 +183,110 @@ fn authz_takes_nobody_for_somebody() {
     let report = json_of(&["authz", "-o", "json", "-f", &path, "pod/db"]);
     let access = &report["workloads"][0]["ports"][0]["access"];
     let expected = json!([{
-        "route": null, "hosts": [], "what": ["requests"], "requires": [], "granted": false,
-        "by": null, "audited": false, "exempt": false,
+        "route": null, "hosts": [], "what": ["requests", "connections"], "requires": [],
+        "granted": false, "by": null, "audited": false, "exempt": false,
     }]);
     assert_eq!(*access, expected, "{report:#}");
+}
+
+/// Reads who may what on ports: their numbers or ranges, and the grants.
+fn told(ports: &Value) -> Vec<(Value, Vec<Value>)> {
+    let told = |port: &Value| {
+        let grants = port["access"].as_array().unwrap().iter().map(|row| row["by"].clone());
+        let which = if port["port"].is_null() { &port["ranges"] } else { &port["port"] };
+        (which.clone(), grants.collect())
+    };
+    ports.as_array().unwrap().iter().map(told).collect()
+}
+
+#[test]
+fn authz_tells_ports_that_only_annotations_name_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let pod = |name: &str, ports: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  namespace: shop\n  \
+             annotations:\n    config.linkerd.io/proxy-require-identity-inbound-ports: \"{ports}\"\n\
+             spec: {{containers: [{{name: c, ports: [{{containerPort: 9001}}]}}]}}\n"
+        )
+    };
+    let pods = format!("{}---\n{}", pod("some", "9000-9003"), pod("all", "oops"));
+    std::fs::write(directory.path().join("pods.yaml"), pods).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let report = json_of(&["authz", "-o", "json", "-f", path]);
+    let [every, some] = [&report["workloads"][0], &report["workloads"][1]];
+    assert_eq!((&every["names"][0], &some["names"][0]), (&json!("all"), &json!("some")));
+    let (open, meshed) = (json!("default all-unauthenticated"), json!("default all-authenticated"));
+    assert_eq!(told(&some["ports"]), [(json!(9001), vec![meshed.clone()])]);
+    let ranges = json!(["9000", "9002-9003"]);
+    assert_eq!(told(&some["annotatedPorts"]), [(ranges, vec![meshed.clone()])]);
+    assert_eq!(some["otherPorts"]["access"][0]["by"], open);
+    // What cannot be read names every port, so that there are no others.
+    let ranges = json!(["1-9000", "9002-65535"]);
+    assert_eq!(told(&every["annotatedPorts"]), [(ranges, vec![meshed])]);
+    assert_eq!(every.get("otherPorts"), None, "{every:#}");
+    let text = String::from_utf8(portcullis(&["authz", "-f", path]).stdout).unwrap();
+    assert!(text.contains("ports 9000, 9002-9003 (named by annotations only)  def"), "{text}");
+}
+
+#[test]
+fn a_server_whose_port_cannot_be_read_is_told_as_owning_every_port() {
+    let directory = tempfile::tempdir().unwrap();
+    let manifests = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec: {containers: [{name: c, ports: [{containerPort: 80}]}]}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: broken, namespace: shop}
+spec: {podSelector: {}, port: 70000}
+";
+    std::fs::write(directory.path().join("a.yaml"), manifests).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let report = json_of(&["authz", "-o", "json", "-f", path, "server/broken"]);
+    let workload = &report["workloads"][0];
+    for port in [&workload["ports"][0], &workload["otherPorts"]] {
+        let told = (&port["owner"], &port["denied"], &port["access"]);
+        let expected = (&json!("Server shop/broken"), &json!("server_invalid"), &json!([]));
+        assert_eq!(told, expected, "{workload:#}");
+    }
+}
+
+#[test]
+fn the_default_policy_of_the_command_line_holds_for_manifests_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = manifests(directory.path());
+    let asked = ["authz", "-o", "json", "--default-policy", "deny", "-f", &path, "deploy/web"];
+    assert_eq!(json_of(&asked)["workloads"][0]["otherPorts"]["access"][0]["granted"], json!(false));
+}
+
+#[test]
+fn plaintext_goes_to_this_machine_only() {
+    for command in [&["status"][..], &["watch", "shop/web-0:80"]] {
+        let arguments = [command, &["--controller", "192.0.2.1:8090"]].concat();
+        let output = portcullis(&arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        let expected =
+            "error: --controller: `192.0.2.1:8090` is 192.0.2.1, which is not on loopback";
+        assert!(said.starts_with(expected) && output.status.code() == Some(1), "{said}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_is_not_told_as_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config");
+    let said = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+        command.arg("check").env("KUBECONFIG", &file).env("HOME", "/nonexistent");
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let broken = said("contexts: [");
+    assert!(broken.starts_with("error: no cluster can be asked: the file that $KUB"), "{broken}");
+    let empty = said("{apiVersion: v1, kind: Config, current-context: gone}");
+    assert!(empty.contains("no cluster can be asked") && empty.contains("gone"), "{empty}");
 }
 
 #[test]
@@ -234,8 +334,7 @@ fn what_is_not_there_is_said_with_its_nearest_neighbour() {
          web?\n"
     );
     assert_eq!(said(&["authz", "-f", &path, "deploy/wbe"]), expected);
-    let expected =
-        format!("error: not found in manifests of {path}, all namespaces: server/db\n");
+    let expected = format!("error: not found in manifests of {path}, all namespaces: server/db\n");
     assert_eq!(said(&["status", "-f", &path, "server/db"]), expected);
 }
 

@@ -4,15 +4,16 @@ use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadState};
 use crate::resolve::condition::ConditionTable;
-use crate::resolve::workload::Resolved;
+use crate::resolve::workload::{Content, Resolved};
 use crate::source::directory::{self, Diagnostic};
 use crate::source::{Batch, Change, SourceError};
 use parking_lot::Mutex;
 use policy_core::{ServerPolicy, Undeclared, WorkloadPolicy};
 use policy_crds::{Object, pods_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,6 +37,9 @@ pub struct CompiledWorkload {
     pub state: Arc<WorkloadState>,
     /// Policies of its declared ports, and what holds for others unless annotations name them.
     pub policy: WorkloadPolicy,
+    /// Ports that nothing but annotations names, in order, each range with its policy; empty where
+    /// undeclared ports are refused.
+    pub annotated: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)>,
 }
 
 impl Compiled {
@@ -89,7 +93,8 @@ fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
         .filter_map(|key| {
             let resolved = engine.workload(&key)?;
             let policy = workload_policy(&mut engine, &resolved);
-            Some((key, CompiledWorkload { state: resolved.state.clone(), policy }))
+            let annotated = annotated(&mut engine, &resolved);
+            Some((key, CompiledWorkload { state: resolved.state.clone(), policy, annotated }))
         })
         .collect();
     Compiled {
@@ -111,6 +116,36 @@ fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
         (UndeclaredPorts::Default, None) | (UndeclaredPorts::Deny, _) => Undeclared::Deny,
     };
     WorkloadPolicy { ports, undeclared }
+}
+
+/// The policies of ports that nothing but annotations names.
+fn annotated(
+    engine: &mut Engine,
+    resolved: &Resolved,
+) -> Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> {
+    let mut found: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> = Vec::new();
+    if resolved.state.undeclared == UndeclaredPorts::Deny {
+        return found;
+    }
+    // Between two neighbouring edges, all ports are named by the same annotations, or declared.
+    let Content { opaque, require_identity, .. } = &**resolved.shape;
+    let mut edges: BTreeSet<u32> = BTreeSet::new();
+    let declared = resolved.state.declared.iter().map(|port| (port.get(), port.get()));
+    for (first, last) in opaque.ranges().chain(require_identity.ranges()).chain(declared) {
+        edges.extend([u32::from(first), u32::from(last).saturating_add(1)]);
+    }
+    for (first, next) in edges.iter().zip(edges.iter().skip(1)) {
+        let (Ok(first), Ok(last)) = (u16::try_from(*first), u16::try_from(next.saturating_sub(1)))
+        else {
+            continue;
+        };
+        let Some(port) = NonZeroU16::new(first) else { continue };
+        let named = opaque.contains(port) || require_identity.contains(port);
+        if named && !resolved.state.declared.contains(&port) {
+            found.push((first..=last, engine.policy(&resolved.shape, port).0));
+        }
+    }
+    found
 }
 
 /// A port that nothing names, not even an annotation.

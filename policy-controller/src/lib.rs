@@ -74,4 +74,5 @@ pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };
 pub use resolve::condition as conditions;
+pub use resolve::workload::ports_meant;
 pub use review::ReviewHandle;

@@ -2,78 +2,112 @@
 
 use super::{Access, Need};
 use policy_controller::view::{host, identity, network, request, unmatched};
-use policy_core::{Authorization, Condition, Requirement, Route, ServerPolicy, Test, Unmatched};
+use policy_core::{
+    Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
+    Unmatched,
+};
 use std::sync::Arc;
 
-/// What passes without routes being looked at.
-pub(super) fn exempt(policy: &ServerPolicy, access: &mut Vec<Access>) {
-    for exemption in &policy.exemptions {
-        let what = exemption.request.as_ref().map_or("connections".to_owned(), request);
-        let grant = access_by(&exemption.authorization);
-        access.push(Access { what: vec![what], exempt: true, ..grant });
+/// Who may what on a port, in the order in which grants are tried, and what becomes of requests that
+/// no grant is asked about.
+pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
+    if policy.deny.is_some() {
+        return (Vec::new(), None);
     }
-}
-
-/// Who may what by the grants of a port and its routes, and what becomes of the rest.
-pub(super) fn granted(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
-    let plain = |what: &str, access: &mut Vec<Access>| {
-        access.extend(by_all(policy.authorizations.iter(), vec![what.to_owned()], None));
-    };
-    if !policy.protocol.is_http() {
-        plain("connections", access);
-        return None;
-    }
-    let routes = &policy.routes.routes;
-    for route in routes {
+    let mut access = exempt(policy);
+    for route in &policy.routes.routes {
         access.extend(by_route(policy, route));
     }
-    let decided = policy.routes.otherwise == Unmatched::DefaultRoute;
-    if decided {
-        plain(if routes.is_empty() { "requests" } else { "other requests" }, access);
+    let rest = by_port(policy, &mut access);
+    (access, rest)
+}
+
+/// What passes without routes being looked at.
+fn exempt(policy: &ServerPolicy) -> Vec<Access> {
+    let row = |exemption: &Exemption| {
+        let what = match &exemption.request {
+            // Nothing is read as a request where the protocol is not HTTP.
+            Some(_) if !policy.protocol.is_http() => return None,
+            Some(wanted) => request(wanted),
+            None => "connections".to_owned(),
+        };
+        let about = Access { what: vec![what], exempt: true, ..nobody() };
+        Some(access_by(&exemption.authorization, &about))
+    };
+    policy.exemptions.iter().filter_map(row).collect()
+}
+
+/// What the port's own grants decide.
+fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
+    let ServerPolicy { authorizations, protocol, routes, .. } = policy;
+    // On a TLS port, a connection without TLS is refused before grants are looked at.
+    let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
+    let connections = protocol.allows_opaque().then(|| connections.to_owned());
+    let mut decided = |what: Vec<String>, hosts: Vec<String>| {
+        access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..nobody() }));
+    };
+    if !protocol.is_http() {
+        decided(connections.into_iter().collect(), Vec::new());
+        return None;
     }
-    if policy.protocol.allows_opaque() && !decided {
-        // Whoever speaks no HTTP to a port that is detected is decided by the port's grants.
-        plain("connections", access);
+    let mut rest = Vec::new();
+    for (pattern, rule) in &routes.hosts {
+        match rule {
+            Unmatched::DefaultRoute => {
+                decided(vec!["other requests".to_owned()], vec![host(pattern)]);
+            }
+            Unmatched::NotFound | Unmatched::Deny(_) => {
+                rest.push(format!("on {} {}", host(pattern), unmatched(*rule)));
+            }
+            Unmatched::FallThrough => {}
+        }
     }
-    let mut rest: Vec<String> = policy
-        .routes
-        .hosts
-        .iter()
-        .map(|(pattern, rule)| format!("on {} {}", host(pattern), unmatched(*rule)))
-        .collect();
-    if !decided {
-        rest.push(unmatched(policy.routes.otherwise));
+    let requests = if routes.routes.is_empty() { "requests" } else { "other requests" };
+    let requests = match routes.otherwise {
+        Unmatched::DefaultRoute => Some(requests.to_owned()),
+        Unmatched::NotFound | Unmatched::Deny(_) => {
+            rest.push(unmatched(routes.otherwise));
+            None
+        }
+        Unmatched::FallThrough => {
+            // There is no table after the last one.
+            rest.push(unmatched(Unmatched::NotFound));
+            None
+        }
+    };
+    // Whoever speaks no HTTP to a port that is detected is decided by the port's grants, too.
+    let what: Vec<String> = requests.into_iter().chain(connections).collect();
+    if !what.is_empty() {
+        decided(what, Vec::new());
     }
     (!rest.is_empty()).then(|| rest.join("; "))
 }
 
 fn by_route(policy: &ServerPolicy, route: &Route) -> Vec<Access> {
+    if !policy.protocol.is_http() || route.rules.is_empty() {
+        return Vec::new();
+    }
     let matches = route.rules.iter().flat_map(|rule| {
         let all = rule.matches.is_empty().then(|| "requests".to_owned());
         all.into_iter().chain(rule.matches.iter().map(request))
     });
+    let about = Access {
+        route: Some(route.origin.to_string()),
+        hosts: route.hosts.iter().map(host).collect(),
+        what: matches.collect(),
+        ..nobody()
+    };
+    if matches!(route.origin, Origin::Deny(_)) {
+        return vec![about];
+    }
     let server = route.inherits_server.then(|| policy.authorizations.iter());
-    let grants = route.authorizations.iter().chain(server.into_iter().flatten());
-    by_all(grants, matches.collect(), Some(route))
+    by_all(route.authorizations.iter().chain(server.into_iter().flatten()), &about)
 }
 
 /// One row for every grant; one that says so where there is none.
-fn by_all<'a>(
-    grants: impl Iterator<Item = &'a Arc<Authorization>>,
-    what: Vec<String>,
-    route: Option<&Route>,
-) -> Vec<Access> {
-    let complete = |access: Access| Access {
-        route: route.map(|route| route.origin.to_string()),
-        hosts: route.map(|route| route.hosts.iter().map(host).collect()).unwrap_or_default(),
-        what: what.clone(),
-        ..access
-    };
-    let mut rows: Vec<Access> = grants.map(|grant| complete(access_by(grant))).collect();
-    if rows.is_empty() {
-        rows.push(complete(nobody()));
-    }
-    rows
+fn by_all<'a>(grants: impl Iterator<Item = &'a Arc<Authorization>>, about: &Access) -> Vec<Access> {
+    let rows: Vec<Access> = grants.map(|grant| access_by(grant, about)).collect();
+    if rows.is_empty() { vec![about.clone()] } else { rows }
 }
 
 fn nobody() -> Access {
@@ -89,11 +123,12 @@ fn nobody() -> Access {
     }
 }
 
-fn access_by(grant: &Authorization) -> Access {
+fn access_by(grant: &Authorization, about: &Access) -> Access {
     let (requires, granted) = match &grant.requirement {
         Requirement::Nothing => (Vec::new(), true),
         Requirement::All(conditions) => {
-            (conditions.iter().map(need).collect(), !conditions.is_empty())
+            let empty = conditions.is_empty() || conditions.iter().any(names_nobody);
+            (conditions.iter().map(need).collect(), !empty)
         }
     };
     Access {
@@ -101,7 +136,16 @@ fn access_by(grant: &Authorization) -> Access {
         granted,
         by: Some(grant.source.to_string()),
         audited: grant.audit,
-        ..nobody()
+        ..about.clone()
+    }
+}
+
+/// Whether a condition holds for nobody, because the list of whom it names is empty.
+fn names_nobody(condition: &Condition) -> bool {
+    match &condition.test {
+        Test::Network(networks) => networks.is_empty(),
+        Test::Identity(identities) => identities.is_empty(),
+        Test::MeshTls | Test::TlsPassthrough => false,
     }
 }
 
@@ -118,3 +162,6 @@ fn need(condition: &Condition) -> Need {
         Test::TlsPassthrough => Need { tls: Some("passthrough"), from, ..Need::default() },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,15 +9,16 @@ use crate::cluster::gaps::Gap;
 use crate::cluster::settings::Settings;
 use crate::cluster::{Asked, unknown};
 use crate::inventory::Inventory;
-use grants::{exempt, granted};
+use grants::rows;
 use policy_controller::view::protocol_name;
-use policy_controller::{WorkloadKey, WorkloadKind};
-use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld, WorkloadPolicy};
+use policy_controller::{CompiledWorkload, UndeclaredPorts, WorkloadKey, WorkloadKind};
+use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld};
 use policy_crds::{Kind, ObjectKey};
 use select::Target;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Who may reach which workloads.
@@ -48,6 +49,9 @@ pub(crate) struct Workloads {
     pub(crate) not_known: Vec<String>,
     /// Declared ports.
     pub(crate) ports: Vec<Port>,
+    /// Ports that nothing but annotations names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) annotated_ports: Vec<Port>,
     /// Every other port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) other_ports: Option<Port>,
@@ -57,8 +61,11 @@ pub(crate) struct Workloads {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Port {
-    /// The port; none: every port that is not declared.
+    /// The port; none: those of `ranges`, else every port that is not named elsewhere.
     pub(crate) port: Option<NonZeroU16>,
+    /// Ports that share what is told, such as `9000` or `9002-9010`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ranges: Vec<String>,
     /// The Server that owns it, or the default policy that holds.
     pub(crate) owner: String,
     /// How connections are read.
@@ -128,19 +135,19 @@ pub(crate) struct Withhold {
 
 /// Who may reach the workloads that are asked about.
 pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods) -> Report {
-    let mut groups: BTreeMap<Group, (&WorkloadPolicy, Vec<String>)> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
         let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
         if shown {
-            let group = Group::of(key, &workload.policy);
-            let (_, names) = groups.entry(group).or_insert((&workload.policy, Vec::new()));
+            let group = Group::of(key, workload);
+            let (_, names) = groups.entry(group).or_insert((workload, Vec::new()));
             names.push(key.name.to_string());
         }
     }
     let teller = Teller { inventory, target };
     let mut workloads: Vec<Workloads> = groups
         .into_iter()
-        .filter_map(|(group, (policy, names))| teller.workloads(&group, policy, names))
+        .filter_map(|(group, (workload, names))| teller.workloads(&group, workload, names))
         .collect();
     workloads.sort_by(|a, b| (&a.namespace, &a.names).cmp(&(&b.namespace, &b.names)));
     Report {
@@ -158,16 +165,22 @@ struct Group {
     namespace: Arc<str>,
     kind: WorkloadKind,
     ports: Vec<(NonZeroU16, usize)>,
+    annotated: Vec<(u16, u16, usize)>,
     rest: usize,
 }
 
 impl Group {
-    fn of(key: &WorkloadKey, policy: &WorkloadPolicy) -> Self {
+    fn of(key: &WorkloadKey, workload: &CompiledWorkload) -> Self {
+        let CompiledWorkload { policy, annotated, .. } = workload;
         let address = |policy: &Arc<ServerPolicy>| Arc::as_ptr(policy).addr();
         Self {
             namespace: key.namespace.clone(),
             kind: key.kind,
             ports: policy.ports.iter().map(|(port, policy)| (*port, address(policy))).collect(),
+            annotated: annotated
+                .iter()
+                .map(|(range, policy)| (*range.start(), *range.end(), address(policy)))
+                .collect(),
             rest: match &policy.undeclared {
                 Undeclared::Policy(policy) => address(policy),
                 Undeclared::Deny => 0,
@@ -186,9 +199,10 @@ impl Teller<'_> {
     fn workloads(
         &self,
         group: &Group,
-        policy: &WorkloadPolicy,
+        workload: &CompiledWorkload,
         names: Vec<String>,
     ) -> Option<Workloads> {
+        let CompiledWorkload { policy, annotated, state } = workload;
         let server = self.target.server();
         let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
             (None, _) => true,
@@ -201,14 +215,18 @@ impl Teller<'_> {
             .filter(|(_, policy)| owned(policy))
             .map(|(port, policy)| self.port(Some(*port), policy))
             .collect();
-        if server.is_some() && ports.is_empty() {
+        let annotated = annotated.iter().filter(|(_, policy)| owned(policy));
+        let annotated_ports = self.annotated(annotated);
+        let other_ports = match (&policy.undeclared, server) {
+            (Undeclared::Policy(policy), _) => owned(policy).then(|| self.port(None, policy)),
+            // Annotations name every port that is not declared.
+            (Undeclared::Deny, None) if state.undeclared == UndeclaredPorts::Default => None,
+            (Undeclared::Deny, None) => Some(undeclared()),
+            (Undeclared::Deny, Some(_)) => None,
+        };
+        if ports.is_empty() && annotated_ports.is_empty() && other_ports.is_none() {
             return None;
         }
-        let other_ports = match (&policy.undeclared, server) {
-            (_, Some(_)) => None,
-            (Undeclared::Policy(policy), None) => Some(self.port(None, policy)),
-            (Undeclared::Deny, None) => Some(undeclared()),
-        };
         let Inventory { gaps, compiled, .. } = self.inventory;
         Some(Workloads {
             not_known: unknown::of_ports(&group.namespace, gaps, &compiled.objects),
@@ -219,17 +237,34 @@ impl Teller<'_> {
             },
             names,
             ports,
+            annotated_ports,
             other_ports,
         })
     }
 
-    fn port(&self, port: Option<NonZeroU16>, policy: &ServerPolicy) -> Port {
-        let mut access = Vec::new();
-        let mut otherwise = None;
-        if policy.deny.is_none() {
-            exempt(policy, &mut access);
-            otherwise = granted(policy, &mut access);
+    /// Ports that nothing but annotations names; those of equal policy are told once.
+    fn annotated<'a>(
+        &self,
+        named: impl Iterator<Item = &'a (RangeInclusive<u16>, Arc<ServerPolicy>)>,
+    ) -> Vec<Port> {
+        let mut told: Vec<(&Arc<ServerPolicy>, Vec<String>)> = Vec::new();
+        for (range, policy) in named {
+            let range = match (range.start(), range.end()) {
+                (first, last) if first == last => first.to_string(),
+                (first, last) => format!("{first}-{last}"),
+            };
+            match told.iter_mut().find(|(known, _)| Arc::ptr_eq(known, policy)) {
+                Some((_, ranges)) => ranges.push(range),
+                None => told.push((policy, vec![range])),
+            }
         }
+        told.into_iter()
+            .map(|(policy, ranges)| Port { ranges, ..self.port(None, policy) })
+            .collect()
+    }
+
+    fn port(&self, port: Option<NonZeroU16>, policy: &ServerPolicy) -> Port {
+        let (access, otherwise) = rows(policy);
         let own = policy.withheld.iter().map(|withheld| self.withheld(None, withheld));
         let routes = policy.routes.routes.iter().flat_map(|route| {
             let origin = route.origin.to_string();
@@ -237,6 +272,7 @@ impl Teller<'_> {
         });
         Port {
             port,
+            ranges: Vec::new(),
             owner: match &policy.owner {
                 Owner::Server(server) => server.to_string(),
                 Owner::Default(policy) => format!("default {}", policy.as_str()),
@@ -278,6 +314,7 @@ fn key(object: &ObjectRef) -> Option<ObjectKey> {
 fn undeclared() -> Port {
     Port {
         port: None,
+        ranges: Vec::new(),
         owner: "none".to_owned(),
         protocol: protocol_name(policy_core::Protocol::Opaque),
         denied: Some(policy_core::Denied::PortUndeclared.as_str()),

@@ -2,7 +2,7 @@
 //! or all.
 
 use crate::cluster::refusal::explain;
-use crate::cluster::{Cluster, Scope, list};
+use crate::cluster::{Cluster, Scope, list, unknown};
 use crate::inventory::Inventory;
 use anyhow::bail;
 use policy_controller::WorkloadKey;
@@ -197,7 +197,16 @@ fn missing(inventory: &Inventory, kind: Kind, name: &str) -> String {
     };
     let near = nearest(name, &known).map(|near| format!("; is it {near}?")).unwrap_or_default();
     let kind_name = kind.as_str();
-    if matches!(kind, Kind::Pod | Kind::ExternalWorkload) {
+    let is_workload = matches!(kind, Kind::Pod | Kind::ExternalWorkload);
+    let sought = if is_workload { kind } else { Kind::Pod };
+    let hidden = unknown::in_scope(&[sought], &inventory.scope, &inventory.gaps);
+    if let Some(hidden) = hidden.first() {
+        let what = if is_workload { "there is a" } else { "there are pods of" };
+        format!(
+            "whether {what} {kind_name} {name} in {asked} is not known, because {hidden} may not be \
+             listed"
+        )
+    } else if is_workload {
         format!("there is no {kind_name} {name} in {asked}{near}")
     } else {
         format!("no pod of {kind_name} {name} was found in {asked}{near}")

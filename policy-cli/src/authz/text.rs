@@ -19,7 +19,8 @@ impl Report {
                 let line = format!("not known: {missing} may not be listed");
                 let _ = writeln!(text, "{}", paint.notice(&line));
             }
-            for port in workloads.ports.iter().chain(&workloads.other_ports) {
+            let Workloads { ports, annotated_ports, other_ports, .. } = workloads;
+            for port in ports.iter().chain(annotated_ports).chain(other_ports) {
                 text.push_str(&port_text(port, paint));
             }
         }
@@ -40,7 +41,11 @@ fn names(workloads: &Workloads) -> String {
 }
 
 fn port_text(port: &Port, paint: Paint) -> String {
-    let number = port.port.map_or("other ports".to_owned(), |port| format!("port {port}"));
+    let number = match (port.port, port.ranges.as_slice()) {
+        (Some(port), _) => format!("port {port}"),
+        (None, []) => "other ports".to_owned(),
+        (None, ranges) => format!("ports {} (named by annotations only)", ranges.join(", ")),
+    };
     let mut text = format!("\n  {number}  {}, {}\n", port.owner, port.protocol);
     if let Some(reason) = port.denied {
         // Writing to a String cannot fail.

@@ -60,14 +60,14 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 
 /// Says everything that is to be said about the objects that were read.
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
-    let Inventory { compiled, mut diagnostics, values, places, gaps, unreadable, .. } = inventory;
+    let Inventory { compiled, mut diagnostics, values, places, gaps, .. } = inventory;
     let scope = &inventory.scope;
     let world = World { compiled: &compiled, gaps: &gaps, whole: inventory.cluster.is_some() };
     let mut places = Places::new(places, values);
     let mut unknown = Vec::new();
     let mut found = findings(&world, &mut places, &mut unknown);
     if world.whole {
-        found.extend(objects::findings(&world, &unreadable));
+        found.extend(objects::findings(&world));
     }
     found.retain(|finding| is_shown(scope, &finding.object));
     unknown.retain(|unknown| is_shown(scope, &unknown.object));

@@ -4,12 +4,12 @@
 use super::{Finding, World};
 use policy_controller::annotation_errors;
 use policy_controller::source::directory::Severity;
-use policy_crds::{Body, Kind, ObjectKey};
+use policy_crds::{Body, Kind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rules that are broken, annotations that cannot be read, and objects that cannot be understood.
-pub(super) fn findings(world: &World<'_>, unreadable: &[(ObjectKey, String)]) -> Vec<Finding> {
+/// Rules that are broken, and annotations that cannot be read.
+pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
     let objects = world.compiled.objects.iter().flat_map(|object| {
         let errors = match &object.body {
             Body::Valid(_) => annotation_errors(object),
@@ -23,13 +23,7 @@ pub(super) fn findings(world: &World<'_>, unreadable: &[(ObjectKey, String)]) ->
         };
         errors.into_iter().map(finding)
     });
-    let unreadable = unreadable.iter().map(|(object, why)| Finding {
-        object: object.clone(),
-        field: String::new(),
-        message: why.clone(),
-        severity: Severity::Error,
-    });
-    objects.chain(unreadable).collect()
+    objects.collect()
 }
 
 /// The same findings, where what is said of many pods of a namespace is said once.

@@ -5,7 +5,7 @@ use super::places::Places;
 use super::{Finding, Unknown, World};
 use crate::cluster::unknown;
 use policy_controller::source::directory::Severity;
-use policy_controller::{Compiled, WorkloadKey, WorkloadKind};
+use policy_controller::{Compiled, WorkloadKey, WorkloadKind, ports_meant};
 use policy_core::Owner;
 use policy_crds::resource::{PortRef, Server, WorkloadSelector};
 use policy_crds::{Body, Kind, LabelSelector, Object, ObjectKey, Resource, nearest};
@@ -115,7 +115,7 @@ fn is_selectable(object: &Object, selector: &WorkloadSelector) -> bool {
 /// Whether a workload declares the port that a Server means.
 fn has(object: &Object, port: &PortRef) -> bool {
     match port {
-        PortRef::Name(_) => !ports(object, port).is_empty(),
+        PortRef::Name(_) => !ports_meant(object, port).is_empty(),
         PortRef::Number(number) => match &object.body {
             Body::Valid(Resource::Pod(pod)) => {
                 let declared = pod.ports.iter().map(|port| port.number);
@@ -209,7 +209,7 @@ fn displaced(key: &ObjectKey, server: &Server, compiled: &Compiled) -> Option<Fi
         }
         let (namespace, name) = (key.namespace.clone(), object.meta.key.name.clone());
         let workload = compiled.workloads.get(&WorkloadKey { namespace, kind, name })?;
-        for port in ports(object, &server.port) {
+        for port in ports_meant(object, &server.port) {
             match &workload.policy.ports.get(&port)?.owner {
                 Owner::Server(owner) if *owner == key.to_ref() => return None,
                 Owner::Server(owner) => others.insert(owner.to_string()),
@@ -225,19 +225,4 @@ fn displaced(key: &ObjectKey, server: &Server, compiled: &Compiled) -> Option<Fi
         );
         Finding::warning(key, "spec.port".to_owned(), message)
     })
-}
-
-/// The ports of a workload that a Server's port means.
-fn ports(object: &Object, port: &PortRef) -> Vec<NonZeroU16> {
-    match (port, &object.body) {
-        (PortRef::Number(number), _) => vec![*number],
-        (PortRef::Name(name), Body::Valid(Resource::Pod(pod))) => {
-            let named = pod.ports.iter().filter(|port| port.name.as_ref() == Some(name));
-            named.map(|port| port.number).collect()
-        }
-        (PortRef::Name(name), Body::Valid(Resource::ExternalWorkload(workload))) => {
-            workload.named_ports.get(name).copied().into_iter().collect()
-        }
-        (PortRef::Name(_), Body::Valid(_) | Body::Invalid(_)) => Vec::new(),
-    }
 }

@@ -102,8 +102,20 @@ impl Interceptor for Bearer {
 /// Connects in plaintext to a controller on this machine.
 ///
 /// # Errors
-/// It is not an address, or nobody answers there.
+/// It is not an address of this machine, or nobody answers there.
 pub(crate) async fn on_this_machine(address: &str) -> anyhow::Result<Connection> {
+    let found = tokio::net::lookup_host(address).await;
+    let mut found = found
+        .with_context(|| format!("--controller: `{address}` is not ADDRESS:PORT"))?
+        .map(|address| address.ip());
+    // Elsewhere nobody proves in plaintext who answers, nor that nobody else has changed it.
+    if let Some(other) = found.find(|ip| !ip.to_canonical().is_loopback()) {
+        bail!(
+            "--controller: `{address}` is {other}, which is not on loopback (127.0.0.0/8, ::1); in \
+             plaintext only a controller on this machine is asked, or one at the end of a \
+             `kubectl port-forward`"
+        );
+    }
     let channel = Endpoint::try_from(format!("http://{address}"))
         .with_context(|| format!("--controller: `{address}` is not an address"))?
         .connect_timeout(PATIENCE)
@@ -313,7 +325,7 @@ mod tests {
             namespace: "linkerd".into(),
             name: "policy-controller-0".to_owned(),
             service_account: "policy-controller".to_owned(),
-            spec: Value::Null,
+            pod: Value::Null,
         };
         let mut flags = flags(&[]);
         let name = "policy-controller.linkerd.serviceaccount.identity.linkerd.cluster.local";

@@ -35,8 +35,8 @@ pub(crate) struct Found {
     pub(crate) name: String,
     /// Its ServiceAccount.
     pub(crate) service_account: String,
-    /// Its `spec`.
-    pub(crate) spec: Value,
+    /// All of it.
+    pub(crate) pod: Value,
 }
 
 /// Finds a pod of the controller, one that is ready if there is any.
@@ -74,7 +74,7 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
             name if name.is_empty() => "default".to_owned(),
             name => name,
         },
-        spec: pod.get("spec").cloned().unwrap_or_default(),
+        pod,
     })
 }
 

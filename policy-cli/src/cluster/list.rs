@@ -7,6 +7,7 @@ use futures_util::future::{join_all, try_join_all};
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
+use policy_controller::source::kubernetes::object_of;
 use policy_crds::{Kind, Object, ObjectKey};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,6 @@ pub(crate) struct Listing {
     pub(crate) values: BTreeMap<ObjectKey, Value>,
     /// The same as they are understood.
     pub(crate) objects: Vec<Object>,
-    /// What cannot be understood at all: its name, and why.
-    pub(crate) unreadable: Vec<(ObjectKey, String)>,
     /// What could not be listed.
     pub(crate) gaps: Gaps,
 }
@@ -64,30 +63,11 @@ pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
 }
 
 impl Listing {
-    /// Takes in one object of a list, whose items need not name their own kind.
-    fn take_in(&mut self, kind: Kind, version: &str, mut value: Value) {
-        if let Some(fields) = value.as_object_mut() {
-            let api_version = match kind.group() {
-                "" => version.to_owned(),
-                group => format!("{group}/{version}"),
-            };
-            fields.insert("apiVersion".to_owned(), api_version.into());
-            fields.insert("kind".to_owned(), kind.as_str().into());
-        }
-        match policy_crds::parse(&value) {
-            Ok(object) => {
-                self.values.insert(object.meta.key.clone(), value);
-                self.objects.push(object);
-            }
-            Err(error) => {
-                let text = |field: &str| -> Arc<str> {
-                    let metadata = value.get("metadata");
-                    let text = metadata.and_then(|m| m.get(field)).and_then(Value::as_str);
-                    text.unwrap_or_default().into()
-                };
-                let key = ObjectKey { kind, namespace: text("namespace"), name: text("name") };
-                self.unreadable.push((key, error.to_string()));
-            }
+    /// Takes in one object of a list, understood as the controller does.
+    fn take_in(&mut self, kind: Kind, version: &'static str, value: Value) {
+        if let Some(object) = object_of(kind, version, value.clone()) {
+            self.values.insert(object.meta.key.clone(), value);
+            self.objects.push(object);
         }
     }
 }
@@ -153,7 +133,7 @@ fn path(kind: Kind, version: &str, namespace: Option<&str>) -> String {
 async fn of_kind(
     cluster: &Cluster,
     kind: Kind,
-    version: &str,
+    version: &'static str,
 ) -> anyhow::Result<(Extent, Vec<Value>)> {
     let whole = pages(&cluster.client, &path(kind, version, None)).await;
     let refusal: Arc<str> = match whole {
@@ -226,15 +206,18 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn items_of_lists_are_told_their_kind_and_unreadable_ones_keep_their_name() {
+    fn what_cannot_be_read_claims_what_it_might() {
+        use policy_crds::{Body, Claims};
         let mut listing = Listing::default();
-        let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {}});
+        let pod = json!({"metadata": {"name": "web", "namespace": "shop"},
+                         "spec": {"containers": []}});
         listing.take_in(Kind::Pod, "v1", pod);
-        assert_eq!(listing.objects.len(), 1);
-        let nameless = json!({"metadata": {"name": 3, "namespace": "shop"}});
-        listing.take_in(Kind::Server, "v1beta3", nameless);
-        let told = listing.unreadable.iter().map(|(key, _)| key.namespace.to_string());
-        assert_eq!(told.chain(listing.values.keys().map(|k| k.name.to_string())).count(), 2);
+        let labels = json!({"name": "A b", "namespace": "shop"});
+        listing.take_in(Kind::Server, "v1beta3", json!({ "metadata": labels }));
+        let bodies: Vec<&Body> = listing.objects.iter().map(|object| &object.body).collect();
+        let [Body::Valid(_), Body::Invalid(server)] = bodies[..] else { panic!("{bodies:?}") };
+        assert_eq!(server.claims, Claims::Server { workloads: None, port: None });
+        assert_eq!(listing.values.len(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) mod unknown;
 
 use anyhow::Context;
 use clap::Args;
-use kube::config::Kubeconfig;
+use kube::config::{Kubeconfig, KubeconfigError};
 use policy_controller::cluster::{ClusterArgs, ClusterError};
 use serde::Serialize;
 use std::fmt;
@@ -210,11 +210,28 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
             "--kubeconfig: `{file}` cannot be used: {}; `kubectl config view` shows what it says",
             chain(&error)
         ),
-        (ClusterError::NoCluster(_), _) => anyhow::anyhow!(
-            "no cluster is configured: $KUBECONFIG and ~/.kube/config name none and this is no pod; \
-             give --kubeconfig FILE, or a directory of manifests"
-        ),
+        (ClusterError::NoCluster(why), _) => match Kubeconfig::read() {
+            Err(error) if is_absent(&error) => anyhow::anyhow!(
+                "no cluster is configured: $KUBECONFIG and ~/.kube/config name none and this is no \
+                 pod; give --kubeconfig FILE, or a directory of manifests"
+            ),
+            Err(error) => anyhow::anyhow!(
+                "no cluster can be asked: the file that $KUBECONFIG names, else ~/.kube/config, \
+                 cannot be used: {}",
+                chain(&error)
+            ),
+            Ok(_) => anyhow::anyhow!("no cluster can be asked: {why}"),
+        },
         (error @ ClusterError::Client(_), _) => anyhow::Error::new(error),
+    }
+}
+
+/// Whether there is no kubeconfig at all.
+fn is_absent(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
     }
 }
 

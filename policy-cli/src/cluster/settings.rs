@@ -2,10 +2,13 @@
 
 use super::controller::{Found, PodFlags, find};
 use super::{Cluster, chain};
+use anyhow::anyhow;
 use clap::{Args, Parser};
 use policy_controller::ControllerConfig;
-use policy_controller::args::{self, Cli, Command};
+use policy_controller::args::{self, Cli, Command, SourceSettings};
+use policy_controller::source::kubernetes::Scope;
 use policy_core::DefaultPolicy;
+use policy_crds::{Kind, ObjectKey};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -36,6 +39,10 @@ pub(crate) struct Settings {
     pub(crate) known: bool,
     /// The default policy of the cluster.
     pub(crate) default_policy: &'static str,
+    /// The namespaces that the controller watches; none: all of them. What is elsewhere takes no
+    /// effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watched: Option<Vec<String>>,
     /// All of them.
     #[serde(skip)]
     pub(crate) config: ControllerConfig,
@@ -59,10 +66,11 @@ impl Settings {
         flags: &SettingsFlags,
     ) -> Self {
         let found = find(cluster, pod).await;
-        match found.and_then(|found| Ok((told(&found)?.controller, found))) {
-            Ok((config, found)) => {
+        match found.and_then(|found| Ok((told(&found)?, found))) {
+            Ok((settings, found)) => {
                 let from = format!("pod {}/{}", found.namespace, found.name);
-                Self::new(config, from, true, flags)
+                let watched = watched(&settings);
+                Self { watched, ..Self::new(settings.controller, from, true, flags) }
             }
             Err(error) => {
                 let from = format!("{DEFAULTS}, because {error:#}");
@@ -80,7 +88,26 @@ impl Settings {
             None => from,
         };
         let default_policy = config.default_policy.as_str();
-        Self { from, known, default_policy, config }
+        Self { from, known, default_policy, watched: None, config }
+    }
+
+    /// Whether the controller sees an object.
+    pub(crate) fn sees(&self, object: &ObjectKey) -> bool {
+        let Some(watched) = &self.watched else { return true };
+        let is_namespace = object.kind == Kind::Namespace;
+        let namespace = if is_namespace { &object.name } else { &object.namespace };
+        watched.iter().any(|watched| **watched == **namespace)
+    }
+}
+
+/// The namespaces that a controller watches; none: all of them.
+fn watched(settings: &args::Settings) -> Option<Vec<String>> {
+    match &settings.source {
+        SourceSettings::Cluster(cluster) => match &cluster.watches.scope {
+            Scope::Namespaces(names) => Some(names.iter().map(ToString::to_string).collect()),
+            Scope::Cluster => None,
+        },
+        SourceSettings::Directory(_) => None,
     }
 }
 
@@ -94,14 +121,18 @@ fn defaults() -> ControllerConfig {
 /// # Errors
 /// No container of it is told to run a controller, or its flags cannot be read.
 pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
-    let containers = found.spec.get("containers").and_then(Value::as_array);
+    let containers = found.pod.get("spec").and_then(|spec| spec.get("containers"));
+    let containers = containers.and_then(Value::as_array);
     let mut wrong = None;
     for container in containers.into_iter().flatten() {
-        let arguments = arguments(container);
+        let arguments = arguments(container, &found.pod);
         if arguments.first().is_none_or(|first| first != "run") {
             continue;
         }
-        match parse(&arguments) {
+        // A variable that is left is a value that only the container knows.
+        let unknown = arguments.iter().find(|word| word.contains("$("));
+        let unknown = unknown.map(|word| anyhow!("what `{word}` stands for is not in the pod"));
+        match unknown.map_or_else(|| parse(&arguments), Err) {
             Ok(settings) => return Ok(settings),
             Err(error) => wrong = Some(error),
         }
@@ -114,18 +145,19 @@ pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
 }
 
 /// What a container is told, with its environment put in place as Kubernetes does.
-fn arguments(container: &Value) -> Vec<String> {
+fn arguments(container: &Value, pod: &Value) -> Vec<String> {
     let list = |field: &str| {
         let words = container.get(field).and_then(Value::as_array).into_iter().flatten();
         words.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
     };
     let environment = container.get("env").and_then(Value::as_array);
-    let variables: Vec<(String, &str)> = environment
+    let variables: Vec<(String, String)> = environment
         .into_iter()
         .flatten()
         .filter_map(|variable| {
             let name = variable.get("name")?.as_str()?;
-            Some((format!("$({name})"), variable.get("value")?.as_str()?))
+            let stated = variable.get("value").and_then(Value::as_str).map(str::to_owned);
+            Some((format!("$({name})"), stated.or_else(|| of_pod(variable, pod))?))
         })
         .collect();
     // The first word of a command is the program.
@@ -135,15 +167,28 @@ fn arguments(container: &Value) -> Vec<String> {
         .collect()
 }
 
+/// What the downward API gives a variable: a field of the pod, lists with commas.
+fn of_pod(variable: &Value, pod: &Value) -> Option<String> {
+    let path = variable.get("valueFrom")?.get("fieldRef")?.get("fieldPath")?.as_str()?;
+    match path.split('.').try_fold(pod, |value, field| value.get(field))? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(items) => {
+            let text = |item: &Value| item.get("ip").and_then(Value::as_str).map(str::to_owned);
+            Some(items.iter().filter_map(text).collect::<Vec<_>>().join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    }
+}
+
 fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
     let words = std::iter::once("policy-controller").chain(arguments.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
-        anyhow::anyhow!("{}", first.trim_start_matches("error: "))
+        anyhow!("{}", first.trim_start_matches("error: "))
     })?;
     let Command::Run(run) = cli.command;
-    args::Settings::try_from(*run).map_err(|error| anyhow::anyhow!("{}", chain(&error)))
+    args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
 }
 
 #[cfg(test)]
@@ -156,7 +201,11 @@ mod tests {
             namespace: "linkerd".into(),
             name: "policy-controller-0".to_owned(),
             service_account: "policy-controller".to_owned(),
-            spec: json!({"containers": [{"name": "other"}, container]}),
+            pod: json!({
+                "metadata": {"name": "policy-controller-0", "namespace": "linkerd"},
+                "spec": {"containers": [{"name": "other"}, container]},
+                "status": {"podIP": "10.0.0.1", "hostIPs": [{"ip": "10.1.0.1"}, {"ip": "fd00::1"}]},
+            }),
         }
     }
 
@@ -171,6 +220,42 @@ mod tests {
         let config = told(&found(&container)).unwrap().controller;
         assert_eq!(config.default_policy, DefaultPolicy::Deny);
         assert_eq!(&*config.identity_domain, "example.org");
+    }
+
+    #[test]
+    fn variables_are_what_the_pod_gives_them_or_the_settings_are_not_known() {
+        let variable = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+        let container = |domain: &str| {
+            json!({
+                "name": "c",
+                "env": [
+                    variable("NAMESPACE", "metadata.namespace"),
+                    variable("IP", "status.podIP"),
+                    variable("HOSTS", "status.hostIPs"),
+                    {"name": "DOMAIN", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "d"}}},
+                ],
+                "args": ["run", "--control-plane-namespace=$(NAMESPACE)", "--replica-address=$(IP)",
+                         "--host-ips=$(HOSTS)", format!("--identity-domain={domain}")],
+            })
+        };
+        let config = told(&found(&container("example.org"))).unwrap().controller;
+        assert_eq!(&*config.control_plane_namespace, "linkerd");
+        let error = format!("{:#}", told(&found(&container("$(DOMAIN)"))).unwrap_err());
+        assert_eq!(
+            error,
+            "the flags of pod linkerd/policy-controller-0 cannot be read here: what \
+             `--identity-domain=$(DOMAIN)` stands for is not in the pod"
+        );
+    }
+
+    #[test]
+    fn a_controller_of_some_namespaces_is_known_to_be_one() {
+        let container = json!({"name": "c", "args": ["run", "--watch-namespace=shop,bank"]});
+        let settings = told(&found(&container)).unwrap();
+        let names = ["bank", "shop"].map(str::to_owned).to_vec();
+        assert_eq!(watched(&settings), Some(names));
+        let container = json!({"name": "c", "args": ["run"]});
+        assert_eq!(watched(&told(&found(&container)).unwrap()), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What cannot be said because something could not be listed.
 
+use super::Scope;
 use super::gaps::{Gaps, resource};
 use policy_crds::resource::{
     IdentityRequirement, NamespacedName, NetworkRequirement, ParentRef, PolicyTarget,
@@ -39,6 +40,17 @@ pub(crate) fn of_object(object: &Object, gaps: &Gaps) -> BTreeSet<String> {
 pub(crate) fn of_kinds(kinds: &[Kind], namespace: &str, gaps: &Gaps) -> Vec<String> {
     let missing = kinds.iter().filter(|kind| !gaps.knows(**kind, namespace));
     missing.map(|kind| words(*kind, namespace)).collect()
+}
+
+/// Those of some kinds that could not be listed where a scope looks.
+pub(crate) fn in_scope(kinds: &[Kind], scope: &Scope, gaps: &Gaps) -> Vec<String> {
+    match scope {
+        Scope::Namespace(namespace) => of_kinds(kinds, namespace, gaps),
+        Scope::All => {
+            let missing = kinds.iter().filter(|kind| !gaps.knows_everywhere(**kind));
+            missing.map(|kind| resource(*kind)).collect()
+        }
+    }
 }
 
 /// What decides about the ports of a namespace and could not be listed.

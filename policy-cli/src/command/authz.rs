@@ -4,10 +4,12 @@ use super::block_on;
 use crate::authz::select::{Target, pods};
 use crate::authz::{Report, report};
 use crate::cluster::controller::PodFlags;
+use crate::cluster::unknown;
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
 use anyhow::bail;
 use clap::Args;
+use policy_crds::Kind;
 use std::process::ExitCode;
 
 /// Say who may reach a workload, and which object lets them
@@ -67,7 +69,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn nothing(inventory: &Inventory, target: &Target) -> String {
-    let asked = &inventory.asked;
+    let Inventory { asked, scope, gaps, .. } = inventory;
+    let mut deciding = vec![Kind::Pod, Kind::ExternalWorkload];
+    deciding.extend(target.server().map(|_| Kind::Server));
+    let missing = unknown::in_scope(&deciding, scope, gaps);
+    if !missing.is_empty() {
+        let missing = missing.join(" and ");
+        return match target.server() {
+            Some(name) => format!(
+                "whether a Server {name} owns a port of any workload in {asked} is not known, \
+                 because {missing} may not be listed"
+            ),
+            None => format!(
+                "whether there is any workload in {asked} is not known, because {missing} may not \
+                 be listed"
+            ),
+        };
+    }
     match target.server() {
         Some(name) => format!(
             "no port of any workload is owned by a Server {name} in {asked}; `portcullis check` \

@@ -1,7 +1,7 @@
 //! `portcullis check`.
 
 use super::block_on;
-use crate::check::{Findings, check, check_inventory};
+use crate::check::{Findings, check_inventory};
 use crate::cluster::controller::PodFlags;
 use crate::cluster::gaps::Gap;
 use crate::cluster::settings::{Settings, SettingsFlags};
@@ -10,7 +10,6 @@ use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
-use policy_controller::ControllerConfig;
 use policy_controller::source::directory::{Diagnostic, Severity};
 use serde::Serialize;
 use std::fmt::Write;
@@ -120,12 +119,15 @@ struct Checked {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Checked { asked, gaps, findings } = match &arguments.path {
-        Some(path) => Checked {
-            asked: Asked::directory(path, &Scope::All),
-            gaps: Vec::new(),
-            findings: check(path, &ControllerConfig::default())
-                .context("cannot read the manifests")?,
-        },
+        Some(path) => {
+            let settings = Settings::of_directory(&arguments.settings);
+            let inventory = Inventory::of_directory(path, Scope::All, settings);
+            Checked {
+                asked: Asked::directory(path, &Scope::All),
+                gaps: Vec::new(),
+                findings: check_inventory(inventory.context("cannot read the manifests")?),
+            }
+        }
         None => block_on(of_cluster(arguments))?,
     };
     let unknown = findings.unknown.iter();

@@ -66,9 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let names = Names(arguments.names.clone());
         let report = read(arguments, &names).await?;
         output::print(arguments.output, &report, |report: &Report| report.text(Paint::stdout()))?;
-        let absent = absent(&report, &names);
-        if !absent.is_empty() {
-            bail!("not found in {}: {}", report.asked, absent.join(", "));
+        if !report.absent.is_empty() {
+            bail!("not found in {}: {}", report.asked, report.absent.join(", "));
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -117,13 +116,4 @@ async fn ask(
         .map_err(|status| anyhow::anyhow!("{}: {}", status.code(), status.message()))
         .with_context(|| format!("{to} does not say"))?;
     Ok(of_controller(asked, to, response.into_inner(), names))
-}
-
-/// The objects that were named and are not there.
-fn absent(report: &Report, names: &Names) -> Vec<String> {
-    let is_there = |name: &&Name| {
-        report.objects.iter().any(|object| name.fits(&object.group, &object.kind, &object.name))
-    };
-    let named = names.0.iter().filter(|name| name.is_one());
-    named.filter(|name| !is_there(name)).map(|name| name.text.clone()).collect()
 }

@@ -199,8 +199,13 @@ enum Ended {
 }
 
 async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::Result<Ended> {
-    let mut client =
-        PolicyDiscoveryClient::new(asking.connect().await?).max_decoding_message_size(UPDATE_BYTES);
+    let channel = match asking.connect().await {
+        Ok(channel) => channel,
+        // It answered before, and may again: it is being replaced, for example.
+        Err(error) if shown.is_some() => return Ok(Ended::ByServer(format!("{error:#}"))),
+        Err(error) => return Err(error),
+    };
+    let mut client = PolicyDiscoveryClient::new(channel).max_decoding_message_size(UPDATE_BYTES);
     let (requests, outbound) = mpsc::channel(8);
     for kind in opening(&asking.target) {
         requests.send(WatchRequest { kind: Some(kind) }).await?;

@@ -7,7 +7,7 @@ mod text;
 use crate::cluster::gaps::Gap;
 use crate::cluster::{Asked, Scope, unknown};
 use crate::inventory::Inventory;
-use names::Names;
+use names::{Name, Names};
 use policy_controller::conditions::ObjectCondition;
 use policy_crds::{Kind, ObjectKey};
 use policy_proto::messages;
@@ -30,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) gaps: Vec<Gap>,
     /// The objects.
     pub(crate) objects: Vec<Object>,
+    /// The objects that were named and are not there, or may not be looked for.
+    #[serde(skip)]
+    pub(crate) absent: Vec<String>,
 }
 
 /// One object.
@@ -114,13 +117,15 @@ pub(crate) fn of_controller(
 ) -> Report {
     let objects = response.objects.into_iter().map(Object::from);
     let wanted = |object: &Object| names.fit(&object.group, &object.kind, &object.name);
+    let objects: Vec<Object> = objects.filter(wanted).collect();
     Report {
         asked,
         controller: Some(to),
         no_controller: None,
         missing: response.missing,
         gaps: Vec::new(),
-        objects: objects.filter(wanted).collect(),
+        absent: absent(&objects, names, |_| Vec::new()),
+        objects,
     }
 }
 
@@ -134,14 +139,35 @@ pub(crate) fn of_inventory(
     let shown = told.filter(|(key, _)| {
         is_shown(&inventory.scope, key) && names.fit(key.kind.group(), key.kind.as_str(), &key.name)
     });
+    let objects: Vec<Object> =
+        shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect();
+    let Inventory { scope, gaps, .. } = inventory;
     Report {
         asked: inventory.asked.clone(),
         controller: None,
         no_controller,
         missing: Vec::new(),
         gaps: inventory.told_gaps(),
-        objects: shown.map(|(key, conditions)| worked_out(inventory, key, conditions)).collect(),
+        absent: absent(&objects, names, |name| unknown::in_scope(name.kinds(), scope, gaps)),
+        objects,
     }
+}
+
+/// The objects that were named and are not among these; with what may not be listed, in which they
+/// may be.
+fn absent(objects: &[Object], names: &Names, hidden: impl Fn(&Name) -> Vec<String>) -> Vec<String> {
+    let is_there = |name: &&Name| {
+        objects.iter().any(|object| name.fits(&object.group, &object.kind, &object.name))
+    };
+    let told = |name: &Name| match hidden(name).as_slice() {
+        [] => name.text.clone(),
+        hidden => format!(
+            "{} (which is not known, because {} may not be listed)",
+            name.text,
+            hidden.join(" and ")
+        ),
+    };
+    names.0.iter().filter(|name| name.is_one() && !is_there(name)).map(told).collect()
 }
 
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {

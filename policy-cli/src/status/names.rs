@@ -67,6 +67,11 @@ impl Name {
         of_kind && self.name.as_deref().is_none_or(|own| own == name)
     }
 
+    /// The kinds that it may be of.
+    pub(crate) fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
     /// Whether it names an object rather than a kind.
     pub(crate) fn is_one(&self) -> bool {
         self.name.is_some()

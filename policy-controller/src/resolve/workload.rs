@@ -7,7 +7,7 @@ use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts};
 use policy_crds::annotation::{self, PortSet};
-use policy_crds::resource::{ExternalWorkload, Node, Pod, Probe};
+use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,11 @@ impl Ports {
     /// Whether `port` is in it.
     pub(crate) fn contains(&self, port: NonZeroU16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&port.get()))
+    }
+
+    /// The ranges, first and last port.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.0.iter().copied()
     }
 }
 
@@ -226,6 +231,14 @@ fn ports(object: &Object) -> PortsOf {
             (named, workload.ports.clone(), BTreeSet::new())
         }
         Body::Valid(_) | Body::Invalid(_) => PortsOf::default(),
+    }
+}
+
+/// The ports of a workload that a Server's port means, whoever owns them.
+pub fn ports_meant(object: &Object, port: &PortRef) -> Vec<NonZeroU16> {
+    match port {
+        PortRef::Number(number) => vec![*number],
+        PortRef::Name(name) => ports(object).0.remove(name).unwrap_or_default(),
     }
 }
 

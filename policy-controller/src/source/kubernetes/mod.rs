@@ -47,11 +47,18 @@ use api::Api;
 use backoff::Backoff;
 use board::Board;
 use gather::{Gatherer, Told};
-use policy_crds::Kind;
+use policy_crds::{Kind, Object};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 use watch::{Shared, Watch};
+
+/// The object that an item of a list is, as the watches understand it: one that cannot be read is an
+/// invalid one. `None`: it has no name.
+pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Object> {
+    decode::Reading { kind, version }.object(item)
+}
 
 /// News of watches that wait to be gathered.
 const QUEUE: usize = 64;

@@ -1,0 +1,188 @@
+//! Rows say what the evaluator decides: nobody is told in who is refused, nobody left out who is not.
+
+use super::*;
+use policy_core::testing::{
+    any_client, any_policy, any_request, default_policy, object, route, set,
+};
+use policy_core::testing::{grant, identity as named, policy};
+use policy_core::{
+    AuthorizationId, Connection, Decision, DefaultPolicy, Denied, Evaluator, HostPattern,
+    IdentityMatch, Memo, PathPattern, RequestMatch, Tls,
+};
+use proptest::prelude::*;
+
+/// Whether a client fulfils what a row asks for, by its words alone.
+fn admits(row: &Access, connection: &Connection<'_>) -> bool {
+    row.granted && row.requires.iter().all(|need| fulfils(need, connection))
+}
+
+fn fulfils(need: &Need, connection: &Connection<'_>) -> bool {
+    match (need.tls, need.networks.as_slice(), need.identities.as_slice()) {
+        (Some("mesh"), [], []) => matches!(connection.tls, Tls::Terminated(_)),
+        (Some("passthrough"), [], []) => connection.tls == Tls::Passthrough,
+        (None, [], names) => match connection.tls {
+            Tls::Terminated(Some(own)) => names.iter().any(|n| IdentityMatch::parse(n).admits(own)),
+            Tls::Terminated(None) | Tls::Passthrough | Tls::Absent => false,
+        },
+        (None, networks, []) => networks.iter().any(|network| is_inside(network, connection)),
+        wrong => panic!("{wrong:?} is more than one thing"),
+    }
+}
+
+fn is_inside(network: &str, connection: &Connection<'_>) -> bool {
+    let contains = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&connection.client));
+    let read = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+    let (term, except) = network.split_once(" except ").unwrap_or((network, ""));
+    let except = except.split(", ").filter(|text| !text.is_empty()).map(read);
+    let inside = match term {
+        "cluster" => contains(&connection.facts.cluster),
+        "node-local" => contains(&connection.facts.node_local),
+        net => contains(&[read(net)]),
+    };
+    inside && !contains(&except.collect::<Vec<_>>())
+}
+
+/// The grant that the first row credits which admits the client, if one does.
+fn credited<'a>(
+    rows: impl IntoIterator<Item = &'a Access>,
+    connection: &Connection<'_>,
+) -> Option<&'a Access> {
+    rows.into_iter().find(|row| admits(row, connection))
+}
+
+/// Rows and decision agree on whether, by which object, and whether it is audited.
+fn same(row: Option<&Access>, evaluator: &Evaluator, decision: Decision) {
+    let expected = match decision {
+        Decision::Permit(permit) => evaluator
+            .authorization(permit.authorization())
+            .map(|grant| (Some(grant.source.to_string()), grant.audit)),
+        Decision::Deny(_) => None,
+    };
+    assert_eq!(row.map(|row| (row.by.clone(), row.audited)), expected, "{decision:?}");
+}
+
+fn of_connections<'a>(row: &&'a Access, connection: &Connection<'_>) -> bool {
+    row.what.iter().any(|what| match what.as_str() {
+        "connections" => true,
+        "TLS connections" => connection.tls != Tls::Absent,
+        _ => false,
+    })
+}
+
+/// Rows that a port's grants decide, of requests to `host`.
+fn of_other_requests(row: &&Access, name: Option<&str>) -> bool {
+    let of_host = |pattern: &String| {
+        let pattern = match pattern.strip_prefix("*.") {
+            Some(suffix) => HostPattern::Suffix(suffix.into()),
+            None => HostPattern::Exact(pattern.as_str().into()),
+        };
+        name.is_some_and(|name| pattern.admits(name))
+    };
+    let other = |what: &String| what == "requests" || what == "other requests";
+    let here = row.hosts.is_empty() || row.hosts.iter().any(of_host);
+    row.route.is_none() && !row.exempt && here && row.what.iter().any(other)
+}
+
+proptest! {
+    #[test]
+    fn connections_are_told_as_they_are_decided(policy in any_policy(), client in any_client()) {
+        let (access, _) = rows(&policy);
+        let evaluator = Evaluator::build(Arc::new(policy)).unwrap();
+        let connection = client.view();
+        let decision = evaluator.decide_connection(&connection);
+        let about = access.iter().filter(|row| of_connections(row, &connection));
+        same(credited(about, &connection), &evaluator, decision);
+    }
+
+    #[test]
+    fn requests_are_told_as_they_are_decided(
+        policy in any_policy(), client in any_client(), sent in any_request(),
+    ) {
+        let (access, otherwise) = rows(&policy);
+        let evaluator = Evaluator::build(Arc::new(policy.clone())).unwrap();
+        let (connection, sent) = (client.view(), sent.view());
+        let decision = evaluator.decide_request(&connection, &mut Memo::new(), &sent);
+        let (matched, reason) = match decision {
+            Decision::Permit(permit) => (permit.route(), None),
+            Decision::Deny(denial) => (denial.route, Some(denial.reason)),
+        };
+        if let Decision::Permit(permit) = decision
+            && let AuthorizationId::Exemption(own) = permit.authorization()
+        {
+            let exemption = &policy.exemptions[usize::try_from(own).unwrap()];
+            let what = request(exemption.request.as_ref().unwrap());
+            let own = access.iter().filter(|row| row.exempt && row.what == [what.as_str()]);
+            prop_assert!(credited(own, &connection).is_some());
+        } else if matches!(reason, Some(Denied::CannotTell | Denied::Target(_))) {
+            // Nobody gets through with such a request, whoever it is.
+        } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
+            let told = by_route(&policy, route);
+            prop_assert!(told.iter().all(|row| access.contains(row)));
+            let asked = rule.matches.iter().map(request);
+            let asked: Vec<String> = asked.collect();
+            let all = ["requests".to_owned()];
+            let asked = if asked.is_empty() { &all[..] } else { &asked };
+            prop_assert!(told.iter().all(|r| asked.iter().all(|one| r.what.contains(one))));
+            same(credited(&told, &connection), &evaluator, decision);
+        } else if matches!(reason, None | Some(Denied::Unauthorized)) {
+            let about = access.iter().filter(|row| of_other_requests(row, sent.host));
+            same(credited(about, &connection), &evaluator, decision);
+        } else if policy.deny.is_some() || !policy.protocol.is_http() {
+            prop_assert!(access.iter().all(|row| row.what.iter().all(|w| w.ends_with("connections"))));
+        } else {
+            prop_assert!(otherwise.is_some(), "{decision:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tls_port_is_not_told_as_open_to_plaintext() {
+    let mut policy = default_policy(DefaultPolicy::AllUnauthenticated);
+    policy.protocol = Protocol::Tls;
+    let what = |policy: &ServerPolicy| rows(policy).0.into_iter().map(|row| row.what).collect();
+    let told: Vec<_> = what(&policy);
+    assert_eq!(told, [["TLS connections"]]);
+    policy.protocol = Protocol::Detect { timeout: std::time::Duration::from_secs(1) };
+    let told: Vec<_> = what(&policy);
+    assert_eq!(told, [["requests", "connections"]]);
+}
+
+#[test]
+fn a_route_that_only_denies_is_told_as_nobodys() {
+    let mut policy = policy();
+    policy.authorizations = set(vec![grant("all", Vec::new())]);
+    let mut denied = route("r", vec![RequestMatch::path(PathPattern::prefix("/"))]);
+    denied.origin = Origin::Deny(Denied::ProxyUnsupported);
+    policy.routes.routes.push(Arc::new(denied));
+    let (access, otherwise) = rows(&policy);
+    let told: Vec<_> = access.iter().map(|r| (r.route.as_deref(), r.granted)).collect();
+    assert_eq!(told, [(Some("deny proxy_unsupported"), false)]);
+    assert_eq!(otherwise.as_deref(), Some("not found"));
+}
+
+#[test]
+fn a_host_that_leaves_the_rest_to_the_ports_grants_has_a_row_of_its_own() {
+    let mut policy = policy();
+    policy.authorizations = set(vec![grant("fronts", vec![named("front")])]);
+    let host = HostPattern::Exact("a.example.com".into());
+    policy.routes.hosts.insert(host, Unmatched::DefaultRoute);
+    policy.routes.routes.push(Arc::new(route("r", Vec::new())));
+    let by = |row: &Access| (row.hosts.clone(), row.what.clone(), row.by.clone());
+    let fronts = object("AuthorizationPolicy", "fronts").to_string();
+    let (access, otherwise) = rows(&policy);
+    let expected = [
+        (Vec::new(), vec!["requests".to_owned()], Some(fronts.clone())),
+        (vec!["a.example.com".to_owned()], vec!["other requests".to_owned()], Some(fronts)),
+    ];
+    assert_eq!(access.iter().map(by).collect::<Vec<_>>(), expected);
+    assert_eq!(otherwise.as_deref(), Some("not found"));
+}
+
+#[test]
+fn an_empty_list_is_told_as_nobody() {
+    let mut policy = policy();
+    policy.routes.otherwise = Unmatched::DefaultRoute;
+    policy.authorizations = set(vec![grant("none", vec![Test::Identity(Vec::new())])]);
+    let (access, _) = rows(&policy);
+    assert_eq!(access.iter().map(|row| row.granted).collect::<Vec<_>>(), [false]);
+}
