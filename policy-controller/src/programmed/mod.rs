@@ -18,9 +18,9 @@ mod ledger;
 mod metrics;
 mod overview;
 mod peers;
-mod timing;
 #[cfg(test)]
 mod tests;
+mod timing;
 
 pub use counter::{Counting, CountingConfig, Hold, start};
 pub use demand::DemandHandle;

@@ -55,10 +55,7 @@ pub trait Source: Send + 'static {
     ///
     /// # Errors
     /// [`SourceError`] where the source cannot work at all.
-    fn run(
-        self,
-        context: SourceContext,
-    ) -> impl Future<Output = Result<(), SourceError>> + Send;
+    fn run(self, context: SourceContext) -> impl Future<Output = Result<(), SourceError>> + Send;
 }
 
 /// What a running source is given.

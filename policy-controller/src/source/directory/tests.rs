@@ -1,11 +1,11 @@
 //! A directory that changes.
 
 use super::*;
-use tokio_util::sync::CancellationToken;
 use crate::ControllerConfig;
 use crate::source::Change;
 use policy_crds::{Body, Claims, Kind, Resource};
 use std::fs;
+use tokio_util::sync::CancellationToken;
 
 struct Fixture {
     root: tempfile::TempDir,
