@@ -161,6 +161,16 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let servers = format!("servers.policy.linkerd.io of namespace {ns}");
     assert_eq!(not_known[0], json!(servers), "{}{}", said.out, said.err);
 
+    // What is there and may not be listed is not told as absent.
+    let denied = portcullis(&sam, &["check", "-n", &ns, "--deny-warnings"]).await;
+    assert_eq!(denied.code, Some(1), "{}{}", denied.out, denied.err);
+    let said = portcullis(&sam, &["authz", "-n", &ns, "server/web"]).await;
+    let told = "whether a Server web owns a port of any workload in ";
+    assert!(said.err.contains(told) && said.code == Some(1), "{}", said.err);
+    let said = portcullis(&sam, &["status", "-n", &ns, "server/web", "pod/web-0"]).await;
+    let told = format!("server/web (which is not known, because {servers} may not be listed)");
+    assert!(said.err.contains(&told) && said.code == Some(1), "{}", said.err);
+
     let nobody = cluster.kubeconfig_for("nobody", &groups).unwrap();
     let said = portcullis(&nobody, &["authz", "-n", &ns]).await;
     assert_eq!(said.code, Some(1));
@@ -200,6 +210,34 @@ async fn authz_knows_the_pods_of_a_deployment_by_their_owners() {
     let access = &server.json()["workloads"][0]["ports"][0]["access"][0];
     assert_eq!(access["by"], json!(format!("AuthorizationPolicy {ns}/fronts")));
     assert_eq!(of("deploy/nothing").await.code, Some(1));
+}
+
+#[tokio::test]
+async fn what_the_controller_does_not_watch_takes_no_effect() {
+    let Some(cluster) = CLUSTER.get_or_skip().await else { return };
+    let (ns, other) = (namespace(cluster).await, namespace(cluster).await);
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: policy-controller-0, namespace: {ns}, \
+         labels: {{app.kubernetes.io/component: policy-controller}}}}\n\
+         spec: {{containers: [{{name: c, image: c, env: [{{name: HOME, valueFrom: {{fieldRef: \
+         {{fieldPath: metadata.namespace}}}}}}], args: [run, --watch-namespace=$(HOME), \
+         --default-policy=deny]}}]}}\n"
+    );
+    cluster.apply(&pod).await.unwrap();
+    let all = ["authz", "-A", "-o", "json", "--controller-namespace", &ns, "pod/web-0"];
+    let said = portcullis(cluster.kubeconfig(), &all).await;
+    let report = said.json();
+    let expected = json!({
+        "from": format!("pod {ns}/policy-controller-0"), "known": true, "defaultPolicy": "deny",
+        "watched": [ns],
+    });
+    assert_eq!(report["settings"], expected);
+    let told: Vec<&Value> =
+        report["workloads"].as_array().unwrap().iter().map(|w| &w["namespace"]).collect();
+    assert_eq!(told, [&json!(ns)]);
+    assert!(said.err.contains(&format!("watches {ns} only")), "{}", said.err);
+    let elsewhere = ["authz", "-n", &other, "--controller-namespace", &ns];
+    assert_eq!(portcullis(cluster.kubeconfig(), &elsewhere).await.code, Some(1));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::cluster::settings::Settings;
 use crate::cluster::{Asked, unknown};
 use crate::inventory::Inventory;
 use grants::rows;
-use policy_controller::view::protocol_name;
+use policy_controller::view::{PolicyView, protocol_name};
 use policy_controller::{CompiledWorkload, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld};
 use policy_crds::{Kind, ObjectKey};
@@ -76,6 +76,9 @@ pub(crate) struct Port {
     pub(crate) access: Vec<Access>,
     /// What becomes of requests that no route matches; none: they are in `access`.
     pub(crate) otherwise: Option<String>,
+    /// How many requests are let through of those that are granted, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) limits: Vec<String>,
     /// What would grant and does not.
     pub(crate) withheld: Vec<Withhold>,
 }
@@ -281,6 +284,7 @@ impl Teller<'_> {
             denied: policy.deny.map(policy_core::Denied::as_str),
             access,
             otherwise,
+            limits: PolicyView::from(policy).rate_limits,
             withheld: own.chain(routes).collect(),
         }
     }
@@ -320,6 +324,7 @@ fn undeclared() -> Port {
         denied: Some(policy_core::Denied::PortUndeclared.as_str()),
         access: Vec::new(),
         otherwise: None,
+        limits: Vec::new(),
         withheld: Vec::new(),
     }
 }

@@ -64,6 +64,9 @@ fn port_text(port: &Port, paint: Paint) -> String {
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }
+    for limit in &port.limits {
+        let _ = writeln!(text, "    limit: {limit}");
+    }
     for withheld in &port.withheld {
         let on = withheld.route.as_ref().map(|route| format!(" on {route}")).unwrap_or_default();
         let word = if withheld.not_known { "not known" } else { "withheld" };

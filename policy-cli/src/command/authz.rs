@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// admits (identities, networks, probes of the node) and the object it comes from; and what would
 /// grant but does not, with the reason. Computed from the objects by the same code as in the
 /// controller, so that default policies, namespace-wide policies, conflicts of Servers and
-/// undeclared ports are all in it.
+/// undeclared ports are all in it. It is what a sidecar enforces; whether one runs is not looked at.
 ///
 /// Without --filename the cluster of the current context is asked; the first line says which one
 /// that is. What the API server does not let you list is named, and what depends on it is said to be

@@ -29,8 +29,8 @@ use std::process::ExitCode;
 /// upgrade of an application does not take its policies out of force unnoticed, every policy that
 /// matches no port of any workload is named.
 ///
-/// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings) or nothing to check, 2 wrong
-/// use.
+/// Exit codes: 0 no errors, 1 errors (with --deny-warnings also warnings, and what may not be listed)
+/// or nothing to check, 2 wrong use.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     controller: PodFlags,
 
-    /// Count warnings as errors
+    /// Count warnings as errors, and what may not be listed
     #[arg(long)]
     deny_warnings: bool,
 
@@ -143,10 +143,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         gaps: &gaps,
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
+    // What could not be looked at has not been found sound.
+    let hidden = gaps.iter().any(|gap| gap.why == "forbidden");
     // Nothing that was checked is nothing that was found sound.
     let denied = report.objects == 0
         || report.errors > 0
-        || (arguments.deny_warnings && report.warnings > 0);
+        || (arguments.deny_warnings && (report.warnings > 0 || hidden));
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -254,7 +254,8 @@ fn opening(target: &WorkloadPort) -> [Kind; 2] {
 }
 
 /// What a status means: those that asking again cannot change end the command. A token that was
-/// accepted before has expired, and the next one may be accepted again.
+/// accepted before has expired, and the next one may be accepted again; a controller that answered
+/// before may do so again.
 fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow::Result<Ended> {
     let message = status.message();
     let WorkloadPort { namespace, name, .. } = &asking.target;
@@ -262,6 +263,10 @@ fn ended(asking: &Asking<'_>, status: &tonic::Status, accepted: bool) -> anyhow:
         Code::NotFound => bail!("`{namespace}/{name}`: {message}"),
         Code::Unauthenticated if !accepted => {
             bail!("the controller does not know who you are: {message}")
+        }
+        // Nothing was ever understood: who answers there is no controller.
+        Code::Unknown | Code::Internal if !accepted => {
+            bail!("what answers does not speak as a controller does: {}: {message}", status.code())
         }
         Code::InvalidArgument | Code::PermissionDenied | Code::Unimplemented => {
             bail!("the controller refuses: {message}")
