@@ -1,6 +1,10 @@
 //! Objects for the tests of this crate.
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
 use policy_crds::{Kind, Object, ObjectKey};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 pub(crate) fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
@@ -41,4 +45,35 @@ pub(crate) fn policy_on_server(namespace: &str, name: &str, server: &str) -> Arc
           spec: {{targetRef: {{group: policy.linkerd.io, kind: Server, name: {server}}}, \
                   requiredAuthenticationRefs: []}}}}"
     ))
+}
+
+/// A client of an API server that answers so: for what a real one does only in a moment that cannot be
+/// chosen.
+pub(crate) fn client(
+    answer: impl Fn(&Request<kube::client::Body>) -> Response<Full<Bytes>> + Clone + Send + 'static,
+) -> kube::Client {
+    let service = tower::service_fn(move |request| {
+        let answered = answer(&request);
+        async move { Ok::<_, Infallible>(answered) }
+    });
+    kube::Client::new(service, "default")
+}
+
+/// An answer in JSON.
+pub(crate) fn answer(code: u16, body: &serde_json::Value) -> Response<Full<Bytes>> {
+    Response::builder().status(code).body(body.to_string().into()).unwrap()
+}
+
+/// A refusal, as the API server words it.
+pub(crate) fn refused(code: u16) -> Response<Full<Bytes>> {
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "message": "no", "reason": "No", "metadata": {},
+    });
+    answer(code, &body)
+}
+
+/// A client that is refused everything.
+pub(crate) fn refusing_client() -> kube::Client {
+    client(|_| refused(403))
 }

@@ -170,7 +170,10 @@ async fn http2(
 /// If it cannot be opened; the error names it.
 pub(super) async fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(listen).await.map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen for admission on {listen}: {error}"))
+        io::Error::new(
+            error.kind(),
+            format!("cannot listen on {listen} for admission (--server-addr): {error}"),
+        )
     })
 }
 

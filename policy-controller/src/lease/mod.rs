@@ -50,10 +50,12 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leads for ever: for a controller without replicas.
-    pub fn sole() -> Self {
+    /// Leads until told otherwise.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> (watch::Sender<bool>, Self) {
+        let (leads, leading) = watch::channel(true);
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        Self { leading: watch::channel(true).1, until, origin: Instant::now() }
+        (leads, Self { leading, until, origin: Instant::now() })
     }
 
     /// Whether it leads now. Asked of the clock, so that a process that was stopped for a while does

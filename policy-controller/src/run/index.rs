@@ -66,16 +66,15 @@ impl Index {
             });
         };
         std::thread::Builder::new().name("index".to_owned()).spawn(body)?;
-        let handles = ready.await.map_err(|_| RunError::IndexEnded)??;
+        let handles = ready.await.map_err(|_| RunError::Ended("the index"))??;
         Ok(Self { handles, ended, stop })
     }
 
-    /// Waits until the source gives up.
-    pub(super) async fn ended(&mut self) -> Result<(), RunError> {
+    /// Waits until the source gives up; says why.
+    pub(super) async fn ended(&mut self) -> RunError {
         match (&mut self.ended).await {
-            Ok(Ok(())) => std::future::pending().await,
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(RunError::IndexEnded),
+            Ok(Err(error)) => error.into(),
+            Ok(Ok(())) | Err(_) => RunError::Ended("the index"),
         }
     }
 

@@ -7,20 +7,21 @@
 mod embedded;
 mod freshness;
 mod index;
+mod ports;
 mod serving;
 mod side;
 mod signals;
+mod vital;
 
 pub use embedded::{Embedded, start_embedded};
 
 use crate::access::{KeyError, ServeAuth};
-use crate::admin::{self, Admin, Readiness, Requirement};
-use crate::admission::{Admission, AdmissionError};
+use crate::admin::{Admin, Readiness, Requirement};
+use crate::admission::AdmissionError;
 use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings, SourceSettings};
 use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
-use crate::guard::{Guard, GuardedPorts, LocalPolicyError};
-use crate::process_metrics::ProcessMetrics;
+use crate::guard::LocalPolicyError;
 use crate::serve::{Stale, TlsError};
 use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
@@ -28,20 +29,17 @@ use crate::source::kubernetes::{KubernetesSource, Scope};
 use clap::Parser;
 use index::Index;
 use policy_proto::compat::EncodeOptions;
-use prometheus_client::registry::Registry;
-use serving::{Opened, Serving};
+use ports::{AdminPort, Ports};
+use serving::Serving;
 use side::Side;
 use signals::Signals;
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
+use vital::Vital;
 
 /// Why a controller cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +76,9 @@ pub enum RunError {
     /// Objects cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The thread that owns the index is gone.
-    #[error("the index ended unexpectedly")]
-    IndexEnded,
+    /// Something that has to go on has ended.
+    #[error("{0} ended unexpectedly")]
+    Ended(&'static str),
 }
 
 /// The program: reads the command line, runs, and says how it ended.
@@ -103,23 +101,18 @@ pub fn main() -> ExitCode {
 /// Runs a controller until it is told to stop by SIGTERM or SIGINT; a second one aborts.
 ///
 /// # Errors
-/// If it cannot listen, or objects cannot be read at all.
+/// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
 pub async fn run(settings: Settings) -> Result<(), RunError> {
     let mut signals = Signals::new()?;
+    let (vital, ended) = Vital::new();
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
-    let admin_listener = admin::bind("/live, /ready and /metrics", settings.admin).await?;
-    let admin_address = admin_listener.local_addr()?;
-    let mut admin = Admin::new(readiness.clone(), Registry::default());
-    if settings.guard.is_some() {
-        admin = admin.to_be_guarded();
-    }
-    admin.register(|registry| ProcessMetrics.register(registry));
-    let stop_admin = CancellationToken::new();
-    let admin_task = tokio::spawn(admin.clone().run(admin_listener, stop_admin.clone()));
+    let port = AdminPort::open(&settings, readiness.clone(), &vital).await?;
+    let admin = port.admin.clone();
 
-    let cluster = match &settings.source {
+    let Settings { source, controller, serve, auth, replicas, guard, .. } = settings;
+    let cluster = match &source {
         SourceSettings::Cluster(cluster) => Some(cluster.clone()),
         SourceSettings::Directory(_) => None,
     };
@@ -127,84 +120,47 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         Some(cluster) => Some(Side::new(cluster).await?),
         None => None,
     };
-    state_losses(&readiness, cluster.as_deref(), &settings.auth);
+    state_losses(&readiness, cluster.as_deref(), &auth);
     let (stale, stale_receiver) = watch::channel(Stale::default());
-    let watching = Watching {
-        readiness: readiness.clone(),
-        admin: admin.clone(),
-        stale,
-        warn: side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn),
-    };
+    let warn = side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn);
+    let watching = Watching { admin: admin.clone(), stale, warn, vital: vital.clone() };
     let mut index = tokio::select! {
-        index = open(settings.source, settings.controller.clone(), watching) => index?,
+        index = open(source, controller.clone(), watching) => index?,
         () = signals.next() => return Ok(()),
     };
     admin.show(index.handles.policies.clone());
     admin.register(|registry| index.handles.metrics.register(registry));
 
-    let Settings { controller, serve, auth, replicas, guard, .. } = settings;
-    let parts = Serving { controller: controller.clone(), serve, auth, replicas };
     let client = side.as_ref().map(|side| side.client.clone());
-    let opened = parts.open(&mut index.handles, stale_receiver, client.clone(), &admin).await?;
-    let Opened { mut server, listeners, counting, tls } = opened;
-    let grpc = listeners.first().map(|listening| listening.listener.local_addr()).transpose()?;
-    tracing::info!(grpc = grpc.map(tracing::field::display), admin = %admin_address, "listening");
-    let mut admission = None;
-    if let (Some(cluster), Some(client)) = (&cluster, client) {
-        let review = index.handles.review.clone();
-        admission = side::admission(cluster, client, review, &admin).await?;
-    }
-    if let (Some(settings), Some(grpc)) = (guard, grpc) {
-        let ports = guarded_ports(grpc, admission.as_ref(), admin_address)?;
-        let guard = Guard::new(&settings, ports, &controller)?;
-        admin.register(|registry| guard.metrics().register(registry));
-        admin.guard(guard.clone(), tls);
-        server = server.guarded_by(guard.grpc());
-        admission = admission.map(|admission| admission.guarded_by(guard.clone()));
-        tokio::spawn(guard.follow(index.handles.policies.clone()));
-    }
-    let drain = CancellationToken::new();
-    let admission = admission.map(|admission| tokio::spawn(admission.run(drain.clone())));
-    let served = tokio::spawn(server.serve_on(listeners, drain.clone()));
-    let side = side.map(|side| side.start(&index.handles, &counting, &admin));
+    let reviews = reviews(cluster.as_deref());
+    let parts = Serving { controller, serve, auth, replicas, client, reviews, vital };
+    let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
+    let started = ports.open(&mut index, &port).await?;
     serving.met();
 
-    let mut running = Running { index, served, signals };
+    let mut running = Running { index, signals, ended };
     let ended = running.until_ended(&listed).await;
     tracing::info!("shutting down: streams end, then connections");
     let _stopping = readiness.require("shutting down");
-    drain.cancel();
-    if let Some(side) = side {
-        side.stop().await;
+    tokio::select! {
+        () = started.stop() => {}
+        () = running.signals.next() => abort(),
     }
-    running.drained().await;
-    if let Some(admission) = admission {
-        // A panic of it was reported where it happened.
-        _ = admission.await;
-    }
-    stop_admin.cancel();
-    _ = admin_task.await;
+    running.index.stop();
+    port.close().await;
     ended
 }
 
-/// The ports that the guard knows, as they are bound.
-fn guarded_ports(
-    grpc: SocketAddr,
-    admission: Option<&Admission>,
-    admin: SocketAddr,
-) -> Result<GuardedPorts, io::Error> {
-    let port = |address: SocketAddr| {
-        let unbound = || io::Error::other(format!("{address} is not bound"));
-        NonZeroU16::new(address.port()).ok_or_else(unbound)
-    };
-    let admission = admission.map(|admission| port(admission.address())).transpose()?;
-    Ok(GuardedPorts { grpc: port(grpc)?, admission, admin: port(admin)? })
+/// Whether the API server may be asked about tokens: reviews are objects of the whole cluster, out of
+/// reach of Roles.
+fn reviews(cluster: Option<&ClusterSettings>) -> bool {
+    cluster.is_some_and(|cluster| cluster.watches.scope == Scope::Cluster)
 }
 
 /// Says what does not work, because of what was asked for, before anything else is done.
 fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
+    let reviews = reviews(cluster);
     let Some(cluster) = cluster else { return };
-    let reviews = cluster.watches.scope == Scope::Cluster;
     let lost: Vec<String> = cluster.lost.iter().cloned().chain(auth.lost(reviews)).collect();
     for function in &lost {
         tracing::warn!("{function}");
@@ -217,10 +173,10 @@ type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
 
 /// What follows the source's watches.
 struct Watching {
-    readiness: Readiness,
     admin: Admin,
     stale: watch::Sender<Stale>,
     warn: Option<Warn>,
+    vital: Vital,
 }
 
 /// Starts the thread that owns the index, on whatever the settings name.
@@ -239,7 +195,7 @@ async fn open(
             let source = async move {
                 let client = cluster.args.connect().await?;
                 let connecting = KubernetesSource::prepare(client, cluster.watches);
-                let Watching { readiness, admin, stale, warn } = watching;
+                let Watching { admin, stale, warn, vital } = watching;
                 admin.register(|registry| connecting.metrics().register(registry));
                 let warn = move |watches: &[String]| {
                     if let Some(warn) = &warn {
@@ -247,7 +203,9 @@ async fn open(
                     }
                 };
                 let (health, freshness) = (connecting.health(), connecting.freshness());
-                tokio::spawn(freshness::follow(health, freshness, readiness, stale, warn));
+                let readiness = admin.readiness().clone();
+                let follow = freshness::follow(health, freshness, readiness, stale, warn);
+                vital.spawn("the look after watches", follow);
                 Ok(connecting.connected().await)
             };
             Index::spawn(config, source).await?
@@ -260,8 +218,8 @@ async fn open(
 /// What has to go on for the controller to.
 struct Running {
     index: Index,
-    served: JoinHandle<()>,
     signals: Signals,
+    ended: mpsc::UnboundedReceiver<&'static str>,
 }
 
 impl Running {
@@ -277,26 +235,15 @@ impl Running {
             }
             tokio::select! {
                 () = self.signals.next() => return Ok(()),
-                ended = self.index.ended() => return ended,
-                changed = synced.changed() => changed.map_err(|_| RunError::IndexEnded)?,
-                _ = &mut self.served => return Err(RunError::IndexEnded),
+                error = self.index.ended() => return Err(error),
+                changed = synced.changed() => changed.map_err(|_| RunError::Ended("the index"))?,
+                Some(name) = self.ended.recv() => return Err(RunError::Ended(name)),
             }
         }
-    }
-
-    /// Waits until connections have ended; a second signal does not.
-    async fn drained(mut self) {
-        if !self.served.is_finished() {
-            tokio::select! {
-                _ = self.served => {}
-                () = self.signals.next() => abort(),
-            }
-        }
-        self.index.stop();
     }
 }
 
-fn abort() {
+fn abort() -> ! {
     tracing::warn!("second signal: not waiting for connections");
     std::process::exit(1);
 }

@@ -1,17 +1,22 @@
 //! The gRPC server with all it is told: who may watch, what is counted, on which ports.
 
+use super::vital::Vital;
 use super::{RunError, encode_options};
-use crate::access::ServeAuth;
+use crate::access::{KeyError, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
 use crate::config::ControllerConfig;
 use crate::programmed::{self, ClusterOverview, Counting, CountingConfig};
 use crate::publish::Policies;
 use crate::replicas::{OwnName, ReplicaSettings, Replicas, Whom, follow_endpoints};
 use crate::run::index::Handles;
-use crate::serve::{Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport};
+use crate::serve::{
+    AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
+};
 use kube::Client;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// What serving needs of the settings.
@@ -20,41 +25,52 @@ pub(super) struct Serving {
     pub(super) serve: ServeConfig,
     pub(super) auth: ServeAuth,
     pub(super) replicas: ReplicaSettings,
+    /// The API server, with a cluster.
+    pub(super) client: Option<Client>,
+    /// Whether it may be asked about tokens.
+    pub(super) reviews: bool,
+    pub(super) vital: Vital,
 }
 
 /// The server and where it listens.
 pub(super) struct Opened {
     pub(super) server: Server,
+    /// The address of the first listener.
+    pub(super) grpc: SocketAddr,
     pub(super) listeners: Vec<Listening>,
     pub(super) counting: Counting,
     pub(super) tls: Option<TlsHandle>,
 }
 
 impl Serving {
-    /// Opens the ports and makes the server. `client` is there with a cluster.
+    /// Opens the ports and makes the server.
     pub(super) async fn open(
         self,
         handles: &mut Handles,
         stale: watch::Receiver<Stale>,
-        client: Option<Client>,
         admin: &Admin,
     ) -> Result<Opened, RunError> {
-        let access = self.auth.access(&self.controller, client.clone())?;
+        let access = self.access()?;
         let options = encode_options(&self.controller);
         let policies: Policies = handles.policies.clone();
         let server =
             Server::with_access(policies, self.serve.clone(), options, access, Some(stale));
         admin.register(|registry| server.metrics().register(registry));
-        let (listeners, tls) = self.listeners(&server).await?;
-        let namespace = self.controller.control_plane_namespace.clone();
-        let known = self.replicas(namespace, client);
-        let demand = handles.demand.take().ok_or(RunError::IndexEnded)?;
+        let listener = admin::bind("gRPC (--grpc-addr)", self.auth.grpc).await?;
+        let grpc = listener.local_addr()?;
+        let (listeners, tls) = self.listeners(&server, listener).await?;
+        let known = self.replicas();
+        let demand = handles.demand.take().ok_or(RunError::Ended("the index"))?;
         let config = CountingConfig {
             timeout: self.replicas.timeout,
             ..CountingConfig::new(&self.replicas.name)
         };
         let counting = programmed::start(config, demand, server.applied(), known, tls.clone());
         admin.register(|registry| counting.metrics().register(registry));
+        let mut tally = counting.tally();
+        // Whoever counts holds the other end.
+        let counts = async move { while tally.changed().await.is_ok() {} };
+        self.vital.spawn("the count of what is in force", counts);
         let overview = ClusterOverview::new(
             handles.conditions.clone(),
             Some(counting.clone()),
@@ -64,21 +80,28 @@ impl Serving {
             replica: self.replicas.name.clone(),
             overviews: Some(Arc::new(overview)),
         };
-        Ok(Opened { server: server.reporting(report), listeners, counting, tls })
+        Ok(Opened { server: server.reporting(report), grpc, listeners, counting, tls })
+    }
+
+    /// Who may watch. Only who may ask the API server about tokens does.
+    fn access(&self) -> Result<AccessConfig, KeyError> {
+        let reviewer = self.client.clone().filter(|_| self.reviews);
+        self.auth.access(&self.controller, reviewer)
     }
 
     /// The listeners, and the credentials that replicas are asked with.
     async fn listeners(
         &self,
         server: &Server,
+        listener: TcpListener,
     ) -> Result<(Vec<Listening>, Option<TlsHandle>), RunError> {
-        let listener = admin::bind("gRPC", self.auth.grpc).await?;
         let mut listeners = Vec::new();
         let mut credentials = None;
         let transport = match &self.auth.tls {
             Some(files) => {
                 let tls = server.load_tls(files.clone()).await?;
-                tokio::spawn(tls.clone().follow());
+                let follow = tls.clone().follow();
+                self.vital.spawn("the look after certificates", follow);
                 credentials = Some(tls.clone());
                 Transport::Tls(tls)
             }
@@ -86,7 +109,8 @@ impl Serving {
         };
         listeners.push(Listening { listener, transport });
         if let Some(address) = self.auth.plaintext {
-            let listener = admin::bind("gRPC in plaintext", address).await?;
+            let listener =
+                admin::bind("gRPC in plaintext (--grpc-plaintext-addr)", address).await?;
             tracing::info!(plaintext = %listener.local_addr()?, "listening");
             listeners.push(Listening { listener, transport: Transport::Plaintext });
         }
@@ -94,13 +118,9 @@ impl Serving {
     }
 
     /// Which other replicas there are, now and later.
-    fn replicas(
-        &self,
-        namespace: Arc<str>,
-        client: Option<Client>,
-    ) -> watch::Receiver<Arc<Replicas>> {
+    fn replicas(&self) -> watch::Receiver<Arc<Replicas>> {
         let fixed = |peers| watch::channel(Arc::new(Replicas::Known(peers))).1;
-        match (&self.replicas.whom, client) {
+        match (&self.replicas.whom, self.client.clone()) {
             (Whom::Peers(peers), _) => fixed(peers.clone()),
             (Whom::Nobody, _) | (Whom::Service(_), None) => fixed(BTreeSet::new()),
             (Whom::Service(service), Some(client)) => {
@@ -108,8 +128,9 @@ impl Serving {
                 let (sender, receiver) = watch::channel(Arc::new(unknown));
                 let own =
                     OwnName { name: self.replicas.name.clone(), address: self.replicas.address };
+                let namespace = self.controller.control_plane_namespace.clone();
                 let follow = follow_endpoints(client, namespace, service.clone(), own, sender);
-                tokio::spawn(follow);
+                self.vital.spawn("the look after replicas", follow);
                 receiver
             }
         }
@@ -120,4 +141,38 @@ impl Serving {
 fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
     let readiness = readiness.clone();
     move || readiness.missing().iter().map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Settings, reviews};
+    use super::*;
+    use crate::args::{Cli, Command, SourceSettings};
+    use crate::run::vital::Vital;
+    use crate::testing::refusing_client;
+    use clap::Parser;
+
+    fn asks_about_tokens(flags: &[&str]) -> bool {
+        let command = ["policy-controller", "run"];
+        let Command::Run(args) = Cli::try_parse_from(command.iter().chain(flags)).unwrap().command;
+        let settings = Settings::try_from(*args).unwrap();
+        let SourceSettings::Cluster(cluster) = &settings.source else { panic!("a directory") };
+        let serving = Serving {
+            reviews: reviews(Some(cluster.as_ref())),
+            controller: settings.controller,
+            serve: settings.serve,
+            auth: settings.auth,
+            replicas: settings.replicas,
+            client: Some(refusing_client()),
+            vital: Vital::new().0,
+        };
+        serving.access().unwrap().reviewer.is_some()
+    }
+
+    #[tokio::test]
+    async fn with_roles_alone_the_api_server_is_not_asked_about_tokens() {
+        assert!(asks_about_tokens(&[]));
+        assert!(!asks_about_tokens(&["--watch-namespace=a"]));
+        assert!(!asks_about_tokens(&["--no-viewer-tokens"]));
+    }
 }

@@ -1,6 +1,7 @@
 //! Everything besides the source that talks to the API server: admission, leadership, status, events.
 
 use super::RunError;
+use super::vital::Vital;
 use crate::admin::Admin;
 use crate::admission::Admission;
 use crate::args::ClusterSettings;
@@ -73,7 +74,13 @@ impl Side {
     }
 
     /// Starts status, leadership and events.
-    pub(super) fn start(self, handles: &Handles, counting: &Counting, admin: &Admin) -> SideTasks {
+    pub(super) fn start(
+        self,
+        handles: &Handles,
+        counting: &Counting,
+        admin: &Admin,
+        vital: &Vital,
+    ) -> SideTasks {
         let inputs = StatusInputs {
             conditions: handles.conditions.clone(),
             programmed: counting.table(),
@@ -87,12 +94,13 @@ impl Side {
             writer.metrics().register(registry);
             self.events.metrics().register(registry);
         });
-        tokio::spawn(counting.clone().while_leading(self.leadership.changes()));
+        let counts = counting.clone().while_leading(self.leadership.changes());
+        vital.spawn("counting by the leader", counts);
         let (stop, stop_lease) = (CancellationToken::new(), CancellationToken::new());
         SideTasks {
-            status: tokio::spawn(writer.run(stop.clone())),
-            events: tokio::spawn(self.event_writer.run(stop.clone())),
-            lease: tokio::spawn(self.lease.run(stop_lease.clone())),
+            status: vital.spawn("the status writer", writer.run(stop.clone())),
+            events: vital.spawn("the writer of events", self.event_writer.run(stop.clone())),
+            lease: vital.spawn("the election", self.lease.run(stop_lease.clone())),
             stop,
             stop_lease,
         }

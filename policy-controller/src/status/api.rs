@@ -256,8 +256,10 @@ pub(crate) enum Outcome {
     Written,
     /// It is as it should be.
     Unchanged,
-    /// The object has moved on, is gone, or this replica does not lead any more.
+    /// The object has moved on or is gone.
     Superseded,
+    /// By its clock this replica does not lead at this moment.
+    NotLeading,
     /// The kind has no status after all.
     NoStatus,
     /// It is to be tried again.
@@ -289,12 +291,18 @@ pub(crate) async fn update(
         let status = super::merge::status(key.kind, &item, desired, controller, now);
         let Some(status) = status else { return Outcome::Unchanged };
         if !may_write() {
-            return Outcome::Superseded;
+            return Outcome::NotLeading;
         }
         match api.write(key, version, &item, status).await {
             Ok(()) => return Outcome::Written,
-            // The object was there a moment ago: what is missing is the subresource.
-            Err(failure) if matches!(failure.code(), 404 | 405) => return Outcome::NoStatus,
+            // The object has gone meanwhile, or what is missing is the subresource.
+            Err(failure) if matches!(failure.code(), 404 | 405) => {
+                return match api.get(key, version).await {
+                    Ok(_) => Outcome::NoStatus,
+                    Err(failure) if failure.code() == 404 => Outcome::Superseded,
+                    Err(failure) => Outcome::Failed(failure),
+                };
+            }
             Err(failure) if failure.code() == 409 => conflict = Some(failure),
             Err(failure) => return Outcome::Failed(failure),
         }
@@ -307,4 +315,63 @@ pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
     let differ = |a: &Option<i64>, b: &Option<i64>| a.is_some() && b.is_some() && a != b;
     let other = desired.uid.is_some() && item.metadata.uid.as_deref() != desired.uid.as_deref();
     !other && !differ(&item.metadata.generation, &desired.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::condition::{ConditionKind, ObjectCondition, Reason};
+    use crate::status::Stated;
+    use crate::status::desired::Desired;
+    use crate::testing::{answer, client, key, refused};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// What becomes of a Server that is there when it is read, is answered `write` when its status is
+    /// written, and is there or not afterwards.
+    async fn became(write: u16, stays: bool, leads: bool) -> (Outcome, usize) {
+        let (reads, writes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = writes.clone();
+        let client = client(move |request| {
+            let item = json!({"metadata": {"name": "s", "namespace": "ns", "uid": "u",
+                "generation": 1, "resourceVersion": "7"}});
+            if request.method() == Method::PATCH {
+                writes.fetch_add(1, Ordering::Relaxed);
+                if write == 200 { answer(200, &item) } else { refused(write) }
+            } else if reads.fetch_add(1, Ordering::Relaxed) == 0 || stays {
+                answer(200, &item)
+            } else {
+                refused(404)
+            }
+        });
+        let server = key(Kind::Server, "ns", "s");
+        let condition = ObjectCondition {
+            object: server.clone(),
+            parent: None,
+            section: None,
+            port: None,
+            kind: ConditionKind::Accepted,
+            status: true,
+            reason: Reason::Accepted,
+            message: "".into(),
+        };
+        let conditions = Arc::from([condition]);
+        let stated = Stated { conditions, generation: Some(1), uid: Some("u".into()) };
+        let desired = Desired::new(&server, &stated, None);
+        let api = StatusApi::new(client, Duration::from_secs(5));
+        let place = (&server, "v1beta3");
+        let outcome = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;
+        (outcome, counted.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn an_object_that_goes_while_it_is_written_does_not_take_the_status_of_its_kind_along() {
+        assert_eq!(became(200, true, true).await, (Outcome::Written, 1));
+        assert_eq!(became(404, false, true).await, (Outcome::Superseded, 1));
+        assert_eq!(became(404, true, true).await, (Outcome::NoStatus, 1));
+    }
+
+    #[tokio::test]
+    async fn who_does_not_lead_writes_nothing() {
+        assert_eq!(became(200, true, false).await, (Outcome::NotLeading, 0));
+    }
 }

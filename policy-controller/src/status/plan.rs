@@ -18,6 +18,9 @@ const PROGRESS: Duration = Duration::from_secs(5);
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// How long everything waits while the API server cannot do more, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// How long an object waits where it is in doubt whether this replica still leads: if it does not, all
+/// of this is forgotten.
+const DOUBT: Duration = Duration::from_secs(1);
 /// How long after an event the same is told again: API servers forget events after an hour.
 const REPEAT: Duration = Duration::from_secs(3600);
 
@@ -170,7 +173,11 @@ impl Plan {
             let controller = &self.settings.controller_name;
             if merge::status(kind, item, &desired, controller, wall).is_none() {
                 let fingerprint = desired.fingerprint();
-                self.known.insert(key, Known { fingerprint, at: now });
+                let known = self.known.get(&key);
+                // What was told something else since it was listed is going to be told again.
+                if known.is_none_or(|known| known.fingerprint.full == fingerprint.full) {
+                    self.known.insert(key, Known { fingerprint, at: now });
+                }
             } else {
                 self.known.remove(&key);
             }
@@ -294,6 +301,7 @@ impl Plan {
                 self.queue.done(key, None);
             }
             Outcome::Superseded => self.queue.done(key, None),
+            Outcome::NotLeading => self.queue.done(key, now.checked_add(DOUBT)),
             Outcome::NoStatus => {
                 self.queue.done(key, None);
                 if let Means::Status(version) = job.means {

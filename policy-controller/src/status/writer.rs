@@ -103,16 +103,19 @@ impl StatusWriter {
         }
         let mut leading = self.inputs.leadership.changes();
         loop {
-            if leading.wait_for(|leads| *leads).await.is_err() {
+            if until(&mut leading, true).await.is_none() {
                 return;
             }
-            self.lead(&mut leading).await;
+            let led = self.lead(&mut leading).await;
             self.metrics.queue.set(0);
+            if led.is_none() {
+                return;
+            }
         }
     }
 
-    /// Writes until this replica does not lead any more.
-    async fn lead(&mut self, leading: &mut watch::Receiver<bool>) {
+    /// Writes until this replica does not lead any more. None: the index or the election has ended.
+    async fn lead(&mut self, leading: &mut watch::Receiver<bool>) -> Option<()> {
         let mut plan = Plan::new(self.settings.clone());
         let mut jobs: JoinSet<Ended> = JoinSet::new();
         let (report, mut reports) = mpsc::channel(1);
@@ -126,11 +129,9 @@ impl StatusWriter {
         loop {
             let wake = self.dispatch(&mut plan, &mut jobs);
             tokio::select! {
-                () = until(leading, false) => return,
+                ended = until(leading, false) => return ended,
                 moved = changed.changed() => {
-                    if moved.is_err() {
-                        return;
-                    }
+                    moved.ok()?;
                     gathered = gathered.or_else(|| Instant::now().checked_add(GATHER));
                 }
                 moved = programmed.changed(), if counted => {
@@ -140,7 +141,7 @@ impl StatusWriter {
                 }
                 () = sleep_until(gathered) => {
                     gathered = None;
-                    let Some(stated) = self.inputs.conditions.stated().await else { return };
+                    let stated = self.inputs.conditions.stated().await?;
                     let counts = programmed.borrow_and_update().clone();
                     plan.tell(stated, counts, Instant::now());
                 }
@@ -237,7 +238,7 @@ impl StatusWriter {
             Outcome::Unchanged | Outcome::Superseded => {
                 self.metrics.drops.inc();
             }
-            Outcome::NoStatus => {}
+            Outcome::NoStatus | Outcome::NotLeading => {}
             Outcome::Failed(super::api::Failure::Timeout(_)) => {
                 self.metrics.timeouts.inc();
             }
@@ -296,8 +297,48 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Waits until leadership is as wanted, or nobody says any more.
-async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) {
+/// Waits until leadership is as wanted. None: nobody says any more.
+async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) -> Option<()> {
     // What it gives back locks the channel, and must not live on in a task that waits.
-    _ = leading.wait_for(|leads| *leads == wanted).await;
+    leading.wait_for(|leads| *leads == wanted).await.ok().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ControllerConfig;
+    use crate::controller::start;
+    use crate::source::directory::DirectorySource;
+    use crate::testing::refusing_client;
+
+    /// A writer that leads, and what it depends on.
+    async fn writer() -> (JoinHandle<()>, crate::controller::Controller, watch::Sender<bool>) {
+        let folder = tempfile::tempdir().unwrap();
+        let config = ControllerConfig::default();
+        let source = DirectorySource::new(folder.path(), config.limits);
+        let controller = start(config, source);
+        let mut synced = controller.policies.synced();
+        synced.wait_for(|synced| *synced).await.unwrap();
+        let (leading, leadership) = Leadership::for_test();
+        let inputs = StatusInputs {
+            conditions: controller.conditions.clone(),
+            programmed: watch::channel(Arc::default()).1,
+            synced: controller.policies.synced(),
+            leadership,
+        };
+        let writer =
+            StatusWriter::new(refusing_client(), StatusSettings::default(), inputs, "i".into());
+        (tokio::spawn(writer.run(CancellationToken::new())), controller, leading)
+    }
+
+    #[tokio::test]
+    async fn the_writer_ends_with_the_index_and_with_the_election() {
+        let ends = |writer| tokio::time::timeout(Duration::from_secs(20), writer);
+        let (writing, controller, _leading) = writer().await;
+        controller.shutdown();
+        ends(writing).await.unwrap().unwrap();
+        let (writing, _controller, leading) = writer().await;
+        drop(leading);
+        ends(writing).await.unwrap().unwrap();
+    }
 }

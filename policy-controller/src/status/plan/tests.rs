@@ -86,6 +86,34 @@ fn only_what_differs_is_written_after_a_restart() {
 }
 
 #[test]
+fn a_list_that_is_older_than_the_last_write_hides_nothing() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "one", 1)], now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    plan.tell(table(&[("a", "two", 1)]), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    plan.tell(table(&[("a", "one", 1)]), Arc::default(), now);
+    // As it was before the second write.
+    let condition = json!({"type": "Accepted", "status": "False", "reason": "Invalid",
+        "message": "one", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
+    let metadata = json!({"name": "a", "namespace": "ns", "generation": 1});
+    let item = json!({"metadata": metadata, "status": {"conditions": [condition]}});
+    plan.page(Kind::Server, &[serde_json::from_value(item).unwrap()], now);
+    plan.listed(Kind::Server, "v1beta3", now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+}
+
+#[test]
+fn what_was_not_written_because_leadership_was_in_doubt_is_written_once_it_is_not() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    let first = job(&mut plan, now).unwrap();
+    plan.done(&first, &Outcome::NotLeading, now);
+    assert!(job(&mut plan, now).is_none());
+    assert_eq!(names(&mut plan, now + DOUBT), ["a"]);
+}
+
+#[test]
 fn only_what_changed_is_written_and_a_new_generation_is_a_change() {
     let now = Instant::now();
     let mut plan = listed(&[("a", "", 1), ("b", "", 1), ("c", "", 1)], now);

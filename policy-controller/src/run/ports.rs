@@ -1,0 +1,139 @@
+//! Opens the ports and starts what is behind them.
+
+use super::RunError;
+use super::index::Index;
+use super::serving::{Opened, Serving};
+use super::side::{self, Side, SideTasks};
+use super::vital::Vital;
+use crate::admin::{self, Admin, Readiness};
+use crate::admission::Admission;
+use crate::args::{ClusterSettings, Settings};
+use crate::guard::{Guard, GuardSettings, GuardedPorts};
+use crate::process_metrics::ProcessMetrics;
+use crate::serve::Stale;
+use prometheus_client::registry::Registry;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The admin port, which answers before anything else does and until everything else has ended.
+pub(super) struct AdminPort {
+    pub(super) admin: Admin,
+    address: SocketAddr,
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl AdminPort {
+    pub(super) async fn open(
+        settings: &Settings,
+        readiness: Readiness,
+        vital: &Vital,
+    ) -> Result<Self, RunError> {
+        let listener =
+            admin::bind("/live, /ready and /metrics (--admin-addr)", settings.admin).await?;
+        let address = listener.local_addr()?;
+        let mut admin = Admin::new(readiness, Registry::default());
+        if settings.guard.is_some() {
+            admin = admin.to_be_guarded();
+        }
+        admin.register(|registry| ProcessMetrics.register(registry));
+        let stop = CancellationToken::new();
+        let task = vital.spawn("the admin port", admin.clone().run(listener, stop.clone()));
+        Ok(Self { admin, address, task, stop })
+    }
+
+    pub(super) async fn close(self) {
+        self.stop.cancel();
+        // A panic of it was reported where it happened.
+        _ = self.task.await;
+    }
+}
+
+/// What the other ports are opened with.
+pub(super) struct Ports {
+    pub(super) serving: Serving,
+    pub(super) cluster: Option<Box<ClusterSettings>>,
+    pub(super) side: Option<Side>,
+    pub(super) guard: Option<GuardSettings>,
+    pub(super) stale: watch::Receiver<Stale>,
+}
+
+/// What runs.
+pub(super) struct Started {
+    drain: CancellationToken,
+    served: JoinHandle<()>,
+    admission: Option<JoinHandle<()>>,
+    side: Option<SideTasks>,
+}
+
+impl Ports {
+    /// Opens them, puts the guard before them, and starts everything.
+    pub(super) async fn open(
+        self,
+        index: &mut Index,
+        port: &AdminPort,
+    ) -> Result<Started, RunError> {
+        let Self { serving, cluster, side, guard, stale } = self;
+        let (vital, controller) = (serving.vital.clone(), serving.controller.clone());
+        let (admin, client) = (&port.admin, serving.client.clone());
+        let Opened { mut server, grpc, listeners, counting, tls } =
+            serving.open(&mut index.handles, stale, admin).await?;
+        tracing::info!(%grpc, admin = %port.address, "listening");
+        let mut admission = None;
+        if let (Some(cluster), Some(client)) = (&cluster, client) {
+            let review = index.handles.review.clone();
+            admission = side::admission(cluster, client, review, admin).await?;
+        }
+        if let Some(settings) = guard {
+            let ports = guarded_ports(grpc, admission.as_ref(), port.address)?;
+            let guard = Guard::new(&settings, ports, &controller)?;
+            admin.register(|registry| guard.metrics().register(registry));
+            admin.guard(guard.clone(), tls);
+            server = server.guarded_by(guard.grpc());
+            admission = admission.map(|admission| admission.guarded_by(guard.clone()));
+            if settings.pod.is_some() {
+                let follow = guard.follow(index.handles.policies.clone());
+                vital.spawn("the guard of the controller's own ports", follow);
+            }
+        }
+        let drain = CancellationToken::new();
+        let admission = admission
+            .map(|admission| vital.spawn("the admission webhook", admission.run(drain.clone())));
+        let served = vital.spawn("the gRPC server", server.serve_on(listeners, drain.clone()));
+        let side = side.map(|side| side.start(&index.handles, &counting, admin, &vital));
+        Ok(Started { drain, served, admission, side })
+    }
+}
+
+impl Started {
+    /// Ends streams, then connections; gives the Lease back meanwhile.
+    pub(super) async fn stop(self) {
+        self.drain.cancel();
+        if let Some(side) = self.side {
+            side.stop().await;
+        }
+        // A panic of one of them was reported where it happened.
+        _ = self.served.await;
+        if let Some(admission) = self.admission {
+            _ = admission.await;
+        }
+    }
+}
+
+/// The ports that the guard knows, as they are bound.
+fn guarded_ports(
+    grpc: SocketAddr,
+    admission: Option<&Admission>,
+    admin: SocketAddr,
+) -> Result<GuardedPorts, io::Error> {
+    let port = |address: SocketAddr| {
+        let unbound = || io::Error::other(format!("{address} is not bound"));
+        NonZeroU16::new(address.port()).ok_or_else(unbound)
+    };
+    let admission = admission.map(|admission| port(admission.address())).transpose()?;
+    Ok(GuardedPorts { grpc: port(grpc)?, admission, admin: port(admin)? })
+}
