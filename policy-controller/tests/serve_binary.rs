@@ -82,7 +82,8 @@ fn errors_name_what_is_wrong_and_end_the_program() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let busy = refusal(&["--manifests", path, "--grpc-addr", &address]);
-    assert!(busy.starts_with(&format!("error: cannot listen on {address} for gRPC: ")), "{busy}");
+    let flag = format!("error: cannot listen on {address} for gRPC (--grpc-addr): ");
+    assert!(busy.starts_with(&flag), "{busy}");
     let free = "--grpc-addr=127.0.0.1:0";
     let missing = refusal(&["--manifests", "/nowhere/at/all", free]);
     assert!(missing.starts_with("error: /nowhere/at/all: "), "{missing}");
@@ -93,8 +94,38 @@ fn errors_name_what_is_wrong_and_end_the_program() {
 }
 
 #[test]
-fn without_a_source_the_usage_is_shown() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_policy-controller"));
-    let mut program = Program::start(command.arg("run").stderr(std::process::Stdio::null()));
-    assert_eq!(program.wait().code(), Some(2));
+fn without_a_source_it_says_that_there_is_no_cluster() {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_policy-controller"))
+        .args(["run", "--admin-addr", "127.0.0.1:0", "--server-addr", "127.0.0.1:0"])
+        .env("HOME", home.path())
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("error: no cluster: ")), "{text}");
+}
+
+#[test]
+fn a_signal_ends_it_while_the_cluster_is_away() {
+    let home = tempfile::tempdir().unwrap();
+    let kubeconfig = home.path().join("config");
+    // Nobody listens on port 1.
+    let text = "{apiVersion: v1, kind: Config, current-context: away, \
+        clusters: [{name: away, cluster: {server: 'http://127.0.0.1:1'}}], \
+        contexts: [{name: away, context: {cluster: away, user: nobody}}], \
+        users: [{name: nobody, user: {}}]}";
+    std::fs::write(&kubeconfig, text).unwrap();
+    let mut program = Program::start_reading_errors(
+        Command::new(env!("CARGO_BIN_EXE_policy-controller"))
+            .args(["run", "--admin-addr", "127.0.0.1:0", "--server-addr", "127.0.0.1:0"])
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .env_remove("LINKERD_POLICY_CONTROLLER_LOG"),
+    );
+    program.find("attempt", |line| line.contains("waiting for the API server").then_some(()));
+    program.signal("TERM");
+    assert!(program.wait().success());
 }

@@ -1,8 +1,9 @@
 //! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written,
 //! [`Settings`] is what it means. Every rule and every message is in the second.
 //!
-//! Flags that Linkerd's policy controller has keep their names and defaults
-//! (controller-semantics 6.1).
+//! Flags that Linkerd's policy controller has too keep their names, and their defaults except
+//! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),
+//! `--probe-networks` and `--log-level` (controller-semantics 6.1).
 
 mod serve;
 pub(crate) mod value;
@@ -43,15 +44,36 @@ pub enum Command {
     Run(Box<RunArgs>),
 }
 
+/// Flags that mean nothing where a directory is read.
+const OF_A_CLUSTER: [&str; 21] = [
+    "kubeconfig",
+    "context",
+    "watch_namespace",
+    "watch_freshness",
+    "node_addresses",
+    "list_page_size",
+    "server_addr",
+    "server_tls_certs",
+    "server_tls_key",
+    "webhook_service",
+    "webhook_names",
+    "webhook_secret",
+    "webhook_configuration",
+    "controller_name",
+    "beside_linkerd",
+    "lease_name",
+    "lease_duration",
+    "patch_timeout_ms",
+    "status_writes_per_second",
+    "status_parallelism",
+    "replicas_service",
+];
+
 /// Flags of `policy-controller run`, as written.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with_all = ["kubeconfig", "context", "watch_namespace", "node_addresses"]
-    )]
+    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_CLUSTER)]
     pub manifests: Option<PathBuf>,
 
     /// The cluster, where no directory is named.

@@ -83,8 +83,17 @@ impl ServeArgs {
             ("keepalive-interval", self.keepalive_interval),
             ("keepalive-timeout", self.keepalive_timeout),
         ] {
+            if !(1..=86_400).contains(&value) {
+                return Err(ArgsError::Range { flag, value, allowed: "1 to 86400" });
+            }
+        }
+        for (flag, value) in [
+            ("max-streams-per-peer", self.max_streams_per_peer),
+            ("max-connections-per-peer", self.max_connections_per_peer),
+            ("max-concurrent-streams", self.max_concurrent_streams),
+        ] {
             if value == 0 {
-                return Err(ArgsError::Range { flag, value, allowed: "at least 1" });
+                return Err(ArgsError::Range { flag, value: 0, allowed: "at least 1" });
             }
         }
         Ok(ServeConfig {

@@ -12,6 +12,16 @@ fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
     Settings::try_from(*args)
 }
 
+#[test]
+fn flags_that_mean_nothing_with_manifests_are_refused() {
+    for flag in OF_A_CLUSTER.iter().filter(|flag| **flag != "beside_linkerd") {
+        let flag = format!("--{}=1", flag.replace('_', "-"));
+        let command = ["policy-controller", "run", "--manifests=/m", &flag];
+        let error = Cli::try_parse_from(command).unwrap_err();
+        assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{flag}: {error}");
+    }
+}
+
 fn refusal(flags: &[&str]) -> String {
     settings(flags).unwrap_err().to_string()
 }
@@ -88,6 +98,13 @@ fn refusals_name_the_flag_the_value_and_what_is_allowed() {
         refusal(&["--http2-window-bytes=100"]),
         "--http2-window-bytes: `100` is out of range; 16384 to 2147483647"
     );
-    assert!(refusal(&["--keepalive-interval=0"]).contains("at least 1"));
+    assert_eq!(
+        refusal(&["--keepalive-interval=18446744073709551615"]),
+        "--keepalive-interval: `18446744073709551615` is out of range; 1 to 86400"
+    );
+    assert_eq!(
+        refusal(&["--max-streams-per-peer=0"]),
+        "--max-streams-per-peer: `0` is out of range; at least 1"
+    );
     assert!(refusal(&["--identity-domain=Cluster"]).contains("`Cluster`"));
 }

@@ -59,7 +59,8 @@ impl Program {
         Self { child, lines }
     }
 
-    fn start_reading_errors(command: &mut Command) -> Self {
+    /// Starts `command` and reads what it says of itself.
+    pub(crate) fn start_reading_errors(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("cannot start");
         let lines = lines_of(child.stderr.take().unwrap());
         Self { child, lines }
