@@ -36,6 +36,8 @@ const CONTROL_PLANE: &[Rule] = &[
     },
     // The other replicas are the endpoints of a headless Service.
     rule("discovery.k8s.io", &["endpointslices"], &["list"]),
+    // The replica's own pod is told of watches that fell behind.
+    EVENTS,
 ];
 
 /// In the namespace of the control plane, where the webhook's certificate is made by the controller.
@@ -51,7 +53,7 @@ const PROVISIONED_CONFIGURATION: &[Rule] = &[Rule {
     ..rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get", "patch"])
 }];
 
-/// Wherever objects are watched: what has no status is told by Events.
+/// Wherever objects are watched, and at home: what has no status is told by Events.
 const EVENTS: Rule = rule("events.k8s.io", &["events"], &["create"]);
 
 /// In the whole cluster, besides the watches. Nothing of it is needed where only some namespaces are
