@@ -1,6 +1,7 @@
 //! The rows of a port: one for each thing that may be done and each grant of it.
 
 use super::{Access, Need};
+use crate::shadow::{Shadowed, shadowed};
 use policy_controller::view::{host, identity, network, request, unmatched};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
@@ -15,8 +16,9 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
         return (Vec::new(), None);
     }
     let mut access = exempt(policy);
-    for route in &policy.routes.routes {
-        access.extend(by_route(policy, route));
+    let shadowed = shadowed(policy);
+    for number in 0..policy.routes.routes.len() {
+        access.extend(by_route(policy, number, &shadowed));
     }
     let rest = by_port(policy, &mut access);
     (access, rest)
@@ -83,25 +85,47 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     (!rest.is_empty()).then(|| rest.join("; "))
 }
 
-fn by_route(policy: &ServerPolicy, route: &Route) -> Vec<Access> {
+fn by_route(policy: &ServerPolicy, number: usize, shadowed: &[Shadowed]) -> Vec<Access> {
+    let Some(route) = policy.routes.routes.get(number) else { return Vec::new() };
     if !policy.protocol.is_http() || route.rules.is_empty() {
         return Vec::new();
     }
-    let matches = route.rules.iter().flat_map(|rule| {
-        let all = rule.matches.is_empty().then(|| "requests".to_owned());
-        all.into_iter().chain(rule.matches.iter().map(request))
-    });
-    let about = Access {
+    let (what, unreached) = matches(route, number, shadowed);
+    let about = |what: Vec<String>| Access {
         route: Some(route.origin.to_string()),
         hosts: route.hosts.iter().map(host).collect(),
-        what: matches.collect(),
+        what,
         ..nobody()
     };
+    let mut told = Vec::new();
     if matches!(route.origin, Origin::Deny(_)) {
-        return vec![about];
+        told.extend((!what.is_empty()).then(|| about(what)));
+    } else if !what.is_empty() {
+        let server = route.inherits_server.then(|| policy.authorizations.iter());
+        let grants = route.authorizations.iter().chain(server.into_iter().flatten());
+        told.extend(by_all(grants, &about(what)));
     }
-    let server = route.inherits_server.then(|| policy.authorizations.iter());
-    by_all(route.authorizations.iter().chain(server.into_iter().flatten()), &about)
+    // Nobody gets anywhere by what an earlier match takes all requests of.
+    told.extend((!unreached.is_empty()).then(|| about(unreached)));
+    told
+}
+
+/// What a route matches, in words, and what of it is never reached.
+fn matches(route: &Route, number: usize, shadowed: &[Shadowed]) -> (Vec<String>, Vec<String>) {
+    let (mut what, mut unreached) = (Vec::new(), Vec::new());
+    for (rule, content) in route.rules.iter().enumerate() {
+        let all = content.matches.is_empty().then(|| "requests".to_owned());
+        for (place, words) in all.into_iter().chain(content.matches.iter().map(request)).enumerate()
+        {
+            let is_this = |s: &Shadowed| (s.route, s.rule, s.number) == (number, rule, place);
+            if shadowed.iter().any(is_this) {
+                unreached.push(format!("{words} (never reached)"));
+            } else {
+                what.push(words);
+            }
+        }
+    }
+    (what, unreached)
 }
 
 /// One row for every grant; one that says so where there is none.

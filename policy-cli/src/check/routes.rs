@@ -1,22 +1,21 @@
 //! Matches that are never reached because an earlier route matches the same requests.
 
 use super::Finding;
+use crate::shadow::{Shadowed, shadowed};
 use policy_controller::Compiled;
 use policy_controller::view::request;
-use policy_core::{HostPattern, ObjectRef, Route, ServerPolicy};
+use policy_core::{ObjectRef, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn findings(compiled: &Compiled) -> Vec<Finding> {
     let policies = compiled.workloads.values().flat_map(|workload| workload.policy.ports.values());
     // Every place counts once, however many ports show it.
     let mut found: BTreeMap<(ObjectKey, String), (String, BTreeSet<String>)> = BTreeMap::new();
     for policy in policies {
-        for (shadowed, by) in shadows(policy) {
-            let Some(key) = key(shadowed.object) else { continue };
-            let entry = found
-                .entry((key, shadowed.field))
-                .or_insert_with(|| (shadowed.words, BTreeSet::new()));
+        for (object, field, words, by) in unreached(policy) {
+            let Some(key) = key(object) else { continue };
+            let entry = found.entry((key, field)).or_insert_with(|| (words, BTreeSet::new()));
             entry.1.insert(by.to_string());
         }
     }
@@ -28,46 +27,18 @@ pub(super) fn findings(compiled: &Compiled) -> Vec<Finding> {
     found.into_iter().map(finding).collect()
 }
 
-struct Shadowed<'a> {
-    object: &'a ObjectRef,
-    field: String,
-    words: String,
-}
-
-/// Matches with the object that matches the same requests before.
-fn shadows(policy: &ServerPolicy) -> Vec<(Shadowed<'_>, &ObjectRef)> {
-    // By host and what a request must be, in words that say everything about it.
-    let mut first: HashMap<(Option<&HostPattern>, String), &ObjectRef> = HashMap::new();
-    let mut shadows = Vec::new();
-    for route in &policy.routes.routes {
-        let Some(object) = route.origin.object() else { continue };
-        for (rule, content) in route.rules.iter().enumerate() {
-            for (number, wanted) in content.matches.iter().enumerate() {
-                let words = format!("{wanted:?}");
-                let mut reached = false;
-                let mut by = object;
-                for host in hosts(route) {
-                    match first.get(&(host, words.clone())) {
-                        Some(earlier) => by = earlier,
-                        None => {
-                            first.insert((host, words.clone()), object);
-                            reached = true;
-                        }
-                    }
-                }
-                if !reached {
-                    let field = format!("spec.rules[{rule}].matches[{number}]");
-                    shadows.push((Shadowed { object, field, words: request(wanted) }, by));
-                }
-            }
-        }
-    }
-    shadows
-}
-
-/// The host tables that a route is in.
-fn hosts(route: &Route) -> Vec<Option<&HostPattern>> {
-    if route.hosts.is_empty() { vec![None] } else { route.hosts.iter().map(Some).collect() }
+/// Matches that objects state and that are never reached: object, field, the match in words, and the
+/// object that matches the same requests before.
+fn unreached(policy: &ServerPolicy) -> Vec<(&ObjectRef, String, String, &ObjectRef)> {
+    let routes = &policy.routes.routes;
+    let told = |shadowed: Shadowed| {
+        let Shadowed { route, rule, number, by } = shadowed;
+        let (route, by) = (routes.get(route)?, routes.get(by)?);
+        let wanted = route.rules.get(rule)?.matches.get(number)?;
+        let field = format!("spec.rules[{rule}].matches[{number}]");
+        Some((route.origin.object()?, field, request(wanted), by.origin.object()?))
+    };
+    shadowed(policy).into_iter().filter_map(told).collect()
 }
 
 fn key(object: &ObjectRef) -> Option<ObjectKey> {
