@@ -1,3 +1,5 @@
+//! Counts are those of the definition, after any history.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

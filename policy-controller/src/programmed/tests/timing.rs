@@ -1,3 +1,5 @@
+//! How long a change took is told once, at the last proxy concerned.
+
 use super::*;
 
 /// A ledger with the pods `web-0` and `web-1` that declare port 80, and what both have.

@@ -1,3 +1,5 @@
+//! The report service: who may ask, and what is answered.
+
 use super::client::{Client, hello};
 use super::mesh::{CONTROLLER, Mesh, OWN, connect};
 use crate::publish::WorkloadKey;
