@@ -28,10 +28,10 @@ pub(crate) struct Engine {
 /// What a batch changed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Workloads that were asked for and came out different.
-    pub(crate) workloads: Vec<(WorkloadKey, KindSet)>,
-    /// Policies that were asked for and came out different.
-    pub(crate) policies: Vec<(PolicyOf, KindSet)>,
+    /// Workloads that were asked for and may have come out different.
+    pub(crate) workloads: Vec<WorkloadKey>,
+    /// Policies that were asked for and may have come out different.
+    pub(crate) policies: Vec<PolicyOf>,
     /// Whether some condition did, or an object that has any.
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
@@ -53,14 +53,10 @@ impl Engine {
     pub(crate) fn apply(&mut self, batch: &Batch) -> Changes {
         let touched = self.index.apply(batch);
         let mut changes = Changes::default();
-        for (query, causes) in self.memo.update(&touched, &self.index, &self.config) {
+        for query in self.memo.update(&touched, &self.index, &self.config) {
             match query {
-                Query::WorkloadOf(WorkloadOf(key)) => {
-                    changes.workloads.push((key, causes));
-                }
-                Query::PolicyOf(policy) => {
-                    changes.policies.push((policy, causes));
-                }
+                Query::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
+                Query::PolicyOf(policy) => changes.policies.push(policy),
                 Query::Conditions(Conditions(key)) => {
                     changes.conditions |= self.state(&key);
                 }
@@ -80,7 +76,7 @@ impl Engine {
                 | Query::ServerPieces(_) => {}
             }
         }
-        for topic in touched.keys() {
+        for topic in &touched {
             let crate::index::Topic::Object(key) = topic else { continue };
             changes.objects.push(key.clone());
             if matches!(key.kind, Kind::Pod | Kind::Namespace) {
@@ -163,8 +159,10 @@ impl Engine {
         all.filter_map(|object| workload::workload_key(&object.meta.key)).collect()
     }
 
-    /// A workload, if it exists.
+    /// A workload, if it exists. Of one that does not nothing is remembered: callers can name as many
+    /// as they like.
     pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+        self.index.object(&workload::object_key(key))?;
         self.memo.ask(&WorkloadOf(key.clone()), &self.index, &self.config).0
     }
 
@@ -183,14 +181,16 @@ impl Engine {
         self.index.version(kind)
     }
 
-    /// The newest version of each of these kinds, and of the workload's own.
+    /// What a policy made from these kinds reflects: of each, and of the workload's own, the version
+    /// of the last event that changed anything. Which of these events concerned the policy is not
+    /// asked: one that did not may come to do so by a later one of another kind.
     pub(crate) fn versions(&self, kinds: KindSet, kind: WorkloadKind) -> BTreeMap<Arc<str>, u64> {
         let mut kinds = kinds;
         kinds.insert(match kind {
             WorkloadKind::Pod => Kind::Pod,
             WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
         });
-        let versioned = kinds.iter().filter_map(|kind| Some((kind, self.index.version(kind)?)));
+        let versioned = kinds.iter().filter_map(|kind| Some((kind, self.index.changed(kind)?)));
         versioned.map(|(kind, version)| (version_key(kind), version)).collect()
     }
 
@@ -217,6 +217,12 @@ impl Engine {
         let compiled = self.memo.compiled();
         let resolved = self.memo.answered().saturating_sub(compiled);
         Effort { answers: self.memo.len(), resolved, compiled }
+    }
+
+    /// How many nodes, shapes and policies are kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> [usize; 3] {
+        self.memo.kept()
     }
 
     /// The objects.

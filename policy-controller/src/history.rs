@@ -108,3 +108,77 @@ impl History {
         self.engine.effort()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use policy_crds::Kind;
+
+    /// Pods, and Servers that ask about labels of which every pod has a value of its own: each pod
+    /// is a shape that nobody had before.
+    fn edits(round: usize) -> Vec<Result<Object, ObjectKey>> {
+        let namespace = format!("n{}", round % 3);
+        let pod = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p{}, namespace: {namespace}, \
+              labels: {{app: web, version: v{round}}}}}, \
+              spec: {{containers: [{{name: c, ports: [{{containerPort: 80}}]}}]}}}}",
+            round % 50
+        );
+        let asked = if round % 7 == 0 { "app: web" } else { "version: none" };
+        let server = format!(
+            "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+              metadata: {{name: s{}, namespace: {namespace}}}, \
+              spec: {{podSelector: {{matchLabels: {{{asked}}}}}, port: 80}}}}",
+            round % 4
+        );
+        let policy = testing::policy_on_server(&namespace, &format!("a{round}"), "s0");
+        let before = |back| format!("a{}", round.saturating_sub(back));
+        let mut edits: Vec<_> = [pod, server]
+            .iter()
+            .flat_map(|text| testing::objects(text))
+            .chain([Object::clone(&policy)])
+            .map(Ok)
+            .collect();
+        edits.push(Err(testing::key(Kind::AuthorizationPolicy, &namespace, &before(9))));
+        edits.push(Err(testing::key(Kind::Server, &namespace, &format!("s{}", (round + 2) % 4))));
+        edits.push(Err(testing::key(Kind::Pod, &namespace, &format!("p{}", (round + 25) % 50))));
+        edits
+    }
+
+    #[test]
+    fn what_is_kept_does_not_grow_however_long_objects_come_and_go() {
+        let mut history = History::new(&ControllerConfig::default());
+        let mut names = std::collections::BTreeSet::new();
+        let mut most = [[0; 3]; 2];
+        for round in 0..1500 {
+            let edits = edits(round);
+            names.extend(edits.iter().map(|edit| match edit {
+                Ok(object) => object.meta.key.clone(),
+                Err(key) => key.clone(),
+            }));
+            history.apply(edits);
+            let pod = WorkloadKey::pod(&format!("n{}", round % 3), &format!("p{}", round % 50));
+            for port in [80, 9000] {
+                assert!(history.followed_port(&pod, NonZeroU16::new(port).unwrap()).is_some());
+            }
+            if round % 10 == 0 {
+                history.sweep();
+                let most = &mut most[usize::from(round >= 750)];
+                for (most, kept) in most.iter_mut().zip(history.engine.kept()) {
+                    *most = (*most).max(kept);
+                }
+            }
+        }
+        let [early, late] = most;
+        for (early, late) in early.into_iter().zip(late) {
+            assert!(early > 10 && late <= early + early / 5, "{most:?}");
+        }
+        history.apply(names.into_iter().map(Err).collect());
+        history.states.clear();
+        history.ports.clear();
+        history.sweep();
+        assert_eq!((history.engine.kept(), history.effort().0), ([0; 3], 0));
+        assert!(history.conditions().is_empty());
+    }
+}

@@ -2,14 +2,13 @@
 
 use crate::compile::PolicyOf;
 use crate::config::ControllerConfig;
-use crate::engine::{Changes, Engine, version_key};
-use crate::index::KindSet;
+use crate::engine::{Changes, Engine};
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
 use crate::resolve::Query;
 use crate::resolve::memo::content_hash;
 use crate::resolve::workload::{Resolved, Shape, WorkloadOf};
 use hashbrown::HashMap;
-use policy_core::{Revision, ServerPolicy};
+use policy_core::Revision;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::{Arc, Weak};
@@ -30,75 +29,30 @@ type Watchers = HashMap<PolicyOf, Watching>;
 #[derive(Default)]
 struct Watching {
     keys: BTreeSet<WorkloadKey>,
-    /// What was published last to a new watcher. Those who come after it share it while it says
-    /// what they are to be told.
+    /// What was published last. Whoever is told something after shares it while it says that.
     newest: Weak<PortPolicy>,
 }
 
 impl Watching {
-    /// What a new watcher is told.
+    /// What whoever watches `question` is to be told now.
     fn published(
         &mut self,
-        policy: &Arc<ServerPolicy>,
-        epoch: Arc<str>,
-        versions: BTreeMap<Arc<str>, u64>,
+        engine: &mut Engine,
+        question: &PolicyOf,
+        epoch: &Arc<str>,
     ) -> Arc<PortPolicy> {
-        let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, policy));
+        let (policy, kinds) = engine.policy(&question.shape, question.port);
+        let versions = engine.versions(kinds, question.shape.kind);
+        let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, &policy));
         let content = match newest {
             Some(newest) if newest.revision.versions == versions => return newest,
             Some(newest) => newest.revision.content,
-            None => content_hash(policy),
+            None => content_hash(&policy),
         };
-        let revision = Revision { epoch, content, versions };
-        let (policy, published) = (policy.clone(), Instant::now());
-        let published = Arc::new(PortPolicy { policy, revision, published });
+        let revision = Revision { epoch: epoch.clone(), content, versions };
+        let published = Arc::new(PortPolicy { policy, revision, published: Instant::now() });
         self.newest = Arc::downgrade(&published);
         published
-    }
-}
-
-/// A policy on its way to its watchers. Those who had the same are given the same.
-struct Telling<'a> {
-    epoch: &'a Arc<str>,
-    policy: &'a Arc<ServerPolicy>,
-    content: u64,
-    versions: Vec<(Arc<str>, u64)>,
-    published: Instant,
-    /// By the address of what they had, which is held so that no other gets it.
-    told: HashMap<usize, (Arc<PortPolicy>, Arc<PortPolicy>)>,
-}
-
-impl<'a> Telling<'a> {
-    fn new(
-        engine: &Engine,
-        epoch: &'a Arc<str>,
-        policy: &'a Arc<ServerPolicy>,
-        causes: KindSet,
-    ) -> Self {
-        let versions = causes.iter().filter_map(|k| Some((version_key(k), engine.version(k)?)));
-        Self {
-            epoch,
-            policy,
-            content: content_hash(policy),
-            versions: versions.collect(),
-            published: Instant::now(),
-            told: HashMap::new(),
-        }
-    }
-
-    /// What somebody is told who has `before`; nothing if that says the same.
-    fn after(&mut self, before: &Arc<PortPolicy>) -> Option<Arc<PortPolicy>> {
-        if Arc::ptr_eq(&before.policy, self.policy) || before.policy == *self.policy {
-            return None;
-        }
-        let (_, after) = self.told.entry(Arc::as_ptr(before).addr()).or_insert_with(|| {
-            let mut versions = before.revision.versions.clone();
-            versions.extend(self.versions.iter().cloned());
-            let revision = Revision { epoch: self.epoch.clone(), content: self.content, versions };
-            let (policy, published) = (self.policy.clone(), self.published);
-            (before.clone(), Arc::new(PortPolicy { policy, revision, published }))
-        });
-        Some(after.clone())
     }
 }
 
@@ -143,7 +97,7 @@ impl Subscriptions {
         key: &WorkloadKey,
         port: NonZeroU16,
     ) -> Result<watch::Receiver<Arc<PortPolicy>>, LookupError> {
-        let (cap, epoch) = (self.port_cap, self.epoch.clone());
+        let cap = self.port_cap;
         let held = self.held(engine, key)?;
         if let Some(sender) = held.ports.get(&port) {
             return Ok(sender.subscribe());
@@ -156,31 +110,26 @@ impl Subscriptions {
         if !held.state.borrow().declared.contains(&port) && held.undeclared() >= cap {
             return Err(LookupError::TooManyPorts);
         }
-        let (policy, kinds) = engine.policy(&shape, port);
-        let versions = engine.versions(kinds, key.kind);
-        let watching = self.watchers.entry(PolicyOf { shape, port }).or_default();
-        watching.keys.insert(key.clone());
-        let (sender, receiver) = watch::channel(watching.published(&policy, epoch, versions));
+        let (sender, receiver) = watch::channel(self.watch(engine, key, &PolicyOf { shape, port }));
         self.held(engine, key)?.ports.insert(port, sender);
         Ok(receiver)
     }
 
     /// Tells whoever is concerned what a batch changed.
     pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
-        for (key, causes) in &changes.workloads {
+        for key in &changes.workloads {
             if self.workloads.contains_key(key) {
                 match engine.workload(key) {
-                    Some(resolved) => self.follow(engine, key, &resolved, *causes),
+                    Some(resolved) => self.follow(engine, key, &resolved),
                     None => self.close(key),
                 }
             }
         }
-        for (question, causes) in &changes.policies {
-            let Some(watching) = self.watchers.get(question) else { continue };
-            let (policy, _) = engine.policy(&question.shape, question.port);
-            let mut telling = Telling::new(engine, &self.epoch, &policy, *causes);
+        for question in &changes.policies {
+            let Some(watching) = self.watchers.get_mut(question) else { continue };
+            let published = watching.published(engine, question, &self.epoch);
             for key in &watching.keys {
-                self.tell(key, question.port, &mut telling);
+                tell(&self.workloads, key, question.port, &published);
             }
         }
     }
@@ -203,18 +152,18 @@ impl Subscriptions {
         workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
     }
 
-    /// Forgets the ports of a workload that nobody listens to, and what was found out for them: who
-    /// asks for one port after the other is held to the same bound as who watches them all.
+    /// Forgets the undeclared ports of a workload that nobody listens to, and what was found out for
+    /// them: who asks for one port after the other is held to the same bound as who watches them all.
+    /// What declared ports ought to have may be followed without a channel.
     fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
-        let Some(held) = self.workloads.get_mut(key) else { return };
-        let shape = held.shape.clone();
-        let idle: Vec<NonZeroU16> = held
-            .ports
-            .extract_if(.., |_, s| s.receiver_count() == 0)
-            .map(|(port, _)| port)
-            .collect();
+        let Some(Held { shape, state, ports }) = self.workloads.get_mut(key) else { return };
+        let declared = state.borrow().declared.clone();
+        let idle = |port: &NonZeroU16, sender: &mut watch::Sender<Arc<PortPolicy>>| {
+            sender.receiver_count() == 0 && !declared.contains(port)
+        };
+        let idle: Vec<NonZeroU16> = ports.extract_if(.., idle).map(|(port, _)| port).collect();
         for port in idle {
-            unwatch(&mut self.watchers, &shape, port, key);
+            unwatch(&mut self.watchers, shape, port, key);
             let question = PolicyOf { shape: shape.clone(), port };
             if !self.watchers.contains_key(&question) {
                 engine.forget_policy(question);
@@ -234,13 +183,7 @@ impl Subscriptions {
         }))
     }
 
-    fn follow(
-        &mut self,
-        engine: &mut Engine,
-        key: &WorkloadKey,
-        resolved: &Resolved,
-        causes: KindSet,
-    ) {
+    fn follow(&mut self, engine: &mut Engine, key: &WorkloadKey, resolved: &Resolved) {
         let Some(held) = self.workloads.get_mut(key) else { return };
         held.state.send_if_modified(|state| {
             let differs = **state != *resolved.state;
@@ -257,25 +200,21 @@ impl Subscriptions {
         for port in ports {
             unwatch(&mut self.watchers, &before, port, key);
             let question = PolicyOf { shape: resolved.shape.clone(), port };
-            self.watchers.entry(question).or_default().keys.insert(key.clone());
-            let (policy, _) = engine.policy(&resolved.shape, port);
-            let mut telling = Telling::new(engine, &self.epoch, &policy, causes);
-            self.tell(key, port, &mut telling);
+            let published = self.watch(engine, key, &question);
+            tell(&self.workloads, key, port, &published);
         }
     }
 
-    /// Publishes a policy if it differs from what was published.
-    fn tell(&self, key: &WorkloadKey, port: NonZeroU16, telling: &mut Telling<'_>) {
-        let held = self.workloads.get(key).and_then(|held| held.ports.get(&port));
-        if let Some(sender) = held {
-            sender.send_if_modified(|current| match telling.after(current) {
-                Some(after) => {
-                    *current = after;
-                    true
-                }
-                None => false,
-            });
-        }
+    /// Notes that a workload watches a policy. Returns what it is to be told.
+    fn watch(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        question: &PolicyOf,
+    ) -> Arc<PortPolicy> {
+        let watching = self.watchers.entry(question.clone()).or_default();
+        watching.keys.insert(key.clone());
+        watching.published(engine, question, &self.epoch)
     }
 
     fn close(&mut self, key: &WorkloadKey) {
@@ -284,6 +223,24 @@ impl Subscriptions {
                 unwatch(&mut self.watchers, &held.shape, *port, key);
             }
         }
+    }
+}
+
+/// Publishes a policy if it differs from what was published.
+fn tell(
+    workloads: &BTreeMap<WorkloadKey, Held>,
+    key: &WorkloadKey,
+    port: NonZeroU16,
+    published: &Arc<PortPolicy>,
+) {
+    if let Some(sender) = workloads.get(key).and_then(|held| held.ports.get(&port)) {
+        sender.send_if_modified(|current| {
+            let differs = current.policy != published.policy;
+            if differs {
+                *current = published.clone();
+            }
+            differs
+        });
     }
 }
 
@@ -302,6 +259,61 @@ mod tests {
     use super::*;
     use crate::source::{Batch, Change};
     use crate::testing;
+    use policy_crds::{Kind, Object};
+
+    #[test]
+    fn of_workloads_that_do_not_exist_nothing_is_remembered() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let changes = vec![Change::Synced];
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        for number in 0..1000 {
+            let key = WorkloadKey::pod("ns", &format!("p{number}"));
+            let answer = subscriptions.workload(&mut engine, &key).map(|_| ());
+            assert_eq!(answer, Err(LookupError::NotFound));
+            let answer = subscriptions.port(&mut engine, &key, NonZeroU16::MIN).map(|_| ());
+            assert_eq!(answer, Err(LookupError::NotFound));
+        }
+        assert_eq!(engine.effort().0, 0);
+    }
+
+    /// A revocation that concerned nobody when it came, and does by a later event of another kind.
+    #[test]
+    fn a_revision_reflects_every_kind_that_its_policy_is_made_from() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        let mut apply = |subscriptions: &mut Subscriptions, objects: &[Arc<Object>], version| {
+            let versions = objects.iter().map(|object| (object.meta.key.kind, version)).collect();
+            let changes = objects.iter().cloned().map(Change::Apply);
+            let changes = changes.chain([Change::Synced]).collect();
+            let changes = engine.apply(&Batch { changes, versions, ..Batch::default() });
+            subscriptions.publish(&mut engine, &changes);
+            let (key, port) = (WorkloadKey::pod("ns", "p"), NonZeroU16::new(80).unwrap());
+            subscriptions.port(&mut engine, &key, port).unwrap()
+        };
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let mut watched = apply(&mut subscriptions, &[pod], 1);
+        let grant = testing::policy_on_server("ns", "grant", "a");
+        apply(&mut subscriptions, &[grant], 2);
+        apply(&mut subscriptions, &[testing::server("ns", "b", 81)], 3);
+        assert!(!watched.has_changed().unwrap());
+        apply(&mut subscriptions, &[testing::server("ns", "a", 80)], 4);
+        let told = watched.borrow_and_update().clone();
+        assert_eq!(told.policy.authorizations.len(), 1);
+        let lagging = |grants| Revision {
+            versions: [(Kind::Pod, 9), (Kind::Server, 9), (Kind::AuthorizationPolicy, grants)]
+                .map(|(kind, version)| (crate::engine::version_key(kind), version))
+                .into(),
+            ..told.revision.clone()
+        };
+        assert!(!lagging(1).has_caught_up_with(&told.revision), "{:?}", told.revision);
+        assert!(lagging(2).has_caught_up_with(&told.revision), "{:?}", told.revision);
+    }
 
     #[test]
     fn ports_asked_for_and_let_go_are_bounded_like_those_watched() {

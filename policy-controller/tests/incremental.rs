@@ -17,6 +17,7 @@ use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 /// Every object that a history may contain, several versions of some.
 fn catalogue() -> Vec<Object> {
@@ -136,6 +137,7 @@ proptest! {
             kept.apply(changes);
             let fresh = compile_objects(present.values().cloned().collect(), &config);
             prop_assert_eq!(kept.conditions(), &fresh.conditions);
+            let mut alive: Vec<Arc<ServerPolicy>> = Vec::new();
             for name in ["p0", "p1", "p2"] {
                 let key = WorkloadKey::pod("shop", name);
                 let state = fresh.workloads.get(&key).map(|w| w.state.clone());
@@ -143,6 +145,11 @@ proptest! {
                 for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
                     let followed = kept.followed_port(&key, port);
                     prop_assert_eq!(&followed, &fresh.port(&key, port), "{} {}", name, port);
+                    for policy in followed {
+                        let equal = alive.iter().find(|other| ***other == *policy);
+                        prop_assert!(equal.is_none_or(|other| Arc::ptr_eq(other, &policy)));
+                        alive.push(policy);
+                    }
                 }
             }
         }

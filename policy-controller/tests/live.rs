@@ -136,7 +136,7 @@ async fn equal_pods_share_one_policy() {
 }
 
 #[tokio::test]
-async fn only_changes_that_matter_are_published_and_name_their_cause() {
+async fn only_changes_that_matter_are_published_and_say_what_they_reflect() {
     let server = server("HTTP/1", "deny");
     let mut stage = Stage::synced(&[POD, &server]).await;
     let mut watched = stage.controller.policies.port(&web_key(), port(8080)).await.unwrap();
@@ -157,7 +157,7 @@ async fn only_changes_that_matter_are_published_and_name_their_cause() {
     assert_ne!(before.policy, after.policy);
     assert_ne!(before.revision.content, after.revision.content);
     assert_eq!(after.revision.versions["policy.linkerd.io/AuthorizationPolicy"], 40);
-    assert_eq!(after.revision.versions["policy.linkerd.io/Server"], 10);
+    assert_eq!(after.revision.versions["policy.linkerd.io/Server"], 20);
     assert!(after.revision.has_caught_up_with(&before.revision));
     let seen = stage.controller.policies.seen();
     assert!(seen.borrow().revision.has_caught_up_with(&after.revision));

@@ -11,7 +11,8 @@ pub struct Revision {
     pub epoch: Arc<str>,
     /// Hash of the encoded policy.
     pub content: u64,
-    /// Per kind (`group/kind`), the resource version of the last event that changed this policy.
+    /// Per kind (`group/kind`) that this policy is made from, the resource version of the last event
+    /// that it reflects.
     pub versions: BTreeMap<Arc<str>, u64>,
 }
 

@@ -18,12 +18,23 @@ use table::Table;
 pub(crate) struct Index {
     tables: BTreeMap<Kind, Arc<Table>>,
     edges: Arc<BTreeMap<Edge, BTreeSet<ObjectKey>>>,
-    versions: Arc<BTreeMap<Kind, u64>>,
+    versions: Arc<BTreeMap<Kind, Read>>,
     synced: bool,
 }
 
-/// The topics a batch touched, each with the kinds of the objects that did.
-pub(crate) type Touched = BTreeMap<Topic, KindSet>;
+/// How far a kind has been read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    /// The version of the last event, whether or not it changed anything.
+    last: Option<u64>,
+    /// The version of the last that changed an object; at first, of the first list.
+    changed: Option<u64>,
+    /// Whether objects have changed since a version was stated.
+    unstated: bool,
+}
+
+/// The topics a batch touched.
+pub(crate) type Touched = BTreeSet<Topic>;
 
 impl Index {
     /// Applies a batch as one transaction and says what it touched. An object applied as it
@@ -40,8 +51,11 @@ impl Index {
         if !batch.versions.is_empty() {
             let versions = Arc::make_mut(&mut self.versions);
             for (kind, version) in &batch.versions {
-                let held = versions.entry(*kind).or_default();
-                *held = (*held).max(*version);
+                let read = versions.entry(*kind).or_default();
+                read.last = read.last.max(Some(*version));
+                if std::mem::take(&mut read.unstated) || read.changed.is_none() {
+                    read.changed = read.last;
+                }
             }
         }
         touched
@@ -54,7 +68,13 @@ impl Index {
 
     /// The version of the last event of a kind.
     pub(crate) fn version(&self, kind: Kind) -> Option<u64> {
-        self.versions.get(&kind).copied()
+        self.versions.get(&kind)?.last
+    }
+
+    /// The version of the last event that changed an object of a kind: whoever has read that far
+    /// has the objects that there are here, or newer ones.
+    pub(crate) fn changed(&self, kind: Kind) -> Option<u64> {
+        self.versions.get(&kind)?.changed
     }
 
     /// The object of this name.
@@ -91,15 +111,13 @@ impl Index {
         if old.as_ref() == new {
             return;
         }
-        let mut touch = |topic| {
-            touched.entry(topic).or_default().insert(key.kind);
-        };
-        touch(Topic::Object(key.clone()));
-        touch(Topic::List(key.kind, key.namespace.clone()));
+        Arc::make_mut(&mut self.versions).entry(key.kind).or_default().unstated = true;
+        touched.insert(Topic::Object(key.clone()));
+        touched.insert(Topic::List(key.kind, key.namespace.clone()));
         let before = old.as_deref().map(edge::edges).unwrap_or_default();
         let after = new.map(|object| edge::edges(object)).unwrap_or_default();
         for edge in before.union(&after) {
-            touch(Topic::Edge(edge.clone()));
+            touched.insert(Topic::Edge(edge.clone()));
         }
         if before != after {
             self.relink(key, &before, &after);
@@ -156,6 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn what_changed_nothing_is_no_version_that_others_have_to_catch_up_with() {
+        let mut index = Index::default();
+        let mut apply = |changes, version: Option<u64>| {
+            let versions = version.map(|version| (Kind::Server, version)).into_iter().collect();
+            index.apply(&Batch { changes, versions, ..Batch::default() });
+            (index.version(Kind::Server), index.changed(Kind::Server))
+        };
+        let other = |port| vec![Change::Apply(server("ns", "a", port))];
+        assert_eq!(apply(vec![], Some(3)), (Some(3), Some(3)), "nothing was listed: that is news");
+        assert_eq!(apply(vec![], Some(4)), (Some(4), Some(3)));
+        assert_eq!(apply(other(80), Some(5)), (Some(5), Some(5)));
+        assert_eq!(apply(other(80), Some(6)), (Some(6), Some(5)), "an object as it was");
+        assert_eq!(apply(other(81), None), (Some(6), Some(5)));
+        assert_eq!(apply(vec![], Some(7)), (Some(7), Some(7)), "stated later");
+    }
+
+    #[test]
     fn an_object_that_moves_touches_where_it_was_and_where_it_is() {
         let mut index = Index::default();
         let policy = |target| Change::Apply(testing::policy_on_server("ns", "p", target));
@@ -163,7 +198,7 @@ mod tests {
         let touched = index.apply(&batch(vec![policy("b")]));
         for name in ["a", "b"] {
             let edge = Edge::Target(testing::key(Kind::Server, "ns", name));
-            assert!(touched.contains_key(&Topic::Edge(edge.clone())), "{name}");
+            assert!(touched.contains(&Topic::Edge(edge.clone())), "{name}");
             assert_eq!(index.edge(&edge).count(), usize::from(name == "b"));
         }
     }

@@ -220,6 +220,8 @@ impl Counter {
         // Where nobody will find others, those that are known are all.
         let mut followed = true;
         let mut due = Some(Instant::now());
+        // So that a burst is counted a few times only. What is said meanwhile is heard nonetheless.
+        let mut earliest = Instant::now();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -230,9 +232,8 @@ impl Counter {
                         books.want(&mut self.demand).await;
                     }
                     self.settle(&mut books);
-                    // What comes now waits, so that a burst is counted a few times only.
-                    tokio::time::sleep(GAP).await;
                     due = None;
+                    earliest = Instant::now().checked_add(GAP).unwrap_or(earliest);
                     continue;
                 }
                 changed = self.interested.changed() => {
@@ -262,7 +263,7 @@ impl Counter {
                     books.ledger.expire(Instant::now());
                 }
             }
-            due.get_or_insert_with(Instant::now);
+            due.get_or_insert(earliest);
         }
     }
 

@@ -193,10 +193,9 @@ impl Active {
         let contributing = |key: &&ObjectKey| CONTRIBUTING.contains(&key.kind);
         self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
         let touched = changes.objects.iter().filter_map(workload_key);
-        let changed = changes.workloads.iter().map(|(key, _)| key.clone());
-        self.dirty_workloads.extend(touched.chain(changed));
-        let policies = changes.policies.iter().map(|(of, _)| of);
-        let policies = policies.filter(|of| self.shapes.contains_key(&of.shape)).cloned();
+        self.dirty_workloads.extend(touched.chain(changes.workloads.iter().cloned()));
+        let policies =
+            changes.policies.iter().filter(|of| self.shapes.contains_key(&of.shape)).cloned();
         self.dirty_policies.extend(policies);
         let dirty = self.is_dirty();
         if dirty {

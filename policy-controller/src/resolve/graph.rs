@@ -101,6 +101,12 @@ impl Graph {
         self.queries
     }
 
+    /// How many nodes there are, topics included.
+    #[cfg(test)]
+    pub(super) fn nodes(&self) -> usize {
+        self.ids.len()
+    }
+
     /// The kinds that an answer was made from.
     pub(super) fn kinds(&self, id: Id) -> KindSet {
         node(&self.nodes, id).map(|node| node.kinds).unwrap_or_default()

@@ -12,7 +12,7 @@ use crate::index::{Edge, Index, KindSet, Topic, Touched};
 use hashbrown::{HashMap, HashSet};
 use policy_core::ServerPolicy;
 use policy_crds::{Kind, Object, ObjectKey};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -113,7 +113,7 @@ questions! {
     Members => super::authentication::Answer,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[super::owner::Claim]>,
-    SelectorKeys => Arc<std::collections::BTreeSet<Arc<str>>>,
+    SelectorKeys => Arc<BTreeSet<Arc<str>>>,
     PortsOwned => Arc<Owners>,
     PolicyGrant => Granted,
     ServerAuthorizationGrant => Granted,
@@ -236,36 +236,37 @@ impl Memo {
         (answer, id)
     }
 
-    /// Answers again whatever read what was touched. Returns the answers that came out different,
-    /// each with the kinds of the objects that made it so.
+    /// Answers again whatever read what was touched. Returns the answers that came out different, or
+    /// were made from other kinds.
     pub(crate) fn update(
         &mut self,
         touched: &Touched,
         index: &Index,
         config: &ControllerConfig,
-    ) -> Vec<(Query, KindSet)> {
-        let mut dirty: BTreeMap<(Rank, Id), KindSet> = BTreeMap::new();
-        for (topic, causes) in touched {
+    ) -> Vec<Query> {
+        let mut dirty: BTreeSet<(Rank, Id)> = BTreeSet::new();
+        for topic in touched {
             if let Some(id) = self.graph.find(&Name::Topic(topic.clone())) {
-                self.soil(id, *causes, &mut dirty);
+                self.soil(id, &mut dirty);
             }
         }
         let mut changed = Vec::new();
-        while let Some(((_, id), causes)) = dirty.pop_first() {
+        while let Some((_, id)) = dirty.pop_first() {
             let Some(query) = self.graph.query(id).cloned() else { continue };
-            if query.refresh(self, index, config) {
-                self.soil(id, causes, &mut dirty);
-                changed.push((query, causes));
+            let kinds = self.graph.kinds(id);
+            if query.refresh(self, index, config) || self.graph.kinds(id) != kinds {
+                self.soil(id, &mut dirty);
+                changed.push(query);
             }
         }
         changed
     }
 
     /// Marks whoever read a node.
-    fn soil(&self, id: Id, causes: KindSet, dirty: &mut BTreeMap<(Rank, Id), KindSet>) {
+    fn soil(&self, id: Id, dirty: &mut BTreeSet<(Rank, Id)>) {
         for reader in self.graph.readers(id) {
             if let Some(query) = self.graph.query(reader) {
-                dirty.entry((query.rank(), reader)).or_default().extend(causes);
+                dirty.insert((query.rank(), reader));
             }
         }
     }
@@ -303,6 +304,12 @@ impl Memo {
     /// How many answers are kept.
     pub(crate) fn len(&self) -> usize {
         self.graph.len()
+    }
+
+    /// How many nodes, shapes and policies are kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> [usize; 3] {
+        [self.graph.nodes(), self.shapes.len(), self.policies.len()]
     }
 
     /// How many times a question was answered anew.
@@ -371,6 +378,11 @@ impl<T: Eq + Hash> Interned<T> {
         held.retain(|weak| weak.strong_count() > 0);
         held.push(Arc::downgrade(&value));
         value
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.by_hash.values().map(Vec::len).sum()
     }
 
     fn sweep(&mut self) {

@@ -29,6 +29,10 @@ const GATHER: Duration = Duration::from_millis(100);
 /// How long a stream is silent at most: whoever listens takes a longer silence for a failure.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
+/// How long a listener may take nothing. What changes meanwhile is kept for it, ports that came and
+/// went included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What is told, and in whose name.
 #[derive(Clone, Debug)]
 pub struct ReportConfig {
@@ -48,10 +52,13 @@ pub(crate) struct Report {
 impl Report {
     /// The service over `core`.
     pub(crate) fn service(core: Arc<Core>, config: ReportConfig) -> PolicyReportServer<Self> {
-        let bound = core.config.max_request_bytes;
+        let bound = core.config.max_request_bytes.min(MAX_REQUEST);
         PolicyReportServer::new(Self { core, config }).max_decoding_message_size(bound)
     }
 }
+
+/// Most bytes of a request, which names a replica or a namespace.
+const MAX_REQUEST: usize = 4096;
 
 type Sender = mpsc::Sender<Result<InForceUpdate, Status>>;
 
@@ -76,7 +83,7 @@ impl PolicyReport for Report {
         let replica = self.config.replica.clone();
         tokio::spawn(async move {
             // Whichever way it ends: the listener has gone, or the connection is to end.
-            ending.run_until_cancelled(tell(&feed, &replica, &sender, &call)).await;
+            ending.run_until_cancelled(tell(&feed, &replica, (&sender, PATIENCE), &call)).await;
             call.end(Code::Ok);
             drop((call, held));
         });
@@ -112,15 +119,14 @@ impl Report {
     }
 }
 
-/// Tells everything, and then every change, until the listener is gone.
-async fn tell(feed: &Feed, replica: &str, sender: &Sender, call: &Call) {
+/// Tells everything, and then every change, until the listener is gone or takes nothing any more.
+async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration), call: &Call) {
     loop {
         loop {
             let (changes, more) = feed.take(PORTS_PER_MESSAGE);
             let update = encode(changes, replica, more);
-            if sender.send(Ok(update)).await.is_err() {
-                return;
-            }
+            let taken = tokio::time::timeout(patience, sender.send(Ok(update))).await;
+            let Ok(Ok(())) = taken else { return };
             call.sent();
             if !more {
                 break;
@@ -196,5 +202,21 @@ fn encode_condition(condition: ConditionReport) -> ObjectCondition {
         message: message.to_string(),
         parent: parent.map(|parent| parent.to_string()).unwrap_or_default(),
         section: section.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::testing::soon;
+    use crate::serve::{Applied, ServeMetrics};
+
+    #[tokio::test]
+    async fn nothing_is_kept_for_long_for_a_listener_that_takes_nothing() {
+        let (applied, metrics) = (Applied::default(), ServeMetrics::default());
+        let (feed, call) = (applied.follow(), metrics.call(Method::IN_FORCE));
+        let (sender, _receiver) = mpsc::channel(1);
+        let telling = tell(&feed, "me", (&sender, Duration::from_millis(50)), &call);
+        soon(telling).await;
     }
 }

@@ -130,6 +130,8 @@ impl<T> Drop for Receiver<T> {
 mod tests {
     use super::*;
     use futures_util::StreamExt;
+    use std::thread::JoinHandle;
+    use std::time::Duration;
 
     #[tokio::test]
     async fn messages_come_in_order_and_the_last_survives_its_sender() {
@@ -143,6 +145,69 @@ mod tests {
         };
         let (received, ()) = tokio::join!(receiver.collect::<Vec<_>>(), sending);
         assert_eq!(received, (0..100).collect::<Vec<_>>());
+    }
+
+    /// Most that anything here may take.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Waits as a session does, for the end and for room at once.
+    async fn put(sender: &Sender<u32>, number: u32) -> bool {
+        tokio::select! {
+            biased;
+            () = sender.closed() => false,
+            room = sender.room() => {
+                if room {
+                    sender.send(number);
+                }
+                room
+            }
+        }
+    }
+
+    /// What comes of `future` on a thread of its own.
+    fn apart<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let limited = async { tokio::time::timeout(PATIENCE, future).await };
+            runtime.unwrap().block_on(limited).expect("a wake-up was lost")
+        })
+    }
+
+    #[test]
+    fn between_threads_no_message_and_no_wake_up_is_lost() {
+        const MESSAGES: u32 = 20_000;
+        let (sender, receiver) = slot();
+        let sending = apart(async move {
+            for number in 0..MESSAGES {
+                assert!(put(&sender, number).await);
+            }
+        });
+        let receiving = apart(receiver.collect::<Vec<_>>());
+        assert_eq!(receiving.join().unwrap(), (0..MESSAGES).collect::<Vec<_>>());
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn between_threads_it_is_always_noticed_that_nobody_listens() {
+        for round in 0..500 {
+            let (sender, mut receiver) = slot();
+            let sending = apart(async move {
+                let mut sent = 0;
+                while put(&sender, sent).await {
+                    sent += 1;
+                }
+                sent
+            });
+            let taken = round % 5;
+            let receiving = apart(async move {
+                for number in 0..taken {
+                    assert_eq!(receiver.next().await, Some(number));
+                }
+            });
+            receiving.join().unwrap();
+            let sent = sending.join().unwrap();
+            assert!((taken..=taken + 1).contains(&sent), "{sent} were sent, {taken} taken");
+        }
     }
 
     #[tokio::test]

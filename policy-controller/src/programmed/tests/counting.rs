@@ -245,3 +245,22 @@ async fn before_objects_are_listed_it_is_unknown() {
     index.apply(&[&running("a"), SERVER]).await;
     until_counted(&counting, count(0, 1, 0)).await;
 }
+
+#[tokio::test]
+async fn a_replica_with_many_clients_is_heard_out_before_it_counts_as_silent() {
+    let (_index, demand, content) = Index::filled().await;
+    let (own, other) = (Applied::default(), Harness::start().await);
+    let current = policy("web");
+    for n in 0..40_000 {
+        let current = current.clone();
+        let record = AppliedPort { current, in_force: None, content, refused: None };
+        other.applied.record(&pod(&format!("web-{n}")), port(80), 1, record);
+    }
+    acknowledge(&other.applied, "b", content);
+    let (_replicas, receiver) = watch::channel(known(&[other.address]));
+    let counting = counting(demand, &own, receiver);
+    let _hold = counting.hold();
+    let not_counted = Tally::unknown("NotCounted", "this replica has not counted");
+    let first = until(&counting, |tally| *tally != not_counted).await;
+    assert_eq!(first, Tally::Counted(BTreeMap::from([(object("web"), count(1, 2, 0))])));
+}

@@ -1,8 +1,11 @@
+//! What ought to be in force follows the objects and the marked workloads.
+
 use super::*;
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::programmed::demand::Active;
 use crate::source::{Batch, Change};
+use crate::subscriptions::Subscriptions;
 use crate::testing;
 use policy_crds::Kind;
 use std::collections::BTreeMap;
@@ -189,4 +192,20 @@ fn nothing_is_kept_once_nobody_asks() {
     assert_eq!(demand.roots().count(), 0);
     stage.engine.retain(demand.roots());
     assert!(stage.engine.effort().0 < kept);
+}
+
+#[test]
+fn what_ought_to_be_in_force_is_followed_whoever_asks_for_ports_meanwhile() {
+    let mut stage = Stage::new(&(running("web", "web") + "---\n" + &server("web", "HTTP/1")));
+    let first = stage.active.news(&mut stage.engine);
+    let mut subscriptions = Subscriptions::new("e".into(), &ControllerConfig::default());
+    // The declared port is watched and let go, and then one other port after the other.
+    for number in [80].into_iter().chain(1000..2000) {
+        let port = subscriptions.port(&mut stage.engine, &pod("web"), port(number));
+        drop(port.unwrap());
+    }
+    let news = stage.apply_text(&server("web", "gRPC"));
+    let numbers = |news: &News| news.shapes.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+    assert_eq!(numbers(&news), numbers(&first));
+    assert_ne!(news.shapes[0].1, first.shapes[0].1);
 }

@@ -98,7 +98,6 @@ impl Session {
                 () = ending.cancelled() => Event::End,
                 () = out.closed() => Event::End,
                 status = session.stand.lost() => return Err(status),
-                request = inbound.message(), if open => Event::Request(request?),
                 changed = session.state.changed() => {
                     session.stand.holds(&session.state.borrow())?;
                     Event::WorkloadChanged(changed.is_ok())
@@ -107,6 +106,9 @@ impl Session {
                     Event::PortChanged(port, opened, policy)
                 }
                 changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
+                // After what changes, so that ports that were given up do not pile up while a client
+                // goes on asking.
+                request = inbound.message(), if open => Event::Request(request?),
                 listened = out.room(), if due => {
                     let true = listened else { return Ok(()) };
                     let message = session.next_message();

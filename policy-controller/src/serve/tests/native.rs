@@ -109,6 +109,36 @@ async fn a_port_given_up_is_not_listened_to_any_more() {
 }
 
 #[tokio::test]
+async fn ports_given_up_do_not_pile_up_while_a_client_goes_on_asking() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[]);
+    harness.index.set(&pod, 9000, &policy("extra"), 1);
+    let (index, watched) = (harness.index.clone(), pod.clone());
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let looking = tokio::task::spawn_blocking(move || {
+        let mut most = 0;
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            most = most.max(index.watchers(&watched, 9000));
+        }
+        most
+    });
+    let on_and_off = (0..30).flat_map(|_| {
+        let ports = vec![9000];
+        [
+            Kind::Subscribe(Subscribe { ports: ports.clone() }),
+            Kind::Unsubscribe(Unsubscribe { ports }),
+        ]
+    });
+    let burst = std::iter::once(Kind::Hello(hello("ns:web-0"))).chain(on_and_off);
+    let mut client = Client::raw(&harness, burst.collect()).await.unwrap();
+    client.workload().await;
+    until(|| harness.index.watchers(&pod, 9000) == 0).await;
+    drop(stop);
+    let most = looking.await.unwrap();
+    assert!(most <= 4, "{most} listened at once");
+}
+
+#[tokio::test]
 async fn ports_declared_later_come_unasked_and_facts_come_when_they_change() {
     let harness = Harness::start().await;
     let pod = harness.index.pod("web-0", &[]);
