@@ -17,6 +17,7 @@
 
 use super::access_metrics::{AccessMetrics, Unwelcome};
 use super::caller::{Caller, ReviewError, Reviewer, Sight, Viewer, instant_of};
+use super::peer::{Allowance, Peer};
 use super::stale::Stale;
 use crate::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
 use policy_core::Identity;
@@ -26,6 +27,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::Status;
+
+/// Tokens of one peer under review at a time. Reviews take turns, so that one who makes up tokens
+/// holds up others by no more than these.
+const REVIEWS_PER_PEER: u32 = 16;
 
 /// What decides who may watch, beside the objects.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +49,7 @@ pub struct AccessConfig {
 pub(crate) struct Access {
     config: AccessConfig,
     metrics: AccessMetrics,
+    reviews: Allowance,
     stale: watch::Receiver<Stale>,
     /// Keeps `stale` open where nobody else does.
     _own: Option<watch::Sender<Stale>>,
@@ -75,7 +81,8 @@ impl Access {
                 (Some(sender), receiver)
             }
         };
-        Self { config, metrics, stale, _own: own }
+        let reviews = Allowance::new(REVIEWS_PER_PEER);
+        Self { config, metrics, reviews, stale, _own: own }
     }
 
     /// Who a certificate makes its client. `own`: the identity of the controller.
@@ -94,11 +101,17 @@ impl Access {
         }
     }
 
-    /// Who a token makes its bearer.
-    pub(crate) async fn by_token(&self, token: &str) -> Result<Caller, Status> {
+    /// Who a token that `peer` brings makes its bearer.
+    pub(crate) async fn by_token(&self, token: &str, peer: &Peer) -> Result<Caller, Status> {
         let Some(reviewer) = &self.config.reviewer else {
             self.metrics.refused(Unwelcome::TokensNotAccepted);
             return Err(Status::unauthenticated("tokens are not accepted here"));
+        };
+        let Some(_held) = self.reviews.take(peer) else {
+            self.metrics.refused(Unwelcome::TooManyReviews);
+            return Err(Status::resource_exhausted(format!(
+                "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
+            )));
         };
         let authenticated =
             reviewer.authenticate(token).await.map_err(|error| self.review_failed(error))?;

@@ -19,6 +19,8 @@ pub(crate) enum Unwelcome {
     TokensNotAccepted,
     /// The token does not hold.
     TokenRefused,
+    /// As many tokens of this peer are under review as may be.
+    TooManyReviews,
     /// The token could not be reviewed.
     ReviewFailed,
     /// The viewer lacks the right.
@@ -36,6 +38,7 @@ impl Unwelcome {
             Self::OtherIdentity => "other_identity",
             Self::TokensNotAccepted => "tokens_not_accepted",
             Self::TokenRefused => "token_refused",
+            Self::TooManyReviews => "too_many_reviews",
             Self::ReviewFailed => "review_failed",
             Self::NoRight => "no_right",
             Self::IdentityChanged => "identity_changed",

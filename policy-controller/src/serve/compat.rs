@@ -1,7 +1,7 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (controller-semantics 3).
 
-use crate::publish::{PortPolicy, WorkloadState};
+use crate::publish::{LookupError, PortPolicy, WorkloadState};
 use crate::serve::access::Stand;
 use crate::serve::cache::Cache;
 use crate::serve::caller::Caller;
@@ -26,6 +26,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
+
+/// Most bytes of a request, which names one port: whoever may call can make us hold as much for each
+/// that it does not end.
+const MAX_SPEC: usize = 4096;
 
 /// What an encoding depends on beside the policy: what network symbols stand for, and how many bytes
 /// the workload's own addresses take of the message's bound.
@@ -106,10 +110,12 @@ impl Compat {
         let mut call = self.core.metrics.call(Method::GET_PORT);
         call.received();
         let found = self.lookup(&request).await;
-        let result = found.map(|Found { state, port, .. }| {
-            let facts = state.borrow().facts.clone();
+        let result = found.and_then(|Found { state, port, stand }| {
+            // In this order, as where it is watched.
             let policy = port.borrow().policy.clone();
-            Response::new(self.encoded(&policy, &facts).payload())
+            let state = state.borrow().clone();
+            stand.holds(&state)?;
+            Ok(Response::new(self.encoded(&policy, &state.facts).payload()))
         });
         call.end(result.as_ref().map_or_else(Status::code, |_| Code::Ok));
         result
@@ -164,8 +170,11 @@ impl Compat {
         let policies = &self.core.policies;
         let (state, stand) = self.core.access.open(policies, &caller, &key).await?;
         let policy = policies.port(&key, port).await.map_err(|error| refusal(&key, port, error))?;
-        // The workload may have become another's since; of its state the port's policy is later.
-        stand.holds(&state.borrow())?;
+        // Its channel closes when a workload goes. The policy may be that of the next one of its name,
+        // which may be another's.
+        if state.has_changed().is_err() {
+            return Err(refusal(&key, port, LookupError::NotFound));
+        }
         Ok(Found { state, port: policy, stand })
     }
 }
@@ -265,7 +274,7 @@ impl tower::Service<http::Request<Body>> for Compat {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let service = self.clone();
         let mut grpc = tonic::server::Grpc::new(PassThrough::<PortSpec>::new())
-            .max_decoding_message_size(service.core.config.max_request_bytes);
+            .max_decoding_message_size(service.core.config.max_request_bytes.min(MAX_SPEC));
         Box::pin(async move {
             let method = request.uri().path().strip_prefix('/').and_then(|path| {
                 path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))

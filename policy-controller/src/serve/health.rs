@@ -1,9 +1,11 @@
 //! `grpc.health.v1`: serving once objects have been listed, until shutdown begins.
 
 use crate::serve::Core;
+use crate::serve::peer::Connected;
 use futures_util::stream::{self, BoxStream};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME as COMPATIBLE;
 use policy_proto::messages::policy_discovery_server::SERVICE_NAME as NATIVE;
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -14,14 +16,17 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 /// The service.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
+    core: Arc<Core>,
     synced: watch::Receiver<bool>,
     shutdown: CancellationToken,
 }
 
 impl Health {
-    /// Reports `synced`, and nothing as serving once `shutdown` is cancelled.
-    pub(crate) fn new(synced: watch::Receiver<bool>, shutdown: CancellationToken) -> Self {
-        Self { synced, shutdown }
+    /// Reports whether objects have been listed, and nothing as serving once `shutdown` is
+    /// cancelled.
+    pub(crate) fn new(core: Arc<Core>, shutdown: CancellationToken) -> Self {
+        let synced = core.policies.synced();
+        Self { core, synced, shutdown }
     }
 
     /// The gRPC service.
@@ -67,16 +72,17 @@ impl HealthApi for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let ending = Core::connected(request.extensions())?.ending;
+        let Connected { peer, ending, .. } = Core::connected(request.extensions())?;
+        let held = self.core.take_stream(&peer)?;
         let service = request.into_inner().service;
-        let first = (self.clone(), None::<ServingStatus>);
-        let stream = stream::unfold(first, move |(mut health, sent)| {
+        let first = (self.clone(), None::<ServingStatus>, held);
+        let stream = stream::unfold(first, move |(mut health, sent, held)| {
             let (service, ending) = (service.clone(), ending.clone());
             async move {
                 loop {
                     let status = health.status(&service);
                     if sent != Some(status) {
-                        return Some((Ok(response(status)), (health, Some(status))));
+                        return Some((Ok(response(status)), (health, Some(status), held)));
                     }
                     tokio::select! {
                         () = ending.cancelled() => return None,

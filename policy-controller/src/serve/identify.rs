@@ -2,7 +2,7 @@
 
 use crate::serve::Core;
 use crate::serve::caller::Caller;
-use crate::serve::peer::Connected;
+use crate::serve::peer::{Allowance, Connected};
 use futures_util::future::{self, BoxFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
@@ -26,11 +26,18 @@ pub(crate) struct Identify {
     core: Arc<Core>,
     connected: Connected,
     routes: Routes,
+    /// Requests that have not been answered yet: their tokens are reviewed, their messages read.
+    waiting: Allowance,
 }
 
 impl Identify {
-    pub(crate) fn new(core: Arc<Core>, connected: Connected, routes: Routes) -> Self {
-        Self { core, connected, routes }
+    pub(crate) fn new(
+        core: Arc<Core>,
+        connected: Connected,
+        routes: Routes,
+        waiting: Allowance,
+    ) -> Self {
+        Self { core, connected, routes, waiting }
     }
 
     /// Who a request with these headers is from. A token is what its bearer chose to be known by,
@@ -49,7 +56,7 @@ impl Identify {
         let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
             Status::unauthenticated("`authorization` is not `Bearer` and a token")
         })?;
-        self.core.access.by_token(token).await
+        self.core.access.by_token(token, &self.connected.peer).await
     }
 }
 
@@ -75,8 +82,17 @@ impl Service<Request<Incoming>> for Identify {
     }
 
     fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        let Some(held) = self.waiting.take(&self.connected.peer) else {
+            self.core.metrics.refused_stream();
+            let limit = self.waiting.limit();
+            let status = Status::resource_exhausted(format!(
+                "{limit} requests from this address wait for an answer, the most allowed"
+            ));
+            return Box::pin(future::ready(Ok(status.into_http())));
+        };
         let mut own = self.clone();
         Box::pin(async move {
+            let _held = held;
             match own.caller(request.headers_mut()).await {
                 Ok(caller) => {
                     request.extensions_mut().insert(caller);

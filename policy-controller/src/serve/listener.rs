@@ -52,6 +52,7 @@ pub enum Transport {
 struct Shared {
     core: Arc<Core>,
     connections: Allowance,
+    waiting: Allowance,
     routes: Routes,
     guard: Option<PolicyLayer>,
     drain: CancellationToken,
@@ -66,7 +67,8 @@ pub(crate) async fn run(
     drain: CancellationToken,
 ) {
     let connections = Allowance::new(core.config.max_connections_per_peer);
-    let shared = Arc::new(Shared { core, connections, routes, guard, drain });
+    let waiting = Allowance::new(core.config.max_streams_per_peer);
+    let shared = Arc::new(Shared { core, connections, waiting, routes, guard, drain });
     let tracker = TaskTracker::new();
     let accepting = listeners
         .into_iter()
@@ -205,7 +207,8 @@ where
         caller: known.caller.clone(),
         ending: shared.drain.child_token(),
     };
-    let identify = Identify::new(shared.core.clone(), connected.clone(), shared.routes.clone());
+    let (core, routes) = (shared.core.clone(), shared.routes.clone());
+    let identify = Identify::new(core, connected.clone(), routes, shared.waiting.clone());
     match &shared.guard {
         // Over loopback nobody can prove anything, and nobody else can get there.
         Some(guard) if !matches!(known.caller, Caller::Loopback) => {

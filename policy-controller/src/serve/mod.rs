@@ -47,11 +47,12 @@ pub use listener::{Listening, Transport};
 pub use metrics::ServeMetrics;
 pub use report::ReportConfig;
 pub use stale::Stale;
+pub(crate) use peer::{Allowance, Peer};
 pub use tls::{TlsError, TlsFiles, TlsHandle};
 
 use crate::publish::{LookupError, Policies, WorkloadKey};
 use access::Access;
-use peer::{Allowance, Connected, Held, Peer};
+use peer::{Connected, Held};
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_proto::compat::EncodeOptions;
 use std::num::NonZeroU16;
@@ -138,13 +139,14 @@ impl Server {
 
     /// Serves in plaintext on `listener`, as [`Server::serve_on`] does.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
-        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown).await;
+        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown)
+            .await;
     }
 
     /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
     /// and returns when every connection has ended or the drain timeout has passed.
     pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
-        let health = health::Health::new(self.core.policies.synced(), shutdown.clone());
+        let health = health::Health::new(self.core.clone(), shutdown.clone());
         let routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))
             .add_service(report::Report::service(self.core.clone(), self.report))

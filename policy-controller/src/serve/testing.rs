@@ -112,7 +112,10 @@ pub(crate) struct Index {
     synced: watch::Sender<bool>,
     seen: watch::Sender<Arc<Seen>>,
     refresh: Arc<Notify>,
+    before_port: Arc<Mutex<Option<Act>>>,
 }
+
+type Act = Box<dyn FnOnce(&Index) + Send>;
 
 impl Index {
     /// An empty index that has been listed, and the handle that `serve` gets.
@@ -124,6 +127,7 @@ impl Index {
             synced: watch::Sender::new(true),
             seen: watch::Sender::new(Arc::new(seen)),
             refresh: Arc::default(),
+            before_port: Arc::default(),
         };
         let (synced, seen) = (index.synced.subscribe(), index.seen.subscribe());
         let policies = Policies::new(commands, synced, seen, index.refresh.clone());
@@ -136,7 +140,17 @@ impl Index {
         (index, policies)
     }
 
+    /// Does this when a port is asked for next, before the answer.
+    pub(crate) fn before_next_port(&self, act: impl FnOnce(&Self) + Send + 'static) {
+        *self.before_port.lock() = Some(Box::new(act));
+    }
+
     fn answer(&self, command: Command) {
+        if matches!(command, Command::Port(..))
+            && let Some(act) = self.before_port.lock().take()
+        {
+            act(self);
+        }
         let workloads = self.workloads.lock();
         let found = |key| workloads.get(key).ok_or(LookupError::NotFound);
         let synced = *self.synced.borrow();

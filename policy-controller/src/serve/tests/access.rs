@@ -3,12 +3,14 @@
 use super::client::{Client, hello, until};
 use super::mesh::{Authority, CONTROLLER, Mesh, OWN, SUFFIX, connect, get, watch_port};
 use crate::serve::access_metrics::Unwelcome;
-use crate::serve::testing::{policy, soon};
+use crate::serve::testing::{Index, policy, soon};
 use crate::serve::{AccessConfig, ServeConfig, Stale};
 use policy_proto::messages::watch_request::Kind;
 use std::time::Duration;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 /// What `workload` is answered to a caller, by both APIs.
 async fn refusal(channel: Channel, workload: &str) -> (Code, String) {
@@ -330,4 +332,54 @@ async fn the_expiry_of_the_certificate_and_the_results_of_handshakes_are_metrics
     assert!((3000..=3600).contains(&left), "{left}");
     assert!(text.contains("policy_watch_tls_handshakes_total{result=\"identity\"} 1"), "{text}");
     assert!(text.contains("policy_watch_tls_handshakes_total{result=\"anonymous\"} 1"), "{text}");
+}
+
+/// Deletes the pod that is watched and makes another of its name, which is another account's.
+fn replace(index: &Index) {
+    let pod = crate::WorkloadKey::pod("ns", "web-0");
+    index.delete(&pod);
+    index.pod("web-0", &[80]);
+    index.change(&pod, |state| state.identity = format!("other.ns.{SUFFIX}").into());
+    index.set(&pod, 80, &policy("secret"), 2);
+}
+
+#[tokio::test]
+async fn a_pod_made_anew_while_it_is_looked_up_is_not_shown_to_who_it_was_before() {
+    let mesh = Mesh::start(AccessConfig::default()).await;
+    mesh.index.before_next_port(replace);
+    let status = soon(get(mesh.channel(OWN).await, "ns:web-0")).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+
+    let mesh = Mesh::start(AccessConfig::default()).await;
+    mesh.index.before_next_port(replace);
+    let status = soon(watch_port(mesh.channel(OWN).await, "ns:web-0")).await.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+
+    let mesh = Mesh::start(AccessConfig::default()).await;
+    mesh.index.before_next_port(replace);
+    let first = vec![Kind::Hello(hello("ns:web-0"))];
+    let mut client = Client::over(mesh.channel(OWN).await, first).await.unwrap();
+    assert_eq!(client.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn watches_of_health_count_against_their_client_like_any_others() {
+    let config = ServeConfig { max_streams_per_peer: 2, ..ServeConfig::default() };
+    let mesh = Mesh::with(AccessConfig::default(), config).await;
+    let channel = mesh.channel(OWN).await;
+    let watch = async || {
+        let mut client = HealthClient::new(channel.clone());
+        let asked = client.watch(HealthCheckRequest::default());
+        let mut stream = soon(asked).await?.into_inner();
+        soon(stream.message()).await?.expect("a first message");
+        Ok::<_, Status>(stream)
+    };
+    let (first, _second) = (watch().await.unwrap(), watch().await.unwrap());
+    let status = watch().await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    drop(first);
+    while let Err(status) = watch().await {
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

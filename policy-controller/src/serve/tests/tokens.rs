@@ -1,11 +1,11 @@
 //! Viewers with tokens, over real TLS. Whom a token stands for is decided here by a stand-in; the real
 //! one is tested against an API server.
 
-use super::client::{Client, hello};
+use super::client::{Client, hello, until};
 use super::mesh::{Mesh, OWN};
 use crate::serve::access_metrics::Unwelcome;
 use crate::serve::testing::soon;
-use crate::serve::{AccessConfig, Authenticated, ReviewError, Reviewer, Subject};
+use crate::serve::{AccessConfig, Authenticated, ReviewError, Reviewer, ServeConfig, Subject};
 use futures_util::future::BoxFuture;
 use linkerd2_proxy_api::inbound::PortSpec;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
@@ -16,8 +16,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-/// Tokens are user names; `soon` expires soon, `bad` does not hold, `down` cannot be reviewed. A
-/// user may view the namespace of its name; `ops` may view `ns` too.
+/// Tokens are user names; `soon` expires soon, `bad` does not hold, `down` cannot be reviewed, the
+/// review of `slow` never ends. A user may view the namespace of its name; `ops` may view `ns` too.
 #[derive(Debug)]
 struct Names;
 
@@ -29,6 +29,7 @@ impl Reviewer for Names {
         let lives = Duration::from_secs(if token == "soon" { 2 } else { 600 });
         let user = if token == "soon" { "ops" } else { token }.to_owned();
         let answer = match token {
+            "slow" => return Box::pin(std::future::pending()),
             "bad" => Err(ReviewError::Refused("it has been made up".to_owned())),
             "down" => Err(ReviewError::Unavailable("nobody answers".to_owned())),
             _ => {
@@ -116,6 +117,48 @@ async fn where_nobody_reviews_tokens_none_is_accepted() {
     let expected = (Code::Unauthenticated, "tokens are not accepted here".to_owned());
     assert_eq!(refused, expected);
     assert_eq!(mesh.metrics.access.count(Unwelcome::TokensNotAccepted), 1);
+}
+
+#[tokio::test]
+async fn made_up_tokens_of_one_client_wait_in_no_great_number_and_others_go_on() {
+    let mesh = mesh().await;
+    let channel = stranger(&mesh).await;
+    let slow = |_| {
+        let channel = channel.clone();
+        tokio::spawn(async move { ask(channel, "Bearer slow", "ns:web-0").await.unwrap_err() })
+    };
+    let asked: Vec<_> = (0..100).map(slow).collect();
+    until(|| mesh.metrics.access.count(Unwelcome::TooManyReviews) == 84).await;
+    // Whoever proves an identity is somebody else, at whatever address.
+    ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
+    asked.iter().for_each(tokio::task::JoinHandle::abort);
+    let freed = async {
+        while ask(channel.clone(), "Bearer ops", "ns:web-0").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(freed).await;
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_an_answer_are_bounded_like_watches() {
+    let config = ServeConfig { max_streams_per_peer: 4, ..ServeConfig::default() };
+    let reviewer: Arc<dyn Reviewer> = Arc::new(Names);
+    let access = AccessConfig { reviewer: Some(reviewer), ..AccessConfig::default() };
+    let mesh = Mesh::with(access, config).await;
+    let channel = stranger(&mesh).await;
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let channel = channel.clone();
+        asked.spawn(async move { ask(channel, "Bearer slow", "ns:web-0").await.unwrap_err() });
+    }
+    for _ in 0..6 {
+        let (code, text) = soon(asked.join_next()).await.unwrap().unwrap();
+        assert_eq!(code, Code::ResourceExhausted, "{text}");
+    }
+    let refused = ask(channel, "Bearer ops", "ns:web-0").await.unwrap_err();
+    assert_eq!(refused.0, Code::ResourceExhausted, "{refused:?}");
+    ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
 }
 
 #[tokio::test]
