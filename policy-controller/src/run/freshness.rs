@@ -17,6 +17,8 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Late {
     known: BTreeSet<String>,
+    /// When streams were ended last.
+    ended: Option<Instant>,
 }
 
 impl Late {
@@ -27,6 +29,18 @@ impl Late {
         let new = late.difference(&self.known).cloned().collect();
         self.known = late;
         new
+    }
+
+    /// Whether streams end because of what has just become late. What one failure makes late
+    /// becomes so at different times, as each watch was heard of last: streams end once for all of
+    /// it.
+    fn ends_streams(&mut self, freshness: Freshness, now: Instant) -> bool {
+        let ended = self.ended.map(|ended| now.saturating_duration_since(ended));
+        let again = ended.is_none_or(|ago| ago > freshness.bound);
+        if again {
+            self.ended = Some(now);
+        }
+        again
     }
 }
 
@@ -48,10 +62,12 @@ pub(super) async fn follow(
         if !new.is_empty() {
             let names = new.join(", ");
             tracing::warn!(watches = %names, "stale: streams end once, the snapshot stays");
-            stale.send_modify(|stale| {
-                stale.times = stale.times.saturating_add(1);
-                stale.watch = names.into();
-            });
+            if late.ends_streams(freshness, now) {
+                stale.send_modify(|stale| {
+                    stale.times = stale.times.saturating_add(1);
+                    stale.watch = names.into();
+                });
+            }
             became_stale(&new);
         }
         tokio::select! {
@@ -88,5 +104,34 @@ mod tests {
         assert_eq!(look(0, 102), Vec::<String>::new());
         assert_eq!(look(102, 103), Vec::<String>::new());
         assert_eq!(look(102, 203), ["pods"]);
+    }
+
+    #[test]
+    fn streams_end_once_for_all_watches_that_one_failure_makes_late() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let freshness = Freshness { bound: Duration::from_secs(100) };
+        let health = |heard: [u64; 3]| {
+            let kinds = [Kind::Pod, Kind::Server, Kind::Namespace].into_iter();
+            let watches = kinds.zip(heard).map(|(kind, heard)| {
+                let state = WatchState::Failing { error: "gone".into() };
+                let health = WatchHealth { state, listed: true, optional: false, heard: at(heard) };
+                (WatchKey { kind, namespace: None }, health)
+            });
+            Health { watches: watches.collect() }
+        };
+        let mut late = Late::default();
+        let mut look = |heard, now| {
+            let new = late.became(&health(heard), freshness, at(now)).len();
+            (new, new > 0 && late.ends_streams(freshness, at(now)))
+        };
+        // Each watch was heard of last at another time, within the minute between bookmarks.
+        let lost = [0, 30, 59];
+        let looks = [100, 101, 131, 160, 161, 300].map(|now| look(lost, now));
+        let expected = [(0, false), (1, true), (1, false), (1, false), (0, false), (0, false)];
+        assert_eq!(looks, expected);
+        // It came back, and one watch is lost again.
+        assert_eq!(look([301, 301, 301], 302), (0, false));
+        assert_eq!(look([301, 400, 400], 402), (1, true));
     }
 }
