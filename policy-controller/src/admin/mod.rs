@@ -5,7 +5,7 @@ mod debug;
 
 use crate::guard::{self, Guard};
 use crate::publish::Policies;
-use crate::serve::TlsHandle;
+use crate::serve::{Allowance, Peer as Address, TlsHandle};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -24,8 +24,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Connections served at once; scrapes and probes are few.
-const MAX_CONNECTIONS: usize = 64;
+/// Connections served at once.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Connections of one address at once; scrapes and probes are few. Whoever holds as many keeps
+/// nobody out who comes from elsewhere.
+const PER_PEER: u32 = 16;
 
 /// How long a connection lasts at most.
 const CONNECTION: Duration = Duration::from_secs(60);
@@ -165,6 +169,7 @@ impl Admin {
     /// Serves on `listener` until `shutdown` is cancelled.
     pub async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let peers = Allowance::new(PER_PEER);
         loop {
             let Ok(permit) = connections.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
@@ -173,13 +178,17 @@ impl Admin {
             };
             match accepted {
                 Ok((stream, remote)) => {
+                    let Some(held) = peers.take(&Address::at(remote.ip())) else {
+                        tracing::debug!(%remote, "admin connection refused: too many from there");
+                        continue;
+                    };
                     let (admin, shutdown) = (self.clone(), shutdown.clone());
                     tokio::spawn(async move {
                         let bound = admin.bound;
                         let served = tokio::time::timeout(bound, admin.connection(stream, remote));
                         // Over the bound or not, the connection ends here.
                         _ = shutdown.run_until_cancelled(served).await;
-                        drop(permit);
+                        drop((permit, held));
                     });
                 }
                 Err(error) => {
@@ -385,6 +394,32 @@ mod tests {
         assert_eq!(ask(&admin, Method::GET, "/metrics").await, (200, "# EOF\n".to_owned()));
     }
 
+    async fn from_loopback(ip: [u8; 4], to: SocketAddr) -> TcpStream {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((ip, 0).into()).unwrap();
+        socket.connect(to).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn whoever_holds_all_it_may_keeps_nobody_else_out() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let admin = Admin::new(Readiness::default(), Registry::default());
+        tokio::spawn(admin.run(listener, CancellationToken::new()));
+        let mut silent = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            silent.push(from_loopback([127, 0, 0, 2], address).await);
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        let answered = probe.read_to_string(&mut answer);
+        // Well before the silent ones have had their time.
+        tokio::time::timeout(Duration::from_secs(5), answered).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    }
+
     #[tokio::test]
     async fn clients_that_read_nothing_do_not_keep_probes_out() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -393,8 +428,9 @@ mod tests {
         let mut admin = Admin::new(Readiness::default(), Registry::default());
         admin.bound = Duration::from_millis(300);
         tokio::spawn(admin.run(listener, CancellationToken::new()));
-        for _ in 0..MAX_CONNECTIONS {
-            let mut stream = TcpStream::connect(address).await.unwrap();
+        for number in 0..MAX_CONNECTIONS {
+            let from = u8::try_from(number % 16).unwrap();
+            let mut stream = from_loopback([127, 0, 1, from], address).await;
             // More answers than any buffer holds; the first refused write ends it.
             let asking = async move {
                 while stream.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {}
