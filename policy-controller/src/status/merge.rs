@@ -1,6 +1,8 @@
 //! From the status that an object has and the one that it should have to what is to be written, if
 //! anything is.
 
+mod stopped;
+
 use super::desired::{AboutParent, Desired, TYPES, Told};
 use jiff::Timestamp;
 use policy_crds::{Kind, ObjectKey};
@@ -136,6 +138,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Our conditions as they should be; none where they are so already.
     fn conditions(&self, current: &[Value], told: &[Told], keep: bool) -> Option<Vec<Value>> {
+        let told = &self.told(current, told);
         let kept = kept(current, told, keep);
         let ours = current.iter().filter(|condition| is_ours(condition)).count();
         let same = ours == told.len().saturating_add(usize::from(kept.is_some()))
@@ -146,8 +149,16 @@ impl Writer<'_> {
     }
 
     fn written(&self, current: &[Value], told: &[Told], keep: bool) -> Vec<Value> {
+        let told = &self.told(current, told);
         let told_anew = told.iter().map(|told| self.condition(of_type(current, told.kind), told));
         told_anew.chain(kept(current, told, keep).cloned()).collect()
+    }
+
+    /// What is told, in the light of what was told before (see [`stopped`]).
+    fn told(&self, current: &[Value], told: &[Told]) -> Vec<Told> {
+        let before = |told: &Told| of_type(current, told.kind);
+        let seen = |told: &Told| stopped::matching(before(told), told, self.generation);
+        told.iter().map(|told| seen(told).unwrap_or_else(|| told.clone())).collect()
     }
 
     /// A schema without `observedGeneration` prunes it: then it cannot be right or wrong.

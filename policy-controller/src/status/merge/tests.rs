@@ -250,3 +250,37 @@ fn what_another_wrote_under_our_name_with_other_words_is_rewritten_once() {
         Some(json!({"parents": [entry(&server("a"), OURS, &[same])]}))
     );
 }
+
+#[test]
+fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited() {
+    let none = || told("Programmed", "True", "NoProxies");
+    let stopped = |message: &str| {
+        let mut told = condition("Programmed", "False", "StoppedMatching", BEFORE);
+        told["message"] = json!(message);
+        told
+    };
+    let current = |mut condition: Value, generation: i64| {
+        condition["observedGeneration"] = json!(generation);
+        item(json!({}), json!({"conditions": [condition]}))
+    };
+    let outcome = |item: Item, told: Told| {
+        let written = written(Kind::Server, &item, &desired(vec![told], vec![]));
+        written.map(|status| status["conditions"][0].clone())
+    };
+    let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
+    counted["message"] = json!("in force on 3 of 3 proxies");
+    let message = "in force on 3 of 3 proxies, and now no running pod with a sidecar depends on it: \
+                   unless its workloads were scaled to zero or removed, look at its selector, port \
+                   and target";
+    let mut expected = stopped(message);
+    expected["lastTransitionTime"] = json!(NOW);
+    assert_eq!(outcome(current(counted.clone(), 7), none()), Some(expected));
+    assert_eq!(outcome(current(stopped(message), 7), none()), None, "it stays");
+    let again = told("Programmed", "True", "Programmed");
+    let matches = condition("Programmed", "True", "Programmed", NOW);
+    assert_eq!(outcome(current(stopped(message), 7), again), Some(matches));
+    let edited = condition("Programmed", "True", "NoProxies", BEFORE);
+    assert_eq!(outcome(current(counted, 6), none()), Some(edited), "it was edited");
+    let never = condition("Programmed", "True", "NoProxies", BEFORE);
+    assert_eq!(outcome(current(never, 7), none()), None, "it never matched");
+}
