@@ -19,9 +19,7 @@ use followed::{Followed, client_of, config, text_of};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use policy_controller::kinds::{REGISTRY, Watched};
 use policy_controller::rbac;
-use policy_controller::source::kubernetes::{
-    Freshness, KubernetesConfig, Outcome, Scope, list_once,
-};
+use policy_controller::source::kubernetes::{Freshness, KubernetesConfig, Scope};
 use policy_controller::source::{WatchKey, WatchState};
 use policy_crds::{Body, Kind, Object};
 use policy_tests::cluster::{
@@ -96,8 +94,7 @@ async fn a_refresh_lists_everything_again_and_ends_with_synced() {
         let key = as_written(&server).meta.key;
         assert!(followed.seen.objects.contains_key(&key));
     }
-    let watches = Scope::Cluster;
-    let watches = list_once(cluster.client(), &watches).await.len();
+    let watches = followed.health().watches.len();
     assert!(followed.metric("kube_watch_lists_total") >= lists + 2 * watches as u64);
 }
 
@@ -155,27 +152,6 @@ async fn bookmarks_keep_a_watch_fresh_in_which_nothing_happens() {
     }
     assert!(followed.metric(bookmarked) > 0, "no bookmark in 90 s");
     assert_eq!(followed.metric("kube_watch_errors_total"), 0, "{}", followed.metrics());
-}
-
-#[tokio::test]
-async fn everything_is_listed_once_for_tools() {
-    let Some(cluster) = CLUSTER.get_or_skip().await else { return };
-    let namespace = cluster.namespace("once").await.unwrap();
-    let yaml = manifests::server(&namespace, "once");
-    cluster.apply(&yaml).await.unwrap();
-    let scope = Scope::Namespaces([namespace.as_str().into()].into());
-    let listed = list_once(cluster.client(), &scope).await;
-    let found = listed.iter().find(|listed| listed.key.kind == Kind::Server).unwrap();
-    let Outcome::Objects { version, objects } = &found.outcome else { panic!("{found:?}") };
-    assert_eq!(*version, "v1beta3");
-    let objects: Vec<Object> = objects.iter().map(|object| without_history(object)).collect();
-    assert_eq!(objects, [as_written(&yaml)]);
-    let stranger = cluster.kubeconfig_for("stranger", &["system:authenticated"]).unwrap();
-    let client = client_of(&stranger).await;
-    for listed in list_once(client, &Scope::Cluster).await {
-        let Outcome::Forbidden(words) = &listed.outcome else { panic!("{listed:?}") };
-        assert!(words.contains("stranger"), "{words}");
-    }
 }
 
 /// Roles that let `user` do what the controller has to in these namespaces, and bindings.
@@ -310,11 +286,12 @@ async fn what_may_not_be_listed_is_named_and_heals_when_it_is_granted() {
     assert!(followed.seen.has(&format!("Server {a}/s")));
     // Taken away again: what is held stays, and the next list fails.
     cluster.apply(&fewer).await.unwrap();
+    let client = client_of(&kubeconfig).await;
+    let collection = format!("/apis/policy.linkerd.io/v1beta3/namespaces/{a}/servers");
     let refused = async || {
-        let client = client_of(&kubeconfig).await;
-        let listed = list_once(client, &Scope::Namespaces([a.as_str().into()].into())).await;
-        let of_servers = listed.iter().find(|listed| listed.key == servers).unwrap();
-        matches!(of_servers.outcome, Outcome::Forbidden(_))
+        let request = http::Request::get(&collection).body(Vec::new()).unwrap();
+        matches!(client.request::<Value>(request).await,
+            Err(kube::Error::Api(status)) if status.code == 403)
     };
     while !refused().await {
         // The API server takes a moment to learn of a Role.

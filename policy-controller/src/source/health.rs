@@ -39,7 +39,9 @@ pub struct WatchHealth {
     pub listed: bool,
     /// Whether the controller can do without the kind.
     pub optional: bool,
-    /// When the API server last said anything in this watch: a list, an event, a bookmark.
+    /// When the API server last said anything in this watch: a list, an event, a bookmark. An API
+    /// server that is cut off from its storage goes on sending bookmarks for what it has cached, and
+    /// they cannot be told from those of a cluster in which nothing happens.
     pub heard: Instant,
 }
 
@@ -56,17 +58,15 @@ impl Health {
         self.watches.iter().filter(|(_, health)| !health.listed)
     }
 
-    /// The watches that have been heard of last longer than `bound` before `now`, in order. A kind
-    /// that is absent is not late.
+    /// The watches that have been heard of last longer than `bound` before `now`, in order. That a
+    /// kind is absent is heard again each time it is looked for.
     pub fn stale(
         &self,
         now: Instant,
         bound: Duration,
     ) -> impl Iterator<Item = (&WatchKey, &WatchHealth)> {
         self.watches.iter().filter(move |(_, health)| {
-            health.listed
-                && health.state != WatchState::Absent
-                && now.saturating_duration_since(health.heard) > bound
+            health.listed && now.saturating_duration_since(health.heard) > bound
         })
     }
 }
@@ -92,16 +92,23 @@ mod tests {
         let start = Instant::now();
         let key = |kind| WatchKey { kind, namespace: None };
         let watch = |state, listed| WatchHealth { state, listed, optional: false, heard: start };
+        // It was looked for later.
+        let heard = start + Duration::from_secs(1);
+        let absent = WatchHealth { heard, ..watch(WatchState::Absent, true) };
         let watches = BTreeMap::from([
             (key(Kind::Server), watch(WatchState::Following, true)),
             (key(Kind::Pod), watch(WatchState::Listing, false)),
-            (key(Kind::GrpcRoute), watch(WatchState::Absent, true)),
+            (key(Kind::GrpcRoute), absent),
         ]);
         let health = Health { watches };
         let bound = Duration::from_secs(120);
         let names = |now| health.stale(now, bound).map(|(k, _)| k.to_string()).collect::<Vec<_>>();
         assert_eq!(names(start + bound), Vec::<String>::new());
         assert_eq!(names(start + bound + Duration::from_secs(1)), ["servers.policy.linkerd.io"]);
+        assert_eq!(
+            names(start + bound + Duration::from_secs(2)),
+            ["servers.policy.linkerd.io", "grpcroutes.gateway.networking.k8s.io"]
+        );
         assert_eq!(health.unlisted().map(|(k, _)| k.to_string()).collect::<Vec<_>>(), ["pods"]);
     }
 }

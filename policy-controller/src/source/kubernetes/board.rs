@@ -74,7 +74,7 @@ impl Board {
         });
     }
 
-    /// Something went wrong. An absent kind that cannot be looked for stays absent.
+    /// Something went wrong.
     pub(super) fn fails(&self, key: &WatchKey, error: Arc<str>) {
         self.moves(key, WatchState::Failing { error });
     }

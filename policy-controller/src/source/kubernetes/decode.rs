@@ -3,7 +3,7 @@
 use super::api::Failure;
 use super::prune::{self, Pruned};
 use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
-        let mut page = Page::default();
+        let (mut page, mut is_list) = (Page::default(), false);
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
                 "metadata" => {
@@ -180,13 +180,17 @@ impl<'de> Visitor<'de> for ListSeed<'_> {
                     page.next = next.filter(|text| !text.is_empty()).map(str::to_owned);
                     page.version = Version::of(&serde_json::json!({ "metadata": metadata }));
                 }
-                "items" => map.next_value_seed(Items { reading: self.0, page: &mut page })?,
+                "items" => {
+                    is_list = true;
+                    map.next_value_seed(Items { reading: self.0, page: &mut page })?;
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(page)
+        // Something else is no empty list, after which nothing would be left.
+        if is_list { Ok(page) } else { Err(A::Error::missing_field("items")) }
     }
 }
 

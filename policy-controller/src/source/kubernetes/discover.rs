@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct ResourceList {
-    #[serde(default)]
     resources: Vec<ResourceName>,
 }
 

@@ -58,7 +58,6 @@ mod tests {
         let watches = BTreeMap::from([
             (key(Kind::Server), watch(failing(), true)),
             (key(Kind::NetworkAuthentication), watch(WatchState::Following, true)),
-            (key(Kind::GrpcRoute), watch(WatchState::Absent, true)),
             (key(Kind::Pod), watch(WatchState::Listing, false)),
             (key(Kind::ServiceAccount), watch(failing(), false)),
         ]);

@@ -5,6 +5,9 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
+/// How long an event can be: several times the largest object that an API server takes.
+const LONGEST: usize = 32 * 1024 * 1024;
+
 /// Splits the body of a watch into lines.
 pub(super) struct Lines<B = Body> {
     body: B,
@@ -25,6 +28,10 @@ where
 
     /// Waits for more bytes; false: there are none. May be given up at any time.
     pub(super) async fn more(&mut self) -> Result<bool, Failure> {
+        if self.buffer.len() > LONGEST {
+            let what = format!("an event of more than {LONGEST} bytes");
+            return Err(Failure::Unreadable(what));
+        }
         match self.body.frame().await {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {

@@ -1,7 +1,7 @@
 //! Metrics of the watches. The `kube_watch_` family has Linkerd's names (controller-semantics 6.4).
 
 use crate::metric_names as names;
-use crate::source::{Health, WatchKey, WatchState};
+use crate::source::{Health, WatchKey};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -121,9 +121,6 @@ impl Ages {
     fn encode_each(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         let (health, now) = (self.0.borrow().clone(), Instant::now());
         for (key, watch) in &health.watches {
-            if watch.state == WatchState::Absent {
-                continue;
-            }
             let labels = WatchLabels {
                 kind: key.kind.as_str(),
                 group: key.kind.group(),

@@ -29,8 +29,9 @@ mod freshness;
 mod gather;
 mod lines;
 mod metrics;
+#[cfg(test)]
+mod misbehaving;
 mod namespaces;
-mod once;
 mod prune;
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,6 @@ mod watch;
 pub use config::{KubernetesArgs, KubernetesArgsError, KubernetesConfig, Scope};
 pub use freshness::Freshness;
 pub use metrics::WatchMetrics;
-pub use once::{Listed, Outcome, list_once};
 
 use super::directory::Diagnostic;
 use super::{Change, Health, Source, SourceContext, SourceError, WatchKey};
@@ -167,6 +167,7 @@ impl KubernetesSource {
             refresh,
             page_size: self.config.page_size,
             silence: self.config.freshness.silence(),
+            newest: Arc::default(),
         };
         let mut tasks = JoinSet::new();
         for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {

@@ -9,6 +9,7 @@ use super::watch::Shared;
 use crate::source::{Change, WatchKey};
 use policy_crds::{Kind, ObjectKey};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -21,9 +22,6 @@ pub(super) struct Poll {
     place: usize,
     key: WatchKey,
     namespace: Arc<str>,
-    /// The version that was told last, if there is one.
-    held: Option<Option<Version>>,
-    told: Option<u64>,
     backoff: Backoff,
 }
 
@@ -32,65 +30,56 @@ impl Poll {
     pub(super) fn new(shared: Shared, place: usize, namespace: Arc<str>) -> Self {
         let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
         let backoff = Backoff::default();
-        Self { shared, place, key, namespace, held: None, told: None, backoff }
+        Self { shared, place, key, namespace, backoff }
     }
 
     /// Runs until nobody listens.
     pub(super) async fn run(mut self) {
         while !self.shared.told.is_closed() {
-            let wait = match self.ask().await {
-                Ok(()) => {
-                    self.backoff.reset();
-                    jittered(POLL)
-                }
-                Err(failure) => self.failed(&failure),
-            };
+            if let Err(failure) = self.ask().await {
+                let wait = self.failed(&failure);
+                sleep(wait).await;
+                continue;
+            }
+            self.backoff.reset();
             tokio::select! {
-                () = sleep(wait) => {}
+                () = sleep(jittered(POLL)) => {}
                 changed = self.shared.refresh.changed() => {
                     self.shared.refresh.mark_changed();
                     if changed.is_err() {
                         return;
                     }
-                    // A refresh does not shorten the wait after a failure by much.
-                    sleep(wait.min(Duration::from_millis(100))).await;
                 }
             }
         }
     }
 
+    /// Asks, and tells what there is: what is as it was stops at the index.
     async fn ask(&mut self) -> Result<(), Failure> {
         let refresh = *self.shared.refresh.borrow_and_update();
+        // Versions number the whole storage, which is what answers: the answer is not older than
+        // what any watch has told before. Its own version tells only when it was last changed.
+        let before = self.shared.newest.load(Ordering::Relaxed);
         let reading = Reading { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
-        let (changes, version) = match self.shared.api.get(&uri).await {
+        let (change, own) = match self.shared.api.get(&uri).await {
             Ok(body) => {
                 let (object, version) = decode::single(&reading, &body)?;
-                let known = self.held.as_ref().is_some_and(|held| *held == version);
-                self.held = Some(version.clone());
-                let change = (!known).then(|| Change::Apply(Arc::new(object)));
-                (change.into_iter().collect(), version)
+                (Change::Apply(Arc::new(object)), version)
             }
             Err(failure) if failure.is_missing() => {
-                let key = ObjectKey {
-                    kind: Kind::Namespace,
-                    namespace: "".into(),
-                    name: self.namespace.clone(),
-                };
-                let gone = self.held.take().map(|_| Change::Delete(key));
-                (gone.into_iter().collect::<Vec<_>>(), None)
+                let (namespace, name) = ("".into(), self.namespace.clone());
+                (Change::Delete(ObjectKey { kind: Kind::Namespace, namespace, name }), None)
             }
             Err(failure) => return Err(failure),
         };
         self.shared.board.listed(&self.key);
-        let number = version.as_ref().and_then(Version::number);
-        if !changes.is_empty() || self.told != Some(refresh) {
-            self.told = Some(refresh);
-            let (watch, kind) = (self.place, Kind::Namespace);
-            let told = Told { watch, kind, changes, version: number, listed: Some(refresh) };
-            // Nobody listens any more if this fails.
-            let _ = self.shared.told.send(told).await;
-        }
+        let own = own.as_ref().and_then(Version::number);
+        let version = own.max(Some(before).filter(|before| *before > 0));
+        let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
+        let told = Told { watch, kind, changes, version, listed: Some(refresh) };
+        // Nobody listens any more if this fails.
+        let _ = self.shared.told.send(told).await;
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //!         ▼                         │
 //!      discover ──▶ list ──▶ follow ┤ ended, disconnected: follow on from the last version
 //!         │          ▲              │
-//!         ▼          └── 410, silent, refresh
+//!         ▼          └── 410, silent, unreadable, refresh
 //!       absent
 //! ```
 //!
@@ -24,6 +24,7 @@ use crate::source::{Change, WatchKey};
 use policy_crds::{Object, ObjectKey};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -41,7 +42,7 @@ const BELIEVE: Duration = Duration::from_secs(3);
 /// How often a list that was continued too late is begun again at once.
 const RESTARTS: u32 = 3;
 
-/// A watch that ends sooner without having said anything is not asked for again at once.
+/// A watch that ends sooner is a failure: who ends every watch at once is asked less and less often.
 const SHORT: Duration = Duration::from_secs(5);
 
 /// What all watches share.
@@ -61,6 +62,8 @@ pub(super) struct Shared {
     pub(super) page_size: u32,
     /// After how long of silence a watch is given up.
     pub(super) silence: Duration,
+    /// The newest version that any watch has told.
+    pub(super) newest: Arc<AtomicU64>,
 }
 
 /// One watch.
@@ -126,9 +129,7 @@ impl Watch {
         if failure.is_missing() || failure.needs_list() {
             self.seen = None;
         }
-        if !(self.absent && self.optional) {
-            self.shared.board.fails(&self.key, self.in_words(failure));
-        }
+        self.shared.board.fails(&self.key, self.in_words(failure));
         self.backoff.next(failure.retry_after())
     }
 
@@ -193,7 +194,6 @@ impl Watch {
         let (objects, version) = self.pages(reading).await?;
         self.shared.metrics.listed(&self.key, !self.held.is_empty());
         let changes = replace(&mut self.held, objects);
-        self.backoff.reset();
         self.shared.board.listed(&self.key);
         self.tell(changes, Some(&version), Some(refresh)).await;
         self.seen = Some(version);
@@ -218,19 +218,25 @@ impl Watch {
         let (api, size) = (&self.shared.api, self.shared.page_size);
         let namespace = self.key.namespace.as_deref();
         let collection = api::collection(reading.kind, reading.version, namespace);
-        let (mut objects, mut next) = (Vec::new(), None);
+        let unreadable = |what: &str| Failure::Unreadable(what.to_owned());
+        let (mut objects, mut next, mut first) = (Vec::new(), None, None);
         loop {
             let uri = api::page_uri(&collection, size, next.as_deref());
             let Page { objects: more, nameless, version, next: following } =
                 decode::page(reading, &api.get(&uri).await?)?;
-            self.shared.board.heard(&self.key);
             self.shared.metrics.nameless(&self.key, nameless);
             objects.extend(more);
-            next = following;
-            if next.is_none() {
-                let missing = || Failure::Unreadable("a list without resourceVersion".to_owned());
-                return Ok((objects, version.ok_or_else(missing)?));
+            // All pages are of the state that the first is of. Only the whole tells how things are,
+            // so that pages do not make the watch current.
+            first = first.or(version);
+            if following.is_none() {
+                let version = first.ok_or_else(|| unreadable("a list without resourceVersion"))?;
+                return Ok((objects, version));
             }
+            if following == next {
+                return Err(unreadable("a page of a list that leads to itself"));
+            }
+            next = following;
         }
     }
 
@@ -239,15 +245,25 @@ impl Watch {
         let namespace = self.key.namespace.as_deref();
         let collection = api::collection(reading.kind, reading.version, namespace);
         let uri = api::watch_uri(&collection, &seen, jittered(WATCH));
-        let began = Instant::now();
-        let mut lines = Lines::new(self.shared.api.watch(&uri).await?);
+        let lines = Lines::new(self.shared.api.watch(&uri).await?);
         // An accepted watch has not said anything yet: what is late stays late until it does.
         self.shared.board.follows(&self.key);
-        let mut said = false;
+        let began = Instant::now();
+        let ended = self.hear(reading, lines).await;
+        if began.elapsed() >= SHORT {
+            self.backoff.reset();
+        } else if ended.is_ok() && self.seen.is_some() {
+            return Err(Failure::Unreachable("the watch ended at once".to_owned()));
+        }
+        ended
+    }
+
+    /// Hears events until there are no more, or a list is wanted.
+    async fn hear(&mut self, reading: &Reading, mut lines: Lines) -> Result<(), Failure> {
+        let silence = self.shared.silence;
+        let mut heard = Instant::now();
         loop {
-            let Some(silent) = Instant::now().checked_add(self.shared.silence) else {
-                return Err(Failure::Silent(self.shared.silence));
-            };
+            let silent = heard.checked_add(silence).unwrap_or(heard);
             tokio::select! {
                 biased;
                 refresh = self.shared.refresh.changed() => {
@@ -257,24 +273,23 @@ impl Watch {
                 }
                 more = lines.more() => match more {
                     Ok(true) => {
-                        said = true;
-                        self.backoff.reset();
-                        self.shared.board.heard(&self.key);
-                        self.events(reading, &mut lines).await?;
-                    }
-                    Ok(false) if !said && began.elapsed() < SHORT => {
-                        return Err(Failure::Unreachable("the watch ended at once".to_owned()));
+                        if self.events(reading, &mut lines).await? {
+                            heard = Instant::now();
+                            self.shared.board.heard(&self.key);
+                        } else if silent <= Instant::now() {
+                            return Err(Failure::Silent(silence));
+                        }
                     }
                     Ok(false) => return Ok(()),
                     Err(failure) => return Err(failure),
                 },
-                () = sleep_until(silent) => return Err(Failure::Silent(self.shared.silence)),
+                () = sleep_until(silent) => return Err(Failure::Silent(silence)),
             }
         }
     }
 
-    /// Tells the events that have arrived, together.
-    async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<(), Failure> {
+    /// Tells the events that have arrived, together. False if they say nothing of how things are.
+    async fn events(&mut self, reading: &Reading, lines: &mut Lines) -> Result<bool, Failure> {
         let (mut changes, mut version) = (Vec::new(), None);
         let (mut failure, mut relist) = (None, false);
         while let Some(line) = lines.next() {
@@ -288,13 +303,9 @@ impl Watch {
             self.shared.metrics.event(&self.key, reading.version, event.op());
             let (change, at) = match event {
                 Event::Added(object, at) | Event::Modified(object, at) => {
-                    self.held.insert(object.meta.key.clone());
                     (Some(Change::Apply(object)), at)
                 }
-                Event::Deleted(key, at) => {
-                    self.held.remove(&key);
-                    (Some(Change::Delete(key)), at)
-                }
+                Event::Deleted(key, at) => (Some(Change::Delete(key)), at),
                 Event::Bookmark(at) => (None, at),
                 Event::Nameless(at) => {
                     self.shared.metrics.nameless(&self.key, 1);
@@ -306,9 +317,20 @@ impl Watch {
                     break;
                 }
             };
+            if is_older(at.as_ref(), version.as_ref().or(self.seen.as_ref())) {
+                let what = "an event that is older than the one before it";
+                failure = Some(Failure::Unreadable(what.to_owned()));
+                break;
+            }
+            match &change {
+                Some(Change::Apply(object)) => _ = self.held.insert(object.meta.key.clone()),
+                Some(Change::Delete(key)) => _ = self.held.remove(key),
+                Some(Change::Synced) | None => {}
+            }
             changes.extend(change);
             version = at.or(version);
         }
+        let heard = version.is_some();
         if let Some(version) = version {
             self.tell(changes, Some(&version), None).await;
             self.seen = Some(version);
@@ -318,7 +340,7 @@ impl Watch {
         if relist {
             self.seen = None;
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(heard), Err)
     }
 
     async fn tell(&self, changes: Vec<Change>, version: Option<&Version>, listed: Option<u64>) {
@@ -327,11 +349,18 @@ impl Watch {
             let version = version.as_str();
             tracing::warn!(watch = %self.key, version, "resource version is not a number");
         }
+        self.shared.newest.fetch_max(number.unwrap_or_default(), Ordering::Relaxed);
         let (watch, kind) = (self.place, self.key.kind);
         // Nobody listens any more if this fails.
         let told = Told { watch, kind, changes, version: number, listed };
         let _ = self.shared.told.send(told).await;
     }
+}
+
+/// Whether a version is known to be older than another.
+fn is_older(version: Option<&Version>, other: Option<&Version>) -> bool {
+    let number = |version: Option<&Version>| version.and_then(Version::number);
+    number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
 }
 
 /// Makes `held` what a list says, and tells the difference: what is gone, and everything there is
