@@ -19,18 +19,19 @@ pub(crate) struct Shadowed {
 /// The matches of a policy that are never reached: equal ones are decided by the first.
 pub(crate) fn shadowed(policy: &ServerPolicy) -> Vec<Shadowed> {
     let everything = [RequestMatch::everything()];
-    // By host table and what a request must be.
-    let mut first: HashMap<(Option<&HostPattern>, &RequestMatch), usize> = HashMap::new();
+    // By host table and what a request must be, in words that say everything about it.
+    let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
     let mut found = Vec::new();
     for (route, content) in policy.routes.routes.iter().enumerate() {
         for (rule, entry) in content.rules.iter().enumerate() {
             let stated = &entry.matches[..];
             let matches = if stated.is_empty() { &everything[..] } else { stated };
             for (number, wanted) in matches.iter().enumerate() {
+                let words = format!("{wanted:?}");
                 let mut reached = false;
                 let mut by = route;
                 for host in tables(content) {
-                    let earlier = *first.entry((host, wanted)).or_insert_with(|| {
+                    let earlier = *first.entry((host, words.clone())).or_insert_with(|| {
                         reached = true;
                         route
                     });

@@ -274,6 +274,24 @@ fn plaintext_goes_to_this_machine_only() {
 }
 
 #[test]
+fn watch_ends_where_no_controller_answers() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // Ends with the test process.
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let output = portcullis(&["watch", "--controller", &address, "shop/web-0:80"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("error: ") && output.status.code() == Some(1), "{said}");
+}
+
+#[test]
 fn a_kubeconfig_that_cannot_be_used_is_not_told_as_none() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");

@@ -228,10 +228,10 @@ fn no_cluster(api: &ClusterArgs, error: ClusterError) -> anyhow::Error {
 
 /// Whether there is no kubeconfig at all.
 fn is_absent(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(error, _) => error.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
+    if let KubeconfigError::ReadConfig(error, _) = error {
+        error.kind() == std::io::ErrorKind::NotFound
+    } else {
+        matches!(error, KubeconfigError::FindPath)
     }
 }
 

@@ -61,7 +61,7 @@ fn same(row: Option<&Access>, evaluator: &Evaluator, decision: Decision) {
     assert_eq!(row.map(|row| (row.by.clone(), row.audited)), expected, "{decision:?}");
 }
 
-fn of_connections<'a>(row: &&'a Access, connection: &Connection<'_>) -> bool {
+fn of_connections(row: &&Access, connection: &Connection<'_>) -> bool {
     row.what.iter().any(|what| match what.as_str() {
         "connections" => true,
         "TLS connections" => connection.tls != Tls::Absent,
