@@ -5,7 +5,7 @@ use crate::field::{join_index, join_key};
 use crate::near::nearest;
 use crate::object::FieldError;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -15,14 +15,21 @@ const MAX_ERRORS: usize = 100;
 /// Longest part of a user's value that a message repeats, in characters.
 const MAX_QUOTED: usize = 80;
 
-/// The broken rules of one object, in the order they were found.
+/// Regular expressions of one object that are compiled. Each may take a quarter of a mebibyte and a
+/// millisecond, however short it is written.
+const MAX_EXPRESSIONS: usize = 128;
+
+/// The broken rules of one object, in the order they were found, and what reading it has cost.
 #[derive(Default)]
-pub(crate) struct Errors(RefCell<Vec<FieldError>>);
+pub(crate) struct Errors {
+    list: RefCell<Vec<FieldError>>,
+    expressions: Cell<usize>,
+}
 
 impl Errors {
     /// Adds one, unless there are too many already.
     pub(crate) fn add(&self, field: impl Into<String>, message: impl Into<String>) {
-        let mut list = self.0.borrow_mut();
+        let mut list = self.list.borrow_mut();
         if list.len() < MAX_ERRORS {
             list.push(FieldError { field: field.into(), message: message.into() });
         }
@@ -30,12 +37,12 @@ impl Errors {
 
     /// How many there are: taken before and after, tells whether a part could be read.
     pub(crate) fn count(&self) -> usize {
-        self.0.borrow().len()
+        self.list.borrow().len()
     }
 
     /// All of them.
     pub(crate) fn into_vec(self) -> Vec<FieldError> {
-        self.0.into_inner()
+        self.list.into_inner()
     }
 }
 
@@ -168,6 +175,18 @@ impl<'a> Node<'a> {
             self.error(format!("unknown value {}, expected {}", quote(text), one_of(&names)));
         }
         found.map(|(_, value)| *value)
+    }
+
+    /// Counts a regular expression. Where the object has too many this is an error, and false.
+    pub(crate) fn count_expression(&self) -> bool {
+        let count = self.errors.expressions.get().saturating_add(1);
+        self.errors.expressions.set(count);
+        let few = count <= MAX_EXPRESSIONS;
+        if !few {
+            let rule = format!("at most {MAX_EXPRESSIONS} are allowed in one object");
+            self.error(format!("regular expression number {count}, {rule}"));
+        }
+        few
     }
 
     /// Runs `read` and gives its result only if it reported nothing.

@@ -79,6 +79,9 @@ pub(super) fn pattern(node: &Node<'_>) -> Option<Pattern> {
         node.error("must not be empty");
         return None;
     }
+    if !node.count_expression() {
+        return None;
+    }
     match Pattern::parse(text) {
         Ok(pattern) => Some(pattern),
         Err(error) => {

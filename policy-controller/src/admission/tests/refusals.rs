@@ -442,3 +442,26 @@ fn grants_on_our_kinds() {
          namespace needs an entry"
     );
 }
+
+#[test]
+fn expressions_that_are_short_and_dear_are_few() {
+    let items = |count: usize| {
+        let item = |i: usize| format!("{{type: RegularExpression, name: n{i}, value: '\\w{{3}}'}}");
+        (0..count).map(item).collect::<Vec<_>>().join(", ")
+    };
+    let spec = |last: usize| {
+        let request = format!("{{headers: [{}]}}", items(16));
+        let requests = [vec![request; 7], vec![format!("{{headers: [{}]}}", items(last))]].concat();
+        let rule = format!("{{matches: [{}]}}", requests.join(", "));
+        format!("{{parentRefs: [{SERVER_REF}], rules: [{rule}]}}")
+    };
+    sound(Kind::PolicyHttpRoute, &spec(16));
+    let one_more =
+        spec(16).replace("matches: [", "matches: [{path: {type: RegularExpression, value: a}}, ");
+    refused(
+        Kind::GatewayHttpRoute,
+        &one_more,
+        "spec.rules[0].matches[8].headers[15].value: regular expression number 129, at most 128 are \
+         allowed in one object",
+    );
+}
