@@ -4,9 +4,14 @@
 use jiff::civil::DateTime;
 use std::time::SystemTime;
 
-/// The time after which the certificate `der` is not valid (RFC 5280 section 4.1.2.5). `None` if
-/// there is no reading it.
+/// The time after which the certificate `der` is not valid. `None` if there is no reading it.
 pub(crate) fn not_after(der: &[u8]) -> Option<SystemTime> {
+    validity(der).map(|(_, not_after)| not_after)
+}
+
+/// The times before and after which the certificate `der` is not valid (RFC 5280 section 4.1.2.5).
+/// `None` if there is no reading it.
+pub(crate) fn validity(der: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (mut body, _) = element(certificate, SEQUENCE)?;
     // The version is left out where it is 1.
@@ -17,8 +22,8 @@ pub(crate) fn not_after(der: &[u8]) -> Option<SystemTime> {
     let (_algorithm, body) = element(body, SEQUENCE)?;
     let (_issuer, body) = element(body, SEQUENCE)?;
     let (validity, _) = element(body, SEQUENCE)?;
-    let (_not_before, rest) = time(validity)?;
-    time(rest).map(|(not_after, _)| not_after)
+    let (not_before, rest) = time(validity)?;
+    time(rest).map(|(not_after, _)| (not_before, not_after))
 }
 
 /// The content of the element of this tag that `input` begins with, and what follows it.

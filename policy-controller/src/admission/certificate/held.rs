@@ -3,7 +3,7 @@
 use super::issue::Issued;
 use super::plan::{Next, Times};
 use super::{CertificateError, Places, certified, chain};
-use crate::certificate::not_after;
+use crate::certificate::{not_after, validity};
 use k8s_openapi::ByteString;
 use policy_proxy::identity::provider;
 use rustls::RootCertStore;
@@ -28,6 +28,10 @@ const NEXT_CERTIFICATE: &str = "next.crt";
 const NEXT_KEY: &str = "next.key";
 const NEXT_SINCE: &str = "next.since";
 
+/// Authorities that outlive a certificate made anew. Replicas of different names (two installations
+/// that share a Secret) make one anew in turns, and the Secret must not grow by it.
+const MAX_LEFT_OVER: usize = 7;
+
 /// What is held, all of it usable.
 pub(super) struct Held {
     serving: Pair,
@@ -38,6 +42,7 @@ pub(super) struct Held {
 struct Pair {
     certificate: Vec<u8>,
     key: Vec<u8>,
+    not_before: SystemTime,
     not_after: SystemTime,
 }
 
@@ -66,8 +71,11 @@ impl Held {
 
     /// The authorities of a Secret's data that could still be needed, whatever else is wrong with it.
     fn left_over(data: &Data, now: SystemTime) -> Vec<Authority> {
-        let bundle = data.get(AUTHORITIES).map(|bytes| authorities(&bytes.0)).unwrap_or_default();
-        bundle.into_iter().filter(|authority| authority.not_after > now).collect()
+        let mut bundle =
+            data.get(AUTHORITIES).map(|bytes| authorities(&bytes.0)).unwrap_or_default();
+        bundle.retain(|authority| authority.not_after > now);
+        let newest = bundle.len().saturating_sub(MAX_LEFT_OVER);
+        bundle.split_off(newest)
     }
 
     /// A certificate to be used at once. Clients that trust what `before` vouched for go on doing so.
@@ -107,6 +115,7 @@ impl Held {
     pub(super) fn times(&self) -> Times {
         let oldest = self.authorities.iter().map(|authority| authority.not_after).min();
         Times {
+            begins: self.serving.not_before,
             serving: self.serving.not_after,
             next: self
                 .next
@@ -152,8 +161,8 @@ const PLACES: Places<'_> = Places { certificates: CERTIFICATE, key: KEY };
 impl Pair {
     fn of(issued: &Issued) -> Option<Self> {
         let certificate = issued.certificate.clone().into_bytes();
-        let not_after = not_after(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
-        Some(Self { certificate, key: issued.key.clone().into_bytes(), not_after })
+        let (not_before, not_after) = validity(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
+        Some(Self { certificate, key: issued.key.clone().into_bytes(), not_before, not_after })
     }
 }
 
@@ -173,7 +182,7 @@ fn pair(
 ) -> Option<Pair> {
     let usable = certified(&PLACES, &certificate, &key).ok()?;
     let leaf = usable.cert.first()?;
-    let not_after = not_after(leaf)?;
+    let (not_before, not_after) = validity(leaf)?;
     // Clocks differ, and its end is looked at when planning: it must have been good until then.
     let last = not_after.checked_sub(Duration::from_secs(1))?;
     let last = UnixTime::since_unix_epoch(last.duration_since(SystemTime::UNIX_EPOCH).ok()?);
@@ -183,7 +192,7 @@ fn pair(
         ServerName::try_from(name.as_str())
             .is_ok_and(|name| verifier.verify_server_cert(leaf, rest, &name, &[], last).is_ok())
     });
-    vouched.then_some(Pair { certificate, key, not_after })
+    vouched.then_some(Pair { certificate, key, not_before, not_after })
 }
 
 fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
@@ -197,13 +206,16 @@ fn der(pem: &str) -> Option<CertificateDer<'static>> {
     chain(AUTHORITIES, pem.as_bytes()).ok()?.into_iter().next()
 }
 
-/// The certificates of a bundle, each with its own text.
+/// The certificates of a bundle, each with its own text. What else is in it, such as the key of an
+/// authority that somebody put there, is not published.
 fn authorities(bundle: &[u8]) -> Vec<Authority> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
     let text = String::from_utf8_lossy(bundle);
     text.split_inclusive(END)
         .filter_map(|part| {
-            let pem = format!("{}\n", part.trim());
+            let (_, body) = part.rsplit_once(BEGIN)?;
+            let pem = format!("{BEGIN}{body}\n");
             let not_after = not_after(&der(&pem)?)?;
             Some(Authority { pem, not_after })
         })
@@ -278,6 +290,29 @@ mod tests {
             data.insert(key.to_owned(), ByteString(b"\xff nonsense".to_vec()));
             assert!(Held::read(&data, &names()).is_none(), "{key} is no text");
         }
+    }
+
+    #[test]
+    fn nothing_but_certificates_is_taken_from_a_bundle_that_others_wrote() {
+        let mut data = written(&Held::create(make(now()), &Data::new(), now()).unwrap());
+        let (bundle, key) = (data["ca.crt"].0.clone(), data["tls.key"].0.clone());
+        let notes = b"# ours\n".to_vec();
+        data.insert("ca.crt".to_owned(), ByteString([notes, key, bundle.clone()].concat()));
+        let held = Held::read(&data, &names()).unwrap();
+        assert_eq!(held.bundle(), bundle);
+    }
+
+    #[test]
+    fn a_certificate_made_anew_again_and_again_does_not_fill_the_secret() {
+        let mut data = Data::new();
+        let mut newest = Vec::new();
+        for _ in 0..20 {
+            let held = Held::create(make(now()), &data, now()).unwrap();
+            held.write(&mut data);
+            newest = held.bundle();
+        }
+        assert_eq!(authorities(&newest).len(), MAX_LEFT_OVER + 1);
+        assert!(Held::read(&data, &names()).is_some(), "the newest is among them");
     }
 
     #[test]

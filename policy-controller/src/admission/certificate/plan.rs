@@ -20,6 +20,8 @@ const DAY: u64 = 86_400;
 /// What is held, as far as planning is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
+    /// Beginning of the certificate in use.
+    pub(super) begins: SystemTime,
     /// End of the certificate in use.
     pub(super) serving: SystemTime,
     /// The one that waits.
@@ -55,9 +57,12 @@ pub(super) enum Step {
 /// What is to be done now. `held` is absent where nothing usable is; `published` says whether the
 /// webhook configuration has the bundle that is held.
 pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
-    let Some(Times { serving, next, oldest_authority }) = held else { return Step::Create };
+    let Some(Times { begins, serving, next, oldest_authority }) = held else {
+        return Step::Create;
+    };
     let next = next.filter(|next| next.not_after > now);
-    if serving <= now {
+    // One that is not valid yet was made by somebody whose clock is far ahead, or was.
+    if serving <= now || begins > now {
         return if next.is_some() { Step::Promote } else { Step::Create };
     }
     if let Some(next) = next {
@@ -96,7 +101,8 @@ mod tests {
     fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
         let next =
             next.map(|(not_after, since)| Next { not_after: at(not_after), since: at(since) });
-        Some(Times { serving: at(serving), next, oldest_authority: at(serving) })
+        let begins = at(serving.saturating_sub(90 * DAY));
+        Some(Times { begins, serving: at(serving), next, oldest_authority: at(serving) })
     }
 
     #[test]
@@ -125,11 +131,18 @@ mod tests {
     #[test]
     fn an_authority_stays_until_its_certificate_has_expired() {
         let times = |oldest| {
-            Some(Times { serving: at(150 * DAY), next: None, oldest_authority: at(oldest) })
+            let (begins, serving) = (at(60 * DAY), at(150 * DAY));
+            Some(Times { begins, serving, next: None, oldest_authority: at(oldest) })
         };
         assert_eq!(plan(times(90 * DAY), true, at(90 * DAY - 1)), Step::Keep);
         assert_eq!(plan(times(90 * DAY), true, at(90 * DAY)), Step::Prune);
         assert_eq!(plan(times(150 * DAY), true, at(90 * DAY)), Step::Keep);
+    }
+
+    #[test]
+    fn what_a_clock_far_ahead_has_made_is_not_kept_until_it_becomes_valid() {
+        assert_eq!(plan(held(190 * DAY, None), true, at(0)), Step::Create);
+        assert_eq!(plan(held(190 * DAY, None), true, at(100 * DAY)), Step::Keep);
     }
 
     #[test]
@@ -152,7 +165,9 @@ mod tests {
             assert!(bundle.contains(&read) && read > now, "hour {hour}");
             read = serving;
             let oldest = bundle.iter().min().copied();
-            let times = Times { serving, next, oldest_authority: oldest.unwrap_or(serving) };
+            let begins = serving - LIFETIME;
+            let oldest_authority = oldest.unwrap_or(serving);
+            let times = Times { begins, serving, next, oldest_authority };
             match plan(Some(times), true, now) {
                 Step::Keep => {}
                 Step::Create => panic!("hour {hour}: had nothing to serve"),

@@ -5,7 +5,9 @@ use super::Slot;
 use super::held::{Data, Held};
 use super::issue::issue;
 use super::plan::{LIFETIME, Step, plan};
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingWebhookConfiguration, WebhookClientConfig,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -186,8 +188,9 @@ impl Provisioner {
         Ok(())
     }
 
-    /// Brings the bundle into every webhook of the configuration; true if it is there. A configuration
-    /// that does not exist needs none.
+    /// Brings the bundle into every webhook of the configuration that leads to our namespace; true if
+    /// it was there: what is written now is not seen by every API server yet. A configuration that
+    /// does not exist needs none.
     async fn publish(&self, bundle: &[u8]) -> Result<bool, kube::Error> {
         let name = &self.settings.configuration;
         let Some(configuration) = self.configurations.get_opt(name).await? else { return Ok(true) };
@@ -198,6 +201,7 @@ impl Provisioner {
             .webhooks
             .iter()
             .flatten()
+            .filter(|webhook| self.is_ours(&webhook.client_config))
             .filter(|webhook| !held(&webhook.client_config.ca_bundle))
             .map(|webhook| {
                 let bundle = k8s_openapi::ByteString(bundle.to_vec());
@@ -216,11 +220,18 @@ impl Provisioner {
         match self.configurations.patch(name, &PatchParams::default(), &patch).await {
             Ok(_) => {
                 tracing::info!(configuration = %name, "caBundle brought up to date");
-                Ok(true)
+                Ok(false)
             }
             // Another replica did it, or it is being edited: the next look tells.
             Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// A second installation that takes the same configuration for its own would take turns with the
+    /// first in making the API server distrust the other.
+    fn is_ours(&self, config: &WebhookClientConfig) -> bool {
+        let service = config.service.as_ref();
+        service.is_none_or(|service| service.namespace == self.settings.namespace)
     }
 }
