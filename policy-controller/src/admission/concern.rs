@@ -133,9 +133,8 @@ fn opens_ours(grant: &Value) -> bool {
 
 /// Whether anything that is judged differs between two versions of an object.
 pub(super) fn differs(kind: Kind, old: &Value, new: &Value) -> bool {
-    let spec = |object: &Value| object.get("spec").cloned();
     // Of a Pod nothing but annotations is judged, but what they mean depends on its ports.
-    (Concern::of(kind) != Concern::Workload && spec(old) != spec(new))
+    (Concern::of(kind) != Concern::Workload && old.get("spec") != new.get("spec"))
         || annotations(kind).iter().any(|name| value(old, name) != value(new, name))
 }
 

@@ -5,7 +5,8 @@ use super::review::{Cause, Details, Request, Status};
 use crate::annotations::annotation_errors;
 use policy_crds::remark::remarks;
 use policy_crds::{Body, FieldError, Kind, Object};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::borrow::Cow;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
     if concern == Concern::Foreign {
         return Verdict::Passed;
     }
-    let Some(object @ Value::Object(fields)) = request.object else {
+    let Some(object @ Value::Object(_)) = request.object else {
         return match concern {
             Concern::Workload | Concern::Foreign => Verdict::Passed,
             Concern::Policy | Concern::Route | Concern::Grant => {
@@ -68,7 +69,7 @@ fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
     {
         return Verdict::Passed;
     }
-    let parsed = policy_crds::parse(&Value::Object(completed(fields, request)));
+    let parsed = policy_crds::parse(&completed(object, request));
     match (parsed, concern) {
         (Err(_), Concern::Workload) => Verdict::Passed,
         (Err(error), _) => {
@@ -104,29 +105,35 @@ fn is_being_deleted(object: &Value) -> bool {
 }
 
 /// The object with the name and the namespace that the API server gives it.
-fn completed(object: &Map<String, Value>, request: &Request<'_>) -> Map<String, Value> {
-    let mut object = object.clone();
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return object };
-    let is_absent = |metadata: &Map<String, Value>, field: &str| match metadata.get(field) {
+fn completed<'a>(object: &'a Value, request: &Request<'_>) -> Cow<'a, Value> {
+    let Some(Value::Object(metadata)) = object.get("metadata") else {
+        return Cow::Borrowed(object);
+    };
+    let is_absent = |field: &str| match metadata.get(field) {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
         Some(_) => false,
     };
-    if is_absent(metadata, "name") {
-        let generated = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
-        let name = match (request.name, generated) {
-            ("", "") => None,
-            ("", prefix) => Some(format!("{prefix}00000")),
-            (name, _) => Some(name.to_owned()),
-        };
-        if let Some(name) = name {
-            metadata.insert("name".to_owned(), name.into());
-        }
+    let generated = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
+    let name = match (request.name, generated) {
+        ("", "") => None,
+        ("", prefix) => Some(format!("{prefix}00000")),
+        (name, _) => Some(name.to_owned()),
+    };
+    let namespace = Some(request.namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+    let missing = [("name", name), ("namespace", namespace)];
+    let missing = missing.into_iter().filter_map(|(field, value)| Some((field, value?)));
+    let missing: Vec<_> = missing.filter(|(field, _)| is_absent(field)).collect();
+    if missing.is_empty() {
+        // The ordinary case; objects are large.
+        return Cow::Borrowed(object);
     }
-    if is_absent(metadata, "namespace") && !request.namespace.is_empty() {
-        metadata.insert("namespace".to_owned(), request.namespace.into());
+    let mut completed = object.clone();
+    if let Some(Value::Object(metadata)) = completed.get_mut("metadata") {
+        let named = |(field, value): (&str, String)| (field.to_owned(), value.into());
+        metadata.extend(missing.into_iter().map(named));
     }
-    object
+    Cow::Owned(completed)
 }
 
 /// A refusal that names every broken rule.

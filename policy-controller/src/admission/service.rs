@@ -13,13 +13,17 @@ use policy_crds::{FieldError, Kind, Object};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The largest review: the API server takes objects of up to 3 MiB, and sends the old one too.
 const MAX_BODY: u32 = 8 * 1024 * 1024;
 
 /// Bytes of reviews held at once.
 const MAX_HELD: usize = 64 * 1024 * 1024;
+
+/// Memory for reviews that are being judged, in bytes as `weight` reckons them. The longest list of
+/// networks that fits into an object weighs half of it, old and new together.
+const MAX_JUDGED: u32 = 192 * 1024 * 1024;
 
 /// How long a review may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
@@ -30,6 +34,7 @@ pub(super) struct Service {
     review: Option<ReviewHandle>,
     pub(super) metrics: AdmissionMetrics,
     room: Arc<Semaphore>,
+    judging: Arc<Semaphore>,
 }
 
 /// What was made of a body.
@@ -41,7 +46,9 @@ struct Judged {
 
 impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
-        Self { review, metrics, room: Arc::new(Semaphore::new(MAX_HELD)) }
+        let room = Arc::new(Semaphore::new(MAX_HELD));
+        let judging = usize::try_from(MAX_JUDGED).unwrap_or(MAX_HELD);
+        Self { review, metrics, room, judging: Arc::new(Semaphore::new(judging)) }
     }
 
     /// Answers one HTTP request.
@@ -53,9 +60,11 @@ impl Service {
         let started = Instant::now();
         let (status, reason, text) = match tokio::time::timeout(ARRIVAL, self.read(request)).await {
             Ok(Ok(body)) => return self.answer(body, started).await,
-            Ok(Err(ReadError::TooLarge)) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "too_large", "at most 8 MiB are read\n")
-            }
+            Ok(Err(ReadError::TooLarge)) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                "more than is read: 8 MiB, or too many fields\n",
+            ),
             Ok(Err(ReadError::Broken)) => (StatusCode::BAD_REQUEST, "broken", "no whole body\n"),
             Err(_) => (StatusCode::REQUEST_TIMEOUT, "slow", "the body took too long\n"),
         };
@@ -71,11 +80,17 @@ impl Service {
         let room = self.room.clone().acquire_many_owned(wanted).await;
         let room = room.map_err(|_| ReadError::Broken)?;
         let limit = usize::try_from(MAX_BODY).unwrap_or(usize::MAX);
-        match Limited::new(body, limit).collect().await {
-            Ok(body) => Ok(Held { bytes: body.to_bytes(), _room: Some(room) }),
-            Err(error) if error.is::<LengthLimitError>() => Err(ReadError::TooLarge),
-            Err(_) => Err(ReadError::Broken),
-        }
+        let bytes = match Limited::new(body, limit).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(ReadError::TooLarge),
+            Err(_) => return Err(ReadError::Broken),
+        };
+        // Whoever waits here waits for reviews that have arrived already, and are soon judged.
+        let weight = weight(&bytes).filter(|weight| *weight <= MAX_JUDGED);
+        let weight = weight.ok_or(ReadError::TooLarge)?;
+        let judging = self.judging.clone().acquire_many_owned(weight).await;
+        let judging = judging.map_err(|_| ReadError::Broken)?;
+        Ok(Held { bytes, _room: Some((room, judging)) })
     }
 
     async fn answer(&self, body: Held, started: Instant) -> Response<Full<Bytes>> {
@@ -133,15 +148,47 @@ impl Service {
     }
 }
 
-/// A body and the room it takes.
+/// A body and the room it takes: its bytes, and what they become.
 struct Held {
     bytes: Bytes,
-    _room: Option<tokio::sync::OwnedSemaphorePermit>,
+    _room: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 
 enum ReadError {
     TooLarge,
     Broken,
+}
+
+/// The memory that a text of JSON takes once it is read, at most: a field or an element of a few bytes
+/// takes a hundred times as many. `None`: more than can be counted.
+fn weight(text: &[u8]) -> Option<u32> {
+    const MAPPING: u32 = 768;
+    const LIST: u32 = 256;
+    const ITEM: u32 = 160;
+    let (mut weight, mut quoted, mut escaped) = (0u32, false, false);
+    for byte in text {
+        let more = match byte {
+            _ if escaped => {
+                escaped = false;
+                0
+            }
+            b'\\' if quoted => {
+                escaped = true;
+                0
+            }
+            b'"' => {
+                quoted = !quoted;
+                0
+            }
+            _ if quoted => 0,
+            b'{' => MAPPING,
+            b'[' => LIST,
+            b',' => ITEM,
+            _ => 0,
+        };
+        weight = weight.checked_add(more)?;
+    }
+    Some(weight)
 }
 
 /// `None`: not JSON.

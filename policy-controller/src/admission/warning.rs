@@ -11,7 +11,7 @@ const COUNT: usize = 10;
 
 /// What is said where references could not be looked at.
 pub(crate) const UNCHECKED: &str =
-    "references and selectors were not checked: the controller has not listed all objects yet";
+    "references and selectors were not checked: the controller is still listing objects, or busy";
 
 /// The warnings to send: what was found out from the index, then what is to be remarked of the rest.
 pub(crate) fn warnings(found: &[FieldError], remarks: &[FieldError], checked: bool) -> Vec<String> {

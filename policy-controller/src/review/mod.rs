@@ -17,10 +17,14 @@ use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// How long the owner of the index may take to hand out a copy.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a review may take, with the wait for its turn. API servers wait five seconds, and then
+/// refuse what is sound.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Reviews at once: each keeps a thread busy and may copy parts of the index.
+const AT_ONCE: usize = 4;
 
 /// An object that does not exist yet is younger than every other.
 const YOUNGEST: i64 = i64::MAX;
@@ -29,19 +33,30 @@ const YOUNGEST: i64 = i64::MAX;
 #[derive(Clone, Debug)]
 pub struct ReviewHandle {
     requests: mpsc::Sender<oneshot::Sender<Option<Snapshot>>>,
+    room: Arc<Semaphore>,
 }
 
 impl ReviewHandle {
     pub(crate) fn new(requests: mpsc::Sender<oneshot::Sender<Option<Snapshot>>>) -> Self {
-        Self { requests }
+        Self { requests, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// What is legal in `object` but surely not meant, as things are now. `None` where it cannot be
     /// told: objects have not been listed completely yet, or the index is too busy to be asked.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
-        let snapshot = tokio::time::timeout(PATIENCE, self.snapshot()).await.ok()??;
+        tokio::time::timeout(PATIENCE, self.reviewed(object)).await.ok()?
+    }
+
+    async fn reviewed(&self, object: Object) -> Option<Vec<FieldError>> {
+        let turn = self.room.clone().acquire_owned().await.ok()?;
+        let snapshot = self.snapshot().await?;
         // A fresh look at a large namespace takes milliseconds, for which nobody else should wait.
-        tokio::task::spawn_blocking(move || snapshot.review(object)).await.ok()
+        let review = move || {
+            // Held until it has ended, whether or not somebody still waits for it.
+            let _turn = turn;
+            snapshot.review(object)
+        };
+        tokio::task::spawn_blocking(review).await.ok()
     }
 
     async fn snapshot(&self) -> Option<Snapshot> {

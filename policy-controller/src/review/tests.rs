@@ -164,6 +164,54 @@ fn routes_that_no_request_reaches_are_told() {
 }
 
 #[test]
+fn nothing_is_said_of_workloads_that_were_not_all_looked_at() {
+    // The one that has the port comes last.
+    let pod = |i: usize| {
+        let port = if i == 600 { "late" } else { "http" };
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: p{i:04}, namespace: shop, labels: \
+              {{app: many}}}}, spec: {{containers: [{{name: a, ports: [{{name: {port}, \
+              containerPort: 80}}]}}]}}}}"
+        )
+    };
+    let pods: Vec<String> = (0..=600).map(pod).collect();
+    let mut engine = engine(true);
+    let pods = testing::objects(&pods.join("\n---\n"));
+    let changes = pods.into_iter().map(|o| Change::Apply(Arc::new(o))).collect();
+    engine.apply(&Batch { changes, ..Batch::default() });
+    let object = testing::objects(&server("s", "{app: many}", "late")).remove(0);
+    assert_eq!(engine.snapshot().unwrap().review(object), []);
+}
+
+#[tokio::test]
+async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_does() {
+    let object = || testing::objects(&server("a", "{app: web}", "8080")).remove(0);
+    let (requests, mut owner) = mpsc::channel(16);
+    let handle = ReviewHandle::new(requests);
+    let began = std::time::Instant::now();
+    // The owner of the index does not answer: the first few wait for it, the others for them.
+    let asking = futures_util::future::join_all((0..20).map(|_| handle.review(object())));
+    let asked = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        std::iter::from_fn(|| owner.try_recv().ok()).collect::<Vec<_>>()
+    };
+    let (told, asked) = tokio::join!(asking, asked);
+    assert_eq!(told, vec![None; 20]);
+    assert_eq!(asked.len(), AT_ONCE);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // Their turns are free again.
+    let answer = async {
+        while let Some(reply) = owner.recv().await {
+            if reply.send(engine(true).snapshot()).is_ok() {
+                return;
+            }
+        }
+    };
+    let (told, ()) = tokio::join!(handle.review(object()), answer);
+    assert_eq!(told.unwrap().len(), 1);
+}
+
+#[test]
 fn a_review_changes_nothing() {
     let mut engine = engine(true);
     let before = engine.conditions().clone();

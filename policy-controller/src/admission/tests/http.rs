@@ -152,6 +152,26 @@ async fn a_body_over_the_bound_is_refused_unread() {
 }
 
 #[tokio::test]
+async fn a_body_that_takes_much_more_memory_than_it_is_long_is_refused_unparsed() {
+    let (webhook, roots) = webhook().await;
+    let mut sender = http1(webhook.address, &roots).await;
+    for part in ["{\"\":0},", "[[[0]]],", "0,"] {
+        let bomb = format!("[{}0]", part.repeat(7 * 1024 * 1024 / part.len()));
+        let response = sender.send_request(request(Method::POST, "/", bomb)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE, "{part}");
+        response.into_body().collect().await.unwrap();
+    }
+    // As many networks as the API server can store, before and after.
+    let networks = "{cidr: 10.0.0.0/8},".repeat(60_000);
+    let object = object(Kind::NetworkAuthentication, &format!("{{networks: [{networks}]}}"));
+    let (new, mut old) = (value(&object), value(&object));
+    old["spec"]["networks"][0]["cidr"] = "11.0.0.0/8".into();
+    let review = review("UPDATE", &new, &old).to_string();
+    let response = sender.send_request(request(Method::POST, "/", review)).await.unwrap();
+    assert!(allowed(response).await);
+}
+
+#[tokio::test]
 async fn an_end_lets_requests_finish_and_closes_idle_connections() {
     let (webhook, roots) = webhook().await;
     let mut sender = http1(webhook.address, &roots).await;
