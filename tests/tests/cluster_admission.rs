@@ -15,6 +15,8 @@
 mod api;
 #[path = "cluster_admission/away.rs"]
 mod away;
+#[path = "cluster_admission/binary.rs"]
+mod binary;
 #[path = "cluster_admission/certificates.rs"]
 mod certificates;
 #[path = "cluster_admission/rules.rs"]

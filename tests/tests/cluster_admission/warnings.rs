@@ -153,7 +153,7 @@ async fn before_anything_has_been_listed_the_verdicts_hold_and_say_what_was_not_
     assert_eq!(
         created.warnings,
         [
-            "references and selectors were not checked: the controller has not listed all objects yet"
+            "references and selectors were not checked: the controller is still listing objects, or busy"
         ]
     );
     installed.remove().await;
