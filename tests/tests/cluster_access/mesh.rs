@@ -68,23 +68,24 @@ impl Mesh {
             .to_vec()
     }
 
-    /// A connection that proves `name`; none: no certificate.
-    pub(crate) async fn connect(&self, address: SocketAddr, name: Option<&str>) -> Channel {
+    /// A client that proves `name` and accepts the controller alone; none: without certificate.
+    pub(crate) fn client(&self, name: Option<&str>) -> rustls::ClientConfig {
         let expected = Identity::Dns(controller().as_str().into());
         let roots = vec![self.root.der().clone()];
-        let mut config = match name {
-            None => anonymous_client(roots, expected).unwrap(),
-            Some(name) => {
-                let (leaf, key) = self.leaf(name);
-                let credentials = Credentials {
-                    server_name: "client.example".into(),
-                    roots,
-                    chain: vec![leaf.der().clone()],
-                    key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-                };
-                TlsIdentity::new(credentials).unwrap().client(expected).unwrap()
-            }
+        let Some(name) = name else { return anonymous_client(roots, expected).unwrap() };
+        let (leaf, key) = self.leaf(name);
+        let credentials = Credentials {
+            server_name: "client.example".into(),
+            roots,
+            chain: vec![leaf.der().clone()],
+            key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
         };
+        TlsIdentity::new(credentials).unwrap().client(expected).unwrap()
+    }
+
+    /// A connection that proves `name`; none: no certificate.
+    pub(crate) async fn connect(&self, address: SocketAddr, name: Option<&str>) -> Channel {
+        let mut config = self.client(name);
         config.alpn_protocols = vec![b"h2".to_vec()];
         let connector = TlsConnector::from(Arc::new(config));
         let connecting = move |_: http::Uri| {
