@@ -110,6 +110,7 @@ impl History {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "a test")]
 mod tests {
     use super::*;
     use crate::testing;
@@ -125,7 +126,7 @@ mod tests {
               spec: {{containers: [{{name: c, ports: [{{containerPort: 80}}]}}]}}}}",
             round % 50
         );
-        let asked = if round % 7 == 0 { "app: web" } else { "version: none" };
+        let asked = if round.is_multiple_of(7) { "app: web" } else { "version: none" };
         let server = format!(
             "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
               metadata: {{name: s{}, namespace: {namespace}}}, \
@@ -162,7 +163,7 @@ mod tests {
             for port in [80, 9000] {
                 assert!(history.followed_port(&pod, NonZeroU16::new(port).unwrap()).is_some());
             }
-            if round % 10 == 0 {
+            if round.is_multiple_of(10) {
                 history.sweep();
                 let most = &mut most[usize::from(round >= 750)];
                 for (most, kept) in most.iter_mut().zip(history.engine.kept()) {
