@@ -12,8 +12,17 @@ use tokio::time::Instant;
 /// each waits at most this long.
 const WINDOW: Duration = Duration::from_millis(5);
 
-/// The least time between the begins of two refreshes.
+/// The least time between the begins of two refreshes, while they are few.
 const REFRESH_EVERY: Duration = Duration::from_secs(3);
+
+/// The same once there have been many in a row.
+const REFRESH_SELDOM: Duration = Duration::from_secs(30);
+
+/// So many in a row are many.
+const MANY: u32 = 10;
+
+/// After so long without one a row has ended.
+const ROW_ENDS: Duration = Duration::from_secs(120);
 
 /// What one watch has to tell.
 #[derive(Debug)]
@@ -38,8 +47,8 @@ pub(super) struct Gatherer {
     news: News,
     /// Whether everything has been listed once.
     synced: bool,
-    /// When the last refresh began, if any, and whether it goes on.
-    refreshed: Option<Instant>,
+    pace: Pace,
+    /// Whether a refresh goes on.
     refreshing: bool,
     wanted: bool,
 }
@@ -56,7 +65,7 @@ impl Gatherer {
             refresh,
             news: News::new(kinds),
             synced: false,
-            refreshed: None,
+            pace: Pace::default(),
             refreshing: false,
             wanted: false,
         }
@@ -77,7 +86,7 @@ impl Gatherer {
                     self.begin_refresh();
                     continue;
                 }
-                () = pause(self.refreshed), if self.wanted && !self.refreshing => {
+                () = pause(self.pace.next()), if self.wanted && !self.refreshing => {
                     self.begin_refresh();
                     continue;
                 }
@@ -138,19 +147,44 @@ impl Gatherer {
     /// Begins a refresh if one is wanted, none goes on, and the last is long enough ago. Notices
     /// that arrive while one goes on are the reason for one more.
     fn begin_refresh(&mut self) {
-        let rested = self.refreshed.is_none_or(|at| at.elapsed() >= REFRESH_EVERY);
+        let now = Instant::now();
+        let rested = self.pace.next().is_none_or(|next| next <= now);
         if self.wanted && !self.refreshing && self.synced && rested {
             self.wanted = false;
             self.refreshing = true;
-            self.refreshed = Some(Instant::now());
+            self.pace.begin(now);
             self.refresh.send_modify(|number| *number = number.saturating_add(1));
         }
     }
 }
 
+/// When refreshes begin. Whoever may watch a workload can ask for one by what it says it has in force,
+/// true or not, and each lists everything there is: if somebody goes on asking, they become rare.
+#[derive(Debug, Default)]
+struct Pace {
+    last: Option<Instant>,
+    /// How many came before it in its row.
+    row: u32,
+}
+
+impl Pace {
+    /// When the next may begin; none: there has been no refresh.
+    fn next(&self) -> Option<Instant> {
+        let every = if self.row < MANY { REFRESH_EVERY } else { REFRESH_SELDOM };
+        self.last?.checked_add(every)
+    }
+
+    fn begin(&mut self, now: Instant) {
+        let before = self.last.map(|last| now.saturating_duration_since(last));
+        let goes_on = before.is_some_and(|before| before < ROW_ENDS);
+        self.row = if goes_on { self.row.saturating_add(1) } else { 0 };
+        self.last = Some(now);
+    }
+}
+
 /// Until the next refresh may begin.
-async fn pause(last: Option<Instant>) {
-    if let Some(next) = last.and_then(|last| last.checked_add(REFRESH_EVERY)) {
+async fn pause(next: Option<Instant>) {
+    if let Some(next) = next {
         tokio::time::sleep_until(next).await;
     } else {
         // Nothing has been listed yet: what is told next leads on.
@@ -211,5 +245,32 @@ impl News {
                 self.batch.passed.insert(told.kind, all);
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refreshes_that_somebody_goes_on_asking_for_become_rare() {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        assert_eq!(pace.next(), None);
+        let mut begins = Vec::new();
+        let mut now = start;
+        while now < start + Duration::from_secs(630) {
+            begins.push((now - start).as_secs());
+            pace.begin(now);
+            now = pace.next().unwrap();
+        }
+        // Ten of them soon, then one in half a minute.
+        let expected: Vec<u64> =
+            (0..=10).map(|n| 3 * n).chain((1..=19).map(|n| 30 + 30 * n)).collect();
+        assert_eq!(begins, expected);
+        let quiet = now + ROW_ENDS;
+        pace.begin(quiet);
+        assert_eq!(pace.next(), Some(quiet + REFRESH_EVERY));
     }
 }
