@@ -186,6 +186,19 @@ impl Ledger {
         &self.totals
     }
 
+    /// Whether nothing is kept.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { keep: _, shapes, workloads, told, gone, dirty, totals, timing } = self;
+        shapes.is_empty()
+            && workloads.is_empty()
+            && told.is_empty()
+            && gone.is_empty()
+            && dirty.is_empty()
+            && totals.is_empty()
+            && timing.is_empty()
+    }
+
     /// How long changes took that came to be in force everywhere since this was last asked.
     pub(crate) fn took(&mut self) -> Vec<Duration> {
         self.timing.took()

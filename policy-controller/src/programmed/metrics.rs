@@ -5,7 +5,7 @@ use crate::metric_names::{
 };
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use std::time::Duration;
 
 /// Handles on the metrics of counting; clones share them.
@@ -33,7 +33,7 @@ impl ProgrammedMetrics {
     /// Adds the metrics to `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let of = PROGRAMMED_SECONDS;
-        registry.register_with_unit(of.name, of.help, Unit::Seconds, self.seconds.clone());
+        registry.register(of.name, of.help, self.seconds.clone());
         let of = OBJECTS_NOT_PROGRAMMED;
         registry.register(of.name, of.help, self.not_programmed.clone());
         registry.register(REPLICAS_KNOWN.name, REPLICAS_KNOWN.help, self.known.clone());

@@ -68,6 +68,12 @@ impl Timing {
         std::mem::take(&mut self.took)
     }
 
+    /// Whether nothing is waited for.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.awaited.is_empty() && self.changes.is_empty()
+    }
+
     fn one_less(&mut self, number: ChangeNumber, latest: Option<Instant>) {
         let Some(change) = self.changes.get_mut(&number) else { return };
         change.latest = change.latest.max(latest);

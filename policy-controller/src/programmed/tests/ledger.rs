@@ -302,5 +302,12 @@ proptest! {
             prop_assert!(told.iter().all(|(_, count)| count.in_force + count.refused <= count.concerned));
             prop_assert_eq!(told, naive.counts());
         }
+        // Everybody leaves, and nothing is kept of them.
+        let leave = (0..PODS.len()).map(|pod| Step::Pod(pod, None));
+        for step in leave.chain((0..3).map(Step::TakeBack)) {
+            play(&step, &mut ledger, &mut naive);
+        }
+        ledger.settle();
+        prop_assert!(ledger.is_empty(), "{:?}", ledger);
     }
 }
