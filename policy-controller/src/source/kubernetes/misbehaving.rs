@@ -24,7 +24,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -90,11 +90,13 @@ impl Scripted {
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !done(self) {
-            assert!(Instant::now() < deadline, "{what}: {:?}", self.asked.lock());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let waiting = async {
+            while !done(self) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let done = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        assert!(done.is_ok(), "{what}: {:?}", self.asked.lock());
     }
 
     async fn next(&mut self) -> Told {
