@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl IndexMetrics {
         let Metric { name, help } = names::INDEX_BATCH_CHANGES;
         registry.register(name, help, self.changes.clone());
         let Metric { name, help } = names::INDEX_SECONDS;
-        registry.register_with_unit(name, help, Unit::Seconds, self.seconds.clone());
+        registry.register(name, help, self.seconds.clone());
         let Metric { name, help } = names::INDEX_ANSWERED;
         registry.register(name, help, self.answered.clone());
         let Metric { name, help } = names::INDEX_ANSWERS;

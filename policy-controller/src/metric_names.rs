@@ -51,7 +51,7 @@ pub(crate) const ADMISSION_RESPONSES: Metric = Metric {
 };
 /// Time to answer.
 pub(crate) const ADMISSION_SECONDS: Metric = Metric {
-    name: "admission_response",
+    name: "admission_response_seconds",
     help: "Time from the last byte of an admission review to its answer",
 };
 /// What was not answered as a review.
@@ -61,7 +61,7 @@ pub(crate) const ADMISSION_REFUSED: Metric = Metric {
 };
 /// Expiry of the serving certificate.
 pub(crate) const ADMISSION_CERTIFICATE_EXPIRY: Metric = Metric {
-    name: "admission_certificate_expiry_timestamp",
+    name: "admission_certificate_expiry_timestamp_seconds",
     help: "When the certificate that the webhook serves expires, in seconds of Unix time",
 };
 /// Trouble with the serving certificate.
@@ -95,7 +95,7 @@ pub(crate) const STATUS_TIMEOUTS: Metric = Metric {
 };
 /// Duration.
 pub(crate) const STATUS_DURATION: Metric = Metric {
-    name: "resource_status_patch_duration",
+    name: "resource_status_patch_duration_seconds",
     help: "Time that one object took, reading included",
 };
 /// Put into the queue.
@@ -129,7 +129,7 @@ pub(crate) const EVENTS_DROPPED: Metric = Metric {
 
 /// How long changes take.
 pub(crate) const PROGRAMMED_SECONDS: Metric = Metric {
-    name: "policy_programmed",
+    name: "policy_programmed_seconds",
     help: "Time from publishing a change to the acknowledgement of the last proxy concerned",
 };
 /// Objects that some proxy lacks.
@@ -144,6 +144,80 @@ pub(crate) const REPLICAS_KNOWN: Metric =
 pub(crate) const REPLICAS_ANSWERING: Metric = Metric {
     name: "policy_replicas_answering",
     help: "Other replicas that say what their clients have in force, where this one counts",
+};
+
+// Serving.
+
+/// See its help.
+pub(crate) const GRPC_STARTED: Metric =
+    Metric { name: "grpc_server_started", help: "RPCs started" };
+
+/// See its help.
+pub(crate) const GRPC_RECEIVED: Metric =
+    Metric { name: "grpc_server_msg_received", help: "Messages received" };
+
+/// See its help.
+pub(crate) const GRPC_SENT: Metric =
+    Metric { name: "grpc_server_msg_sent", help: "Messages sent on streams" };
+
+/// See its help.
+pub(crate) const GRPC_HANDLED: Metric =
+    Metric { name: "grpc_server_handled", help: "RPCs completed, by status code" };
+
+/// See its help.
+pub(crate) const GRPC_SECONDS: Metric = Metric {
+    name: "grpc_server_handling_seconds",
+    help: "Time from the start of an RPC to its end",
+};
+
+/// See its help.
+pub(crate) const WATCH_OPEN_STREAMS: Metric =
+    Metric { name: "policy_watch_open_streams", help: "RPCs in progress" };
+
+/// See its help.
+pub(crate) const WATCH_OPEN_CONNECTIONS: Metric =
+    Metric { name: "policy_watch_open_connections", help: "Connections of clients" };
+
+/// See its help.
+pub(crate) const WATCH_REFUSED: Metric =
+    Metric { name: "policy_watch_refused", help: "Connections and RPCs over a bound" };
+
+/// See its help.
+pub(crate) const WATCH_ENCODINGS: Metric =
+    Metric { name: "policy_watch_encodings", help: "Policies encoded" };
+
+/// See its help.
+pub(crate) const WATCH_ENCODINGS_SHARED: Metric = Metric {
+    name: "policy_watch_encodings_shared",
+    help: "Policies sent from an encoding that existed",
+};
+
+/// See its help.
+pub(crate) const WATCH_TOO_LARGE: Metric = Metric {
+    name: "policy_watch_too_large",
+    help: "Policies sent as a denial because they were too large for the client",
+};
+
+/// See its help.
+pub(crate) const WATCH_ENCODINGS_REPLACED: Metric = Metric {
+    name: "policy_watch_encodings_replaced",
+    help: "Encodings that say less than the policy, for what the client cannot enforce",
+};
+
+/// See its help.
+pub(crate) const WATCH_ACK_SECONDS: Metric = Metric {
+    name: "policy_watch_ack_seconds",
+    help: "Time from publishing a policy to a client's acknowledgement",
+};
+
+/// See its help.
+pub(crate) const WATCH_NACKS: Metric =
+    Metric { name: "policy_watch_nacks", help: "Updates that clients refused" };
+
+/// See its help.
+pub(crate) const WATCH_HELD_STREAMS: Metric = Metric {
+    name: "policy_watch_held_streams",
+    help: "Streams held because their client applied what this replica has not seen",
 };
 
 // Who may watch.
@@ -238,7 +312,7 @@ pub(crate) const INDEX_BATCH_CHANGES: Metric =
 
 /// The time that stages take.
 pub(crate) const INDEX_SECONDS: Metric = Metric {
-    name: "policy_index",
+    name: "policy_index_seconds",
     help: "Time that a batch of changes takes: resolve (index, resolve and compile) and publish",
 };
 

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -79,11 +79,11 @@ impl AdmissionMetrics {
         let (name, help) = (ADMISSION_RESPONSES.name, ADMISSION_RESPONSES.help);
         registry.register(name, help, self.answers.clone());
         let (name, help) = (ADMISSION_SECONDS.name, ADMISSION_SECONDS.help);
-        registry.register_with_unit(name, help, Unit::Seconds, self.seconds.clone());
+        registry.register(name, help, self.seconds.clone());
         let (name, help) = (ADMISSION_REFUSED.name, ADMISSION_REFUSED.help);
         registry.register(name, help, self.refused.clone());
         let (name, help) = (ADMISSION_CERTIFICATE_EXPIRY.name, ADMISSION_CERTIFICATE_EXPIRY.help);
-        registry.register_with_unit(name, help, Unit::Seconds, self.expiry.clone());
+        registry.register(name, help, self.expiry.clone());
         let (name, help) =
             (ADMISSION_CERTIFICATE_FAILURES.name, ADMISSION_CERTIFICATE_FAILURES.help);
         registry.register(name, help, self.failures.clone());

@@ -2,6 +2,7 @@
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
 use super::access_metrics::AccessMetrics;
+use crate::metric_names as names;
 use policy_core::Owner;
 use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -9,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -119,29 +120,61 @@ impl Default for ServeMetrics {
 impl ServeMetrics {
     /// Adds the metrics to `registry`, under their full names.
     pub fn register(&self, registry: &mut Registry) {
-        let grpc = registry.sub_registry_with_prefix("grpc_server");
-        grpc.register("started", "RPCs started", self.started.clone());
-        grpc.register("msg_received", "Messages received", self.received.clone());
-        grpc.register("msg_sent", "Messages sent on streams", self.sent.clone());
-        grpc.register("handled", "RPCs completed, by status code", self.handled.clone());
-        let help = "Time from the start of an RPC to its end";
-        grpc.register_with_unit("handling", help, Unit::Seconds, self.seconds.clone());
-        let ours = registry.sub_registry_with_prefix("policy_watch");
-        ours.register("open_streams", "RPCs in progress", self.open.clone());
-        ours.register("open_connections", "Connections of clients", self.connections.clone());
-        ours.register("refused", "Connections and RPCs over a bound", self.refused.clone());
-        ours.register("encodings", "Policies encoded", self.encodings.clone());
-        let help = "Policies sent from an encoding that existed";
-        ours.register("encodings_shared", help, self.shared.clone());
-        let help = "Policies sent as a denial because they were too large for the client";
-        ours.register("too_large", help, self.too_large.clone());
-        let help = "Encodings that say less than the policy, for what the client cannot enforce";
-        ours.register("encodings_replaced", help, self.replaced.clone());
-        let help = "Time from publishing a policy to a client's acknowledgement";
-        ours.register_with_unit("ack", help, Unit::Seconds, self.ack_seconds.clone());
-        ours.register("nacks", "Updates that clients refused", self.nacks.clone());
-        let help = "Streams held because their client applied what this replica has not seen";
-        ours.register("held_streams", help, self.holding.clone());
+        registry.register(names::GRPC_STARTED.name, names::GRPC_STARTED.help, self.started.clone());
+        registry.register(
+            names::GRPC_RECEIVED.name,
+            names::GRPC_RECEIVED.help,
+            self.received.clone(),
+        );
+        registry.register(names::GRPC_SENT.name, names::GRPC_SENT.help, self.sent.clone());
+        registry.register(names::GRPC_HANDLED.name, names::GRPC_HANDLED.help, self.handled.clone());
+        registry.register(names::GRPC_SECONDS.name, names::GRPC_SECONDS.help, self.seconds.clone());
+        registry.register(
+            names::WATCH_OPEN_STREAMS.name,
+            names::WATCH_OPEN_STREAMS.help,
+            self.open.clone(),
+        );
+        registry.register(
+            names::WATCH_OPEN_CONNECTIONS.name,
+            names::WATCH_OPEN_CONNECTIONS.help,
+            self.connections.clone(),
+        );
+        registry.register(
+            names::WATCH_REFUSED.name,
+            names::WATCH_REFUSED.help,
+            self.refused.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS.name,
+            names::WATCH_ENCODINGS.help,
+            self.encodings.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS_SHARED.name,
+            names::WATCH_ENCODINGS_SHARED.help,
+            self.shared.clone(),
+        );
+        registry.register(
+            names::WATCH_TOO_LARGE.name,
+            names::WATCH_TOO_LARGE.help,
+            self.too_large.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS_REPLACED.name,
+            names::WATCH_ENCODINGS_REPLACED.help,
+            self.replaced.clone(),
+        );
+        registry.register(
+            names::WATCH_ACK_SECONDS.name,
+            names::WATCH_ACK_SECONDS.help,
+            self.ack_seconds.clone(),
+        );
+        registry.register(names::WATCH_NACKS.name, names::WATCH_NACKS.help, self.nacks.clone());
+        registry.register(
+            names::WATCH_HELD_STREAMS.name,
+            names::WATCH_HELD_STREAMS.help,
+            self.holding.clone(),
+        );
         self.access.register(registry);
     }
 

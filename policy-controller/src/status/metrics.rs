@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Code {
@@ -54,7 +54,7 @@ impl StatusMetrics {
         counter(names::STATUS_DROPS, &self.drops);
         let duration = names::STATUS_DURATION;
         let seconds = self.seconds.clone();
-        registry.register_with_unit(duration.name, duration.help, Unit::Seconds, seconds);
+        registry.register(duration.name, duration.help, seconds);
         registry.register(names::STATUS_QUEUE.name, names::STATUS_QUEUE.help, self.queue.clone());
         let errors = names::STATUS_API_ERRORS;
         registry.register(errors.name, errors.help, self.errors.clone());
