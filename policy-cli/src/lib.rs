@@ -15,7 +15,6 @@ pub mod expect;
 mod inventory;
 pub mod output;
 pub mod request;
-mod shadow;
 mod status;
 mod up;
 mod world;

@@ -1,8 +1,7 @@
 //! The rows of a port: one for each thing that may be done and each grant of it.
 
 use super::{Access, Need};
-use crate::shadow::{Shadowed, shadowed};
-use policy_controller::view::{host, identity, network, request, unmatched};
+use policy_controller::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
     Unmatched,
@@ -16,7 +15,7 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
         return (Vec::new(), None);
     }
     let mut access = exempt(policy);
-    let shadowed = shadowed(policy);
+    let shadowed = shadowed(&policy.routes.routes);
     for number in 0..policy.routes.routes.len() {
         access.extend(by_route(policy, number, &shadowed));
     }

@@ -1,9 +1,8 @@
 //! Matches that are never reached because an earlier route matches the same requests.
 
 use super::Finding;
-use crate::shadow::{Shadowed, shadowed};
 use policy_controller::Compiled;
-use policy_controller::view::request;
+use policy_controller::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +37,7 @@ fn unreached(policy: &ServerPolicy) -> Vec<(&ObjectRef, String, String, &ObjectR
         let field = format!("spec.rules[{rule}].matches[{number}]");
         Some((route.origin.object()?, field, request(wanted), by.origin.object()?))
     };
-    shadowed(policy).into_iter().filter_map(told).collect()
+    shadowed(routes).into_iter().filter_map(told).collect()
 }
 
 fn key(object: &ObjectRef) -> Option<ObjectKey> {

@@ -45,8 +45,8 @@ pub enum Target {
 /// The configuration that asks the webhook.
 ///
 /// Policy objects are not written while the webhook is away; routes without a Server parent, grants
-/// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change that
-/// nothing judged is part of.
+/// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change of
+/// neither spec nor annotations.
 pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
     let policy = &[
         Kind::Server,

@@ -2,7 +2,6 @@
 //! that owns it.
 
 mod server;
-mod shadow;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +11,8 @@ use crate::resolve::condition::{ConditionKind, Conditions, ObjectCondition, Reas
 use crate::resolve::route::Attached;
 use crate::resolve::{Memo, Question};
 use crate::source::{Batch, Change};
+use crate::view::{Shadowed, shadowed};
+use policy_core::{ObjectRef, Route};
 use policy_crds::resource::{IdentityRef, IdentityRequirement};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,7 +125,7 @@ impl Snapshot {
     fn never_reached(&mut self, route: &Object) -> Vec<FieldError> {
         let namespace = &route.meta.key.namespace;
         let name = route.meta.key.to_ref();
-        let mut everywhere: Option<BTreeMap<shadow::Place, Arc<str>>> = None;
+        let mut everywhere: Option<BTreeMap<(usize, usize), FieldError>> = None;
         let servers: BTreeSet<ObjectKey> =
             parents(route).iter().filter_map(|parent| server_of(parent, namespace)).collect();
         for server in servers {
@@ -132,7 +133,7 @@ impl Snapshot {
             if !attached.routes.iter().any(|r| r.origin.object() == Some(&name)) {
                 continue;
             }
-            let mut here = shadow::shadows(&attached.routes, &name);
+            let mut here = never_reached(&attached.routes, &name);
             everywhere = Some(match everywhere {
                 None => here,
                 Some(mut both) => {
@@ -141,14 +142,7 @@ impl Snapshot {
                 }
             });
         }
-        everywhere
-            .into_iter()
-            .flatten()
-            .map(|(place, by)| FieldError {
-                field: place.to_string(),
-                message: format!("never reached: {by} matches the same requests first"),
-            })
-            .collect()
+        everywhere.into_iter().flat_map(BTreeMap::into_values).collect()
     }
 
     /// ServiceAccounts of the object's own namespace that it names and that do not exist. Of other
@@ -199,6 +193,23 @@ impl Snapshot {
             })
             .collect()
     }
+}
+
+/// What of the route `own` is never reached, by rule and match.
+fn never_reached(routes: &[Arc<Route>], own: &ObjectRef) -> BTreeMap<(usize, usize), FieldError> {
+    let told = |shadowed: Shadowed| {
+        let Shadowed { route, rule, number, by } = shadowed;
+        let (route, by) = (routes.get(route)?, routes.get(by)?.origin.object()?);
+        if route.origin.object() != Some(own) {
+            return None;
+        }
+        let by =
+            if by == own { "an earlier rule of this route".to_owned() } else { by.to_string() };
+        let field = format!("spec.rules[{rule}].matches[{number}]");
+        let message = format!("never reached: {by} matches the same requests first");
+        Some(((rule, number), FieldError { field, message }))
+    };
+    shadowed(routes).into_iter().filter_map(told).collect()
 }
 
 /// Whether something is not as it should be. What breaks a rule, and annotations, are judged before.

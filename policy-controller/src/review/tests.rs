@@ -157,6 +157,12 @@ fn routes_that_no_request_reaches_are_told() {
         ]
     );
     assert_eq!(
+        told(&route("HTTPRoute", "[{}, {matches: [{path: {value: /}}]}, {}]")),
+        ["spec.rules[1].matches[0]", "spec.rules[2].matches[0]"].map(|field| format!(
+            "{field}: never reached: an earlier rule of this route matches the same requests first"
+        ))
+    );
+    assert_eq!(
         told(&route("GRPCRoute", "[{matches: [{method: {service: a}}]}]")),
         ["spec.parentRefs: Server shop/web has the proxyProtocol `HTTP/1`, on which a GRPCRoute \
           takes no effect"]

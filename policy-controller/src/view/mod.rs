@@ -1,6 +1,9 @@
 //! A policy in words: what `-o json|yaml` writes, and what people read.
 
+mod shadow;
 mod text;
+
+pub use shadow::{Shadowed, shadowed};
 
 use policy_core::{
     Authorization, Effect, EffectKind, HeaderMatch, HostPattern, IdentityMatch, NetworkMatch,

@@ -1,28 +1,30 @@
 //! Matches that are never reached, because an earlier one matches the same requests.
 
-use policy_core::{HostPattern, RequestMatch, Route, ServerPolicy};
+use policy_core::{HostPattern, RequestMatch, Route};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A match that is never reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shadowed {
+pub struct Shadowed {
     /// Its route, by number.
-    pub(crate) route: usize,
+    pub route: usize,
     /// Its rule.
-    pub(crate) rule: usize,
+    pub rule: usize,
     /// Its place in the rule; 0 for the one match of a rule that states none.
-    pub(crate) number: usize,
+    pub number: usize,
     /// The route that is reached instead.
-    pub(crate) by: usize,
+    pub by: usize,
 }
 
-/// The matches of a policy that are never reached: equal ones are decided by the first.
-pub(crate) fn shadowed(policy: &ServerPolicy) -> Vec<Shadowed> {
+/// The matches that are never reached. `routes` are those of one Server, in the order in which equal
+/// matches are decided.
+pub fn shadowed(routes: &[Arc<Route>]) -> Vec<Shadowed> {
     let everything = [RequestMatch::everything()];
     // By host table and what a request must be, in words that say everything about it.
     let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
     let mut found = Vec::new();
-    for (route, content) in policy.routes.routes.iter().enumerate() {
+    for (route, content) in routes.iter().enumerate() {
         for (rule, entry) in content.rules.iter().enumerate() {
             let stated = &entry.matches[..];
             let matches = if stated.is_empty() { &everything[..] } else { stated };
