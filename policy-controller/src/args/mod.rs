@@ -5,24 +5,26 @@
 //! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),
 //! `--probe-networks` and `--log-level` (controller-semantics 6.1).
 
+mod choice;
+mod error;
 mod serve;
 pub(crate) mod value;
 
+pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+pub use error::ArgsError;
 pub use serve::ServeArgs;
 
-use crate::access::{AuthArgsError, ServeAuth, ServeAuthArgs};
-use crate::admission::{AdmissionArgs, AdmissionArgsError, AdmissionSettings, CertificateSource};
-use crate::config::{
-    ConfigError, ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
-};
-use crate::guard::{GuardArgs, GuardArgsError, GuardSettings};
+use crate::access::{ServeAuth, ServeAuthArgs};
+use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
+use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
+use crate::guard::{GuardArgs, GuardSettings};
 use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
-use crate::replicas::{ReplicaArgs, ReplicaArgsError, ReplicaSettings};
+use crate::replicas::{ReplicaArgs, ReplicaSettings};
 use crate::serve::ServeConfig;
-use crate::source::kubernetes::{KubernetesArgs, KubernetesArgsError, KubernetesConfig, Scope};
-use crate::status::{StatusArgs, StatusArgsError, StatusSettings};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::source::kubernetes::{KubernetesArgs, KubernetesConfig, Scope};
+use crate::status::{StatusArgs, StatusSettings};
+use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -182,52 +184,6 @@ pub struct RunArgs {
     pub serve: ServeArgs,
 }
 
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Plain,
-    /// One JSON object per line.
-    Json,
-}
-
-/// See [`KubeletExemption`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KubeletArg {
-    /// The probes and hooks that a pod declares.
-    Probes,
-    /// Everything from the probe networks.
-    All,
-}
-
-/// See [`ProbeRoutes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProbeRoutesArg {
-    /// On all.
-    Always,
-    /// On those without routes, as Linkerd does.
-    Unrouted,
-}
-
-/// See [`ReferenceGrants`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GrantsArg {
-    /// Yes.
-    Enforce,
-    /// No, but a missing one is reported.
-    Warn,
-}
-
-/// See [`UndeclaredPorts`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UndeclaredArg {
-    /// The default policy.
-    Default,
-    /// They are refused.
-    Deny,
-}
-
 /// What the flags mean.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -275,71 +231,6 @@ pub struct ClusterSettings {
     pub lease: LeaseSettings,
     /// What does not work because of what was asked for, in words.
     pub lost: Vec<String>,
-}
-
-/// A flag whose value makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArgsError {
-    /// Not an address.
-    #[error("--{flag}: `{value}` is not an address and port (for example `0.0.0.0:8090`)")]
-    Address {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: String,
-    },
-    /// Not a list of networks.
-    #[error("--{flag}: `{value}` is not a CIDR or address{also}")]
-    Network {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// The item that is wrong.
-        value: String,
-        /// What else is allowed, in words; empty: nothing.
-        also: &'static str,
-    },
-    /// Not a list of ports.
-    #[error("--proxy-ports: `{0}` is not a port from 1 to 65535")]
-    Port(String),
-    /// Not a default policy.
-    #[error("--default-policy: `{value}` is not one of {allowed}")]
-    DefaultPolicy {
-        /// What was written.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
-    /// A bound that nothing could meet.
-    #[error("--{flag}: `{value}` is out of range; {allowed}")]
-    Range {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: u64,
-        /// What is allowed.
-        allowed: &'static str,
-    },
-    /// A setting of the controller that makes no sense.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A flag about the cluster that makes no sense.
-    #[error(transparent)]
-    Kubernetes(#[from] KubernetesArgsError),
-    /// A flag about callers that makes no sense.
-    #[error(transparent)]
-    Auth(#[from] AuthArgsError),
-    /// A flag about admission that makes no sense.
-    #[error(transparent)]
-    Admission(#[from] AdmissionArgsError),
-    /// A flag about status or leadership that makes no sense.
-    #[error(transparent)]
-    Status(#[from] StatusArgsError),
-    /// A flag about the controller's own ports that makes no sense.
-    #[error(transparent)]
-    Guard(#[from] GuardArgsError),
-    /// A flag about replicas that makes no sense.
-    #[error(transparent)]
-    Replicas(#[from] ReplicaArgsError),
 }
 
 impl TryFrom<RunArgs> for Settings {

@@ -1,0 +1,49 @@
+//! Flags that take one of a few words.
+
+use clap::ValueEnum;
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Plain,
+    /// One JSON object per line.
+    Json,
+}
+
+/// See [`KubeletExemption`](crate::config::KubeletExemption).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KubeletArg {
+    /// The probes and hooks that a pod declares.
+    Probes,
+    /// Everything from the probe networks.
+    All,
+}
+
+/// See [`ProbeRoutes`](crate::config::ProbeRoutes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeRoutesArg {
+    /// On all.
+    Always,
+    /// On those without routes, as Linkerd does.
+    Unrouted,
+}
+
+/// See [`ReferenceGrants`](crate::config::ReferenceGrants).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GrantsArg {
+    /// Yes.
+    Enforce,
+    /// No, but a missing one is reported.
+    Warn,
+}
+
+/// See [`UndeclaredPorts`](crate::publish::UndeclaredPorts).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UndeclaredArg {
+    /// The default policy.
+    Default,
+    /// They are refused.
+    Deny,
+}

@@ -1,0 +1,74 @@
+//! Flags that make no sense.
+
+use crate::access::AuthArgsError;
+use crate::admission::AdmissionArgsError;
+use crate::config::ConfigError;
+use crate::guard::GuardArgsError;
+use crate::replicas::ReplicaArgsError;
+use crate::source::kubernetes::KubernetesArgsError;
+use crate::status::StatusArgsError;
+
+/// A flag whose value makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgsError {
+    /// Not an address.
+    #[error("--{flag}: `{value}` is not an address and port (for example `0.0.0.0:8090`)")]
+    Address {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: String,
+    },
+    /// Not a list of networks.
+    #[error("--{flag}: `{value}` is not a CIDR or address{also}")]
+    Network {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// The item that is wrong.
+        value: String,
+        /// What else is allowed, in words; empty: nothing.
+        also: &'static str,
+    },
+    /// Not a list of ports.
+    #[error("--proxy-ports: `{0}` is not a port from 1 to 65535")]
+    Port(String),
+    /// Not a default policy.
+    #[error("--default-policy: `{value}` is not one of {allowed}")]
+    DefaultPolicy {
+        /// What was written.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A bound that nothing could meet.
+    #[error("--{flag}: `{value}` is out of range; {allowed}")]
+    Range {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: u64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// A setting of the controller that makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A flag about the cluster that makes no sense.
+    #[error(transparent)]
+    Kubernetes(#[from] KubernetesArgsError),
+    /// A flag about callers that makes no sense.
+    #[error(transparent)]
+    Auth(#[from] AuthArgsError),
+    /// A flag about admission that makes no sense.
+    #[error(transparent)]
+    Admission(#[from] AdmissionArgsError),
+    /// A flag about status or leadership that makes no sense.
+    #[error(transparent)]
+    Status(#[from] StatusArgsError),
+    /// A flag about the controller's own ports that makes no sense.
+    #[error(transparent)]
+    Guard(#[from] GuardArgsError),
+    /// A flag about replicas that makes no sense.
+    #[error(transparent)]
+    Replicas(#[from] ReplicaArgsError),
+}
