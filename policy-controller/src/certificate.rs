@@ -59,8 +59,11 @@ fn time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
         (Some(_), _) => format!("20{text}"),
     };
     let civil = DateTime::strptime("%Y%m%d%H%M%S", full).ok()?;
-    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some((zoned.timestamp().into(), rest))
+    // The end of the year 9999, which stands for no end (RFC 5280 section 4.1.2.5), is a day more than
+    // there are timestamps for.
+    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC);
+    let at = zoned.map_or(jiff::Timestamp::MAX, |zoned| zoned.timestamp());
+    Some((at.into(), rest))
 }
 
 const INTEGER: u8 = 0x02;
@@ -88,6 +91,11 @@ mod tests {
         assert_eq!(not_after(&made(2030, 2, 1)), seconds(1_896_134_400));
         assert_eq!(not_after(&made(2049, 12, 31)), seconds(2_524_521_600));
         assert_eq!(not_after(&made(2060, 1, 1)), seconds(2_840_140_800));
+    }
+
+    #[test]
+    fn a_certificate_without_end_is_valid_for_as_long_as_can_be_said() {
+        assert_eq!(not_after(&made(9999, 12, 31)), Some(jiff::Timestamp::MAX.into()));
     }
 
     #[test]
