@@ -173,12 +173,7 @@ pub const REGISTRY: &[Row] = &[
         watched: Watched::IfPresent,
         ..row(Kind::GatewayHttpRoute)
     },
-    Row {
-        is_target: true,
-        references: ROUTE,
-        watched: Watched::IfPresent,
-        ..row(Kind::GrpcRoute)
-    },
+    Row { is_target: true, references: ROUTE, watched: Watched::IfPresent, ..row(Kind::GrpcRoute) },
     Row { watched: Watched::IfPresent, ..row(Kind::ReferenceGrant) },
     Row { watched: Watched::IfPresent, ..row(Kind::ExternalWorkload) },
     row(Kind::Pod),

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -66,9 +67,13 @@ pub(super) struct Ports {
 pub(super) struct Started {
     drain: CancellationToken,
     served: JoinHandle<()>,
-    admission: Option<JoinHandle<()>>,
+    admission: Option<(JoinHandle<()>, CancellationToken)>,
     side: Option<SideTasks>,
 }
+
+/// How long the webhook goes on once the end was asked for. API servers call it until its endpoint is
+/// taken from the Service, and what they cannot ask about is refused (`failurePolicy: Fail`).
+const ENDPOINT_GONE: Duration = Duration::from_secs(5);
 
 impl Ports {
     /// Opens them, puts the guard before them, and starts everything.
@@ -101,8 +106,10 @@ impl Ports {
             }
         }
         let drain = CancellationToken::new();
-        let admission = admission
-            .map(|admission| vital.spawn("the admission webhook", admission.run(drain.clone())));
+        let admission = admission.map(|admission| {
+            let stop = CancellationToken::new();
+            (vital.spawn("the admission webhook", admission.run(stop.clone())), stop)
+        });
         let served = vital.spawn("the gRPC server", server.serve_on(listeners, drain.clone()));
         let side = side.map(|side| side.start(&index.handles, &counting, admin, &vital));
         Ok(Started { drain, served, admission, side })
@@ -110,15 +117,18 @@ impl Ports {
 }
 
 impl Started {
-    /// Ends streams, then connections; gives the Lease back meanwhile.
+    /// Ends streams, then connections; gives the Lease back meanwhile, and ends the webhook last.
     pub(super) async fn stop(self) {
+        let endpoint_gone = tokio::time::sleep(ENDPOINT_GONE);
         self.drain.cancel();
         if let Some(side) = self.side {
             side.stop().await;
         }
         // A panic of one of them was reported where it happened.
         _ = self.served.await;
-        if let Some(admission) = self.admission {
+        if let Some((admission, stop)) = self.admission {
+            endpoint_gone.await;
+            stop.cancel();
             _ = admission.await;
         }
     }

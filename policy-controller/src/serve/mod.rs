@@ -45,9 +45,9 @@ pub use caller::{Authenticated, Caller, ReviewError, Reviewer, Subject, Viewer};
 pub use config::ServeConfig;
 pub use listener::{Listening, Transport};
 pub use metrics::ServeMetrics;
+pub(crate) use peer::{Allowance, Peer};
 pub use report::ReportConfig;
 pub use stale::Stale;
-pub(crate) use peer::{Allowance, Peer};
 pub use tls::{TlsError, TlsFiles, TlsHandle};
 
 use crate::publish::{LookupError, Policies, WorkloadKey};

@@ -16,7 +16,9 @@ use std::sync::Arc;
 impl Session {
     /// Whether something is to be sent.
     pub(super) fn is_due(&self) -> bool {
-        self.workload_due || !self.refused.is_empty() || self.ports.values().any(|port| port.is_due())
+        self.workload_due
+            || !self.refused.is_empty()
+            || self.ports.values().any(|port| port.is_due())
     }
 
     /// The next message: the workload first, then ports in order. `None`: what was due turned out
