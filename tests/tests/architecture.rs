@@ -47,12 +47,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("tests", BTreeSet::from(all)),
         (
             "bench",
-            BTreeSet::from([
-                "policy-core",
-                "policy-proto",
-                "policy-crds",
-                "policy-controller",
-            ]),
+            BTreeSet::from(["policy-core", "policy-proto", "policy-crds", "policy-controller"]),
         ),
         ("xtask", BTreeSet::from(["policy-crds", "policy-proto"])),
     ])
