@@ -83,6 +83,9 @@ async fn the_binary_with_the_documented_configuration_and_rights_refuses_and_war
     cluster.delete(&rights).await.unwrap();
 }
 
+/// A way to write an object, and what it changes in it.
+type Way<'a> = (&'a str, &'a dyn Fn(&mut Value));
+
 /// Ways to write an object that are not asked about, or that a client might make look so.
 async fn nothing_gets_past(client: &Client, namespace: &str) {
     let broken = broken(namespace);
@@ -95,7 +98,7 @@ async fn nothing_gets_past(client: &Client, namespace: &str) {
         send(client, Method::POST, collection, "application/json", body).await
     };
     let gone = json!("2026-01-01T00:00:00Z");
-    let ways: [(&str, &dyn Fn(&mut Value)); 4] = [
+    let ways: [Way<'_>; 4] = [
         ("as it is", &|_| {}),
         ("as if it were being deleted", &|object| {
             object["metadata"]["deletionTimestamp"] = gone.clone();

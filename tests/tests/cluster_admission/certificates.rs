@@ -141,6 +141,8 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
     .await;
     assert_eq!(certificate_of(&secrets, &settings).await, Some(first.clone()));
 
+    another_installation_is_left_alone(&installed).await;
+
     // A Secret that is spoilt or gone is made anew, once.
     let spoilt = json!({"data": {"tls.key": ByteString(b"spoilt".to_vec())}});
     secrets.patch(&settings.secret, &PatchParams::default(), &Patch::Merge(&spoilt)).await.unwrap();
@@ -157,6 +159,31 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
     until(&client, &broken, "judged by a new certificate", refused).await;
     assert!(presented(replicas[0].0, name).await.is_some());
     installed.remove().await;
+}
+
+/// A webhook that leads to another namespace keeps its caBundle, while ours beside it is brought back.
+async fn another_installation_is_left_alone(installed: &Installed) {
+    let foreign = ByteString(Pair::new().certificate.into_bytes());
+    let mut configuration = installed.api.get(&installed.name).await.unwrap();
+    let webhooks = configuration.webhooks.as_mut().unwrap();
+    let bundle = webhooks[0].client_config.ca_bundle.clone();
+    webhooks[0].client_config.ca_bundle = Some(foreign.clone());
+    let last = webhooks.len() - 1;
+    webhooks[last].client_config.ca_bundle = Some(foreign.clone());
+    webhooks[last].client_config.service.as_mut().unwrap().namespace = "elsewhere".to_owned();
+    webhooks[last].match_conditions = None;
+    webhooks[last].rules = None;
+    installed.api.replace(&installed.name, &PostParams::default(), &configuration).await.unwrap();
+    eventually("ours is brought back", async || {
+        let now = installed.api.get(&installed.name).await.unwrap().webhooks.unwrap();
+        assert_eq!(now[last].client_config.ca_bundle, Some(foreign.clone()));
+        now[0].client_config.ca_bundle == bundle
+    })
+    .await;
+    // Only ours are looked at from here on.
+    let mut configuration = installed.api.get(&installed.name).await.unwrap();
+    configuration.webhooks.as_mut().unwrap().truncate(last);
+    installed.api.replace(&installed.name, &PostParams::default(), &configuration).await.unwrap();
 }
 
 /// A Service that leads here: there is no network of Services in the test cluster.
