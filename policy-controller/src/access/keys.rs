@@ -230,5 +230,4 @@ fn some(keys: Vec<Key>) -> Result<Vec<Key>, String> {
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
-#[path = "keys_tests.rs"]
 mod tests;
