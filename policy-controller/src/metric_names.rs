@@ -148,73 +148,58 @@ pub(crate) const REPLICAS_ANSWERING: Metric = Metric {
 
 // Serving.
 
-/// See its help.
 pub(crate) const GRPC_STARTED: Metric =
     Metric { name: "grpc_server_started", help: "RPCs started" };
 
-/// See its help.
 pub(crate) const GRPC_RECEIVED: Metric =
     Metric { name: "grpc_server_msg_received", help: "Messages received" };
 
-/// See its help.
 pub(crate) const GRPC_SENT: Metric =
     Metric { name: "grpc_server_msg_sent", help: "Messages sent on streams" };
 
-/// See its help.
 pub(crate) const GRPC_HANDLED: Metric =
     Metric { name: "grpc_server_handled", help: "RPCs completed, by status code" };
 
-/// See its help.
 pub(crate) const GRPC_SECONDS: Metric = Metric {
     name: "grpc_server_handling_seconds",
     help: "Time from the start of an RPC to its end",
 };
 
-/// See its help.
 pub(crate) const WATCH_OPEN_STREAMS: Metric =
     Metric { name: "policy_watch_open_streams", help: "RPCs in progress" };
 
-/// See its help.
 pub(crate) const WATCH_OPEN_CONNECTIONS: Metric =
     Metric { name: "policy_watch_open_connections", help: "Connections of clients" };
 
-/// See its help.
 pub(crate) const WATCH_REFUSED: Metric =
     Metric { name: "policy_watch_refused", help: "Connections and RPCs over a bound" };
 
-/// See its help.
 pub(crate) const WATCH_ENCODINGS: Metric =
     Metric { name: "policy_watch_encodings", help: "Policies encoded" };
 
-/// See its help.
 pub(crate) const WATCH_ENCODINGS_SHARED: Metric = Metric {
     name: "policy_watch_encodings_shared",
     help: "Policies sent from an encoding that existed",
 };
 
-/// See its help.
 pub(crate) const WATCH_TOO_LARGE: Metric = Metric {
     name: "policy_watch_too_large",
     help: "Policies sent as a denial because they were too large for the client",
 };
 
-/// See its help.
 pub(crate) const WATCH_ENCODINGS_REPLACED: Metric = Metric {
     name: "policy_watch_encodings_replaced",
     help: "Encodings that say less than the policy, for what the client cannot enforce",
 };
 
-/// See its help.
 pub(crate) const WATCH_ACK_SECONDS: Metric = Metric {
     name: "policy_watch_ack_seconds",
     help: "Time from publishing a policy to a client's acknowledgement",
 };
 
-/// See its help.
 pub(crate) const WATCH_NACKS: Metric =
     Metric { name: "policy_watch_nacks", help: "Updates that clients refused" };
 
-/// See its help.
 pub(crate) const WATCH_HELD_STREAMS: Metric = Metric {
     name: "policy_watch_held_streams",
     help: "Streams held because their client applied what this replica has not seen",

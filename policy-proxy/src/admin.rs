@@ -250,7 +250,8 @@ impl Admin {
     }
 }
 
-fn status_of(reason: Denied) -> StatusCode {
+/// The status of an answer of an admin port that is refused for `reason`.
+pub fn status_of(reason: Denied) -> StatusCode {
     match reason {
         Denied::NoRoute => StatusCode::NOT_FOUND,
         Denied::Target(_) => StatusCode::BAD_REQUEST,

@@ -8,9 +8,10 @@ use arc_swap::{ArcSwapOption, Guard};
 use policy_core::Identity;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CertificateError, ClientConfig, PeerIncompatible, RootCertStore, ServerConfig};
 use std::sync::Arc;
 
 mod verify;
@@ -163,6 +164,58 @@ pub fn identity_of(leaf: &CertificateDer<'_>) -> Option<Identity> {
             Some(Identity::Dns(name.to_ascii_lowercase().into()))
         }
         (Some(_), _) | (None, _) => None,
+    }
+}
+
+/// Every certificate of a PEM text, of which there must be one.
+///
+/// # Errors
+/// What is wrong with the text, in words that do not name it.
+pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    match list {
+        Ok(list) if list.is_empty() => Err("holds no certificate".to_owned()),
+        Ok(list) => Ok(list),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Why a handshake of ours as a server failed, as operators tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeFailure {
+    /// The client speaks no TLS 1.3.
+    Version,
+    /// The client's certificate is not valid now.
+    Expired,
+    /// The client's certificate is of nobody we trust.
+    Untrusted,
+    /// Anything else.
+    Other,
+}
+
+impl HandshakeFailure {
+    /// What the error that a handshake ended with means.
+    pub fn of(error: &std::io::Error) -> Self {
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        let version = [
+            PeerIncompatible::SupportedVersionsExtensionRequired,
+            PeerIncompatible::Tls12NotOfferedOrEnabled,
+            PeerIncompatible::Tls13RequiredForQuic,
+        ];
+        if let Some(rustls::Error::PeerIncompatible(what)) = cause {
+            if version.contains(what) { Self::Version } else { Self::Other }
+        } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
+            let now = matches!(
+                what,
+                CertificateError::Expired
+                    | CertificateError::ExpiredContext { .. }
+                    | CertificateError::NotValidYet
+                    | CertificateError::NotValidYetContext { .. }
+            );
+            if now { Self::Expired } else { Self::Untrusted }
+        } else {
+            Self::Other
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::certificate::{CertificateFiles, Provisioning};
 use super::{AdmissionSettings, CertificateSource};
-use crate::args::value::items;
+use crate::args::value::{items, socket_address};
 use clap::Args;
 use rustls::pki_types::ServerName;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// The Secret that keeps the webhook's certificate, unless another is named.
@@ -90,7 +89,8 @@ impl AdmissionArgs {
         if self.admission_controller_disabled {
             return Ok(None);
         }
-        let listen = address(&self.server_addr)?;
+        let wrong = || AdmissionArgsError::Address(self.server_addr.clone());
+        let listen = socket_address(&self.server_addr).ok_or_else(wrong)?;
         let certificate = match (&self.server_tls_certs, &self.server_tls_key) {
             (Some(certificates), Some(key)) => CertificateSource::Files(CertificateFiles {
                 certificates: certificates.clone(),
@@ -124,15 +124,6 @@ impl AdmissionArgs {
             names,
         })
     }
-}
-
-/// `:PORT` means every IPv4 address.
-fn address(value: &str) -> Result<SocketAddr, AdmissionArgsError> {
-    let full = match value.strip_prefix(':') {
-        Some(port) => format!("0.0.0.0:{port}"),
-        None => value.to_owned(),
-    };
-    full.parse().map_err(|_| AdmissionArgsError::Address(value.to_owned()))
 }
 
 fn one_file(given: &'static str, missing: &'static str) -> AdmissionArgsError {

@@ -11,12 +11,16 @@ pub(crate) fn items(list: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `:PORT` means every IPv4 address, as in Linkerd's chart.
+pub(crate) fn socket_address(value: &str) -> Option<SocketAddr> {
+    match value.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}").parse().ok(),
+        None => value.parse().ok(),
+    }
+}
+
+/// The same for a flag, which is named where it is none.
 pub(crate) fn address(flag: &'static str, value: &str) -> Result<SocketAddr, ArgsError> {
-    let full = match value.strip_prefix(':') {
-        Some(port) => format!("0.0.0.0:{port}"),
-        None => value.to_owned(),
-    };
-    full.parse().map_err(|_| ArgsError::Address { flag, value: value.to_owned() })
+    socket_address(value).ok_or_else(|| ArgsError::Address { flag, value: value.to_owned() })
 }
 
 pub(crate) fn network(

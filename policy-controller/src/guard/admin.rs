@@ -39,22 +39,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub(super) fn of(reason: Denied) -> Self {
-        let status = match reason {
-            Denied::NoRoute => StatusCode::NOT_FOUND,
-            Denied::Target(_) => StatusCode::BAD_REQUEST,
-            Denied::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            Denied::PolicyPending | Denied::PolicyExpired => StatusCode::SERVICE_UNAVAILABLE,
-            Denied::Unauthorized
-            | Denied::CannotTell
-            | Denied::TlsRequired
-            | Denied::ProtocolMismatch
-            | Denied::ServerInvalid
-            | Denied::RoutesInvalid
-            | Denied::ProxyUnsupported
-            | Denied::PortUndeclared
-            | Denied::Revoked => StatusCode::FORBIDDEN,
-        };
-        Self { status, text: reason.as_str() }
+        Self { status: policy_proxy::admin::status_of(reason), text: reason.as_str() }
     }
 }
 

@@ -8,10 +8,12 @@
 use super::access_metrics::{AccessMetrics, Handshake};
 use crate::certificate::not_after;
 use policy_core::Identity;
-use policy_proxy::identity::{Credentials, IdentityError, TlsIdentity, identity_of};
+use policy_proxy::identity::{
+    self, Credentials, HandshakeFailure, IdentityError, TlsIdentity, identity_of,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{CertificateError, ClientConfig, PeerIncompatible, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -265,38 +267,18 @@ async fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(failed)
 }
 
-/// Every certificate of a PEM file, of which there must be one.
+/// Every certificate of a PEM file.
 fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |message| TlsError::Pem { path: path.to_owned(), message };
-    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let list = list.map_err(|error| failed(error.to_string()))?;
-    match list.is_empty() {
-        true => Err(failed("holds no certificate".to_owned())),
-        false => Ok(list),
-    }
+    identity::certificates(text).map_err(failed)
 }
 
-/// Why a handshake failed, as operators tell it apart.
 fn failure(error: &io::Error) -> Handshake {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    let version = [
-        PeerIncompatible::SupportedVersionsExtensionRequired,
-        PeerIncompatible::Tls12NotOfferedOrEnabled,
-        PeerIncompatible::Tls13RequiredForQuic,
-    ];
-    if let Some(rustls::Error::PeerIncompatible(what)) = cause {
-        if version.contains(what) { Handshake::Version } else { Handshake::Failed }
-    } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
-        let now = matches!(
-            what,
-            CertificateError::Expired
-                | CertificateError::ExpiredContext { .. }
-                | CertificateError::NotValidYet
-                | CertificateError::NotValidYetContext { .. }
-        );
-        if now { Handshake::Expired } else { Handshake::Untrusted }
-    } else {
-        Handshake::Failed
+    match HandshakeFailure::of(error) {
+        HandshakeFailure::Version => Handshake::Version,
+        HandshakeFailure::Expired => Handshake::Expired,
+        HandshakeFailure::Untrusted => Handshake::Untrusted,
+        HandshakeFailure::Other => Handshake::Failed,
     }
 }
 

@@ -1,7 +1,7 @@
 //! An identity kept in files: read at the start, read again when the files change.
 
 use crate::config::{IdentityFiles, Roots};
-use crate::identity::{Credentials, IdentityError, IdentityHandle, TlsIdentity};
+use crate::identity::{self, Credentials, IdentityError, IdentityHandle, TlsIdentity};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
@@ -113,19 +113,12 @@ fn parse(files: &IdentityFiles, texts: &Texts) -> Result<TlsIdentity, Credential
     })?)
 }
 
-/// Every certificate of a PEM text, of which there must be one.
+/// Every certificate of a PEM text that stands in `place`.
 fn certificates(
     place: String,
     text: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, CredentialError> {
-    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    match parsed {
-        Ok(list) if list.is_empty() => {
-            Err(CredentialError::Pem { place, message: "holds no certificate".to_owned() })
-        }
-        Ok(list) => Ok(list),
-        Err(error) => Err(CredentialError::Pem { place, message: error.to_string() }),
-    }
+    identity::certificates(text).map_err(|message| CredentialError::Pem { place, message })
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
-use crate::identity::{IdentityHandle, TlsIdentity, identity_of};
+use crate::identity::{HandshakeFailure, IdentityHandle, TlsIdentity, identity_of};
 use crate::peer::PeerTls;
 use crate::record::ErrorKind;
 use bytes::{Bytes, BytesMut};
-use rustls::{CertificateError, PeerIncompatible};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -105,27 +104,12 @@ async fn terminate(
     Ok(Recognised { io, tls: PeerTls::Terminated(identity) })
 }
 
-/// Why a handshake failed, as operators tell it apart.
 fn handshake_error(error: &std::io::Error) -> ErrorKind {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    let version = [
-        PeerIncompatible::SupportedVersionsExtensionRequired,
-        PeerIncompatible::Tls12NotOfferedOrEnabled,
-        PeerIncompatible::Tls13RequiredForQuic,
-    ];
-    if let Some(rustls::Error::PeerIncompatible(what)) = cause {
-        if version.contains(what) { ErrorKind::TlsVersion } else { ErrorKind::TlsHandshake }
-    } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
-        let now = matches!(
-            what,
-            CertificateError::Expired
-                | CertificateError::ExpiredContext { .. }
-                | CertificateError::NotValidYet
-                | CertificateError::NotValidYetContext { .. }
-        );
-        if now { ErrorKind::TlsCertificateExpired } else { ErrorKind::TlsCertificateUntrusted }
-    } else {
-        ErrorKind::TlsHandshake
+    match HandshakeFailure::of(error) {
+        HandshakeFailure::Version => ErrorKind::TlsVersion,
+        HandshakeFailure::Expired => ErrorKind::TlsCertificateExpired,
+        HandshakeFailure::Untrusted => ErrorKind::TlsCertificateUntrusted,
+        HandshakeFailure::Other => ErrorKind::TlsHandshake,
     }
 }
 

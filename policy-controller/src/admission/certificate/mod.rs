@@ -91,13 +91,8 @@ fn certified(
     CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Pair)
 }
 
-/// Every certificate of a PEM text, of which there must be one.
+/// Every certificate of a PEM text that stands in `place`.
 fn chain(place: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    let wrong = |message: String| CertificateError::Pem { place: place.to_owned(), message };
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    match all {
-        Ok(all) if all.is_empty() => Err(wrong("holds no certificate".to_owned())),
-        Ok(all) => Ok(all),
-        Err(error) => Err(wrong(error.to_string())),
-    }
+    let wrong = |message| CertificateError::Pem { place: place.to_owned(), message };
+    policy_proxy::identity::certificates(text).map_err(wrong)
 }
