@@ -1,8 +1,11 @@
 //! Tests of how settings are found and what is said about wrong ones.
 
 use super::*;
+use crate::args::{LogArgs, SidecarArgs};
+use policy_core::{DefaultPolicy, Owner};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 fn from(variables: &[(&str, &str)], args: RunArgs) -> Result<Config, ConfigError> {
     let map: HashMap<String, OsString> =
@@ -60,7 +63,8 @@ fn flags_come_before_our_variables_and_those_before_linkerds() {
         ("LINKERD2_PROXY_INBOUND_DETECT_TIMEOUT", "4s"),
         ("PORTCULLIS_DETECT_TIMEOUT", "5s"),
     ]);
-    let args = RunArgs { connect_timeout: Some("3s".to_owned()), ..RunArgs::default() };
+    let sidecar = SidecarArgs { connect_timeout: Some("3s".to_owned()), ..SidecarArgs::default() };
+    let args = RunArgs { sidecar, ..RunArgs::default() };
     let timeouts = from(&variables, args).unwrap().sidecar.timeouts;
     assert_eq!(timeouts.connect, Duration::from_secs(3));
     assert_eq!(timeouts.detect, Duration::from_secs(5));
@@ -123,8 +127,6 @@ fn the_log_settings_are_read_on_their_own() {
         (name == "LINKERD2_PROXY_LOG_FORMAT").then(|| OsString::from("JSON"))
     });
     assert_eq!(settings, Ok(LogConfig { filter: "info".to_owned(), json: true }));
-    assert!(
-        log(&RunArgs { log_format: Some("xml".to_owned()), ..RunArgs::default() }, &|_| None)
-            .is_err()
-    );
+    let wrong = LogArgs { log_format: Some("xml".to_owned()), ..LogArgs::default() };
+    assert!(log(&RunArgs { log: wrong, ..RunArgs::default() }, &|_| None).is_err());
 }

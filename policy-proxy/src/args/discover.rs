@@ -1,0 +1,34 @@
+//! Flags of `policy-proxy run`: where policy comes from, and for whom.
+
+use clap::Args;
+
+/// Where policy comes from, and for whom.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Policy")]
+pub struct DiscoverArgs {
+    /// Address of the policy controller, host:port [LINKERD2_PROXY_POLICY_SVC_ADDR]
+    #[arg(long, value_name = "ADDR")]
+    pub policy_addr: Option<String>,
+    /// Identity that the controller must prove; needed unless the address is loopback
+    /// [LINKERD2_PROXY_POLICY_SVC_NAME]
+    #[arg(long, value_name = "IDENTITY")]
+    pub policy_name: Option<String>,
+    /// The workload's token [LINKERD2_PROXY_POLICY_WORKLOAD]
+    #[arg(long, value_name = "TOKEN")]
+    pub workload: Option<String>,
+    /// Ports that the workload declares, for controllers that do not say it
+    /// [LINKERD2_PROXY_INBOUND_PORTS]
+    #[arg(long, value_name = "PORTS")]
+    pub ports: Option<String>,
+    /// How long the first message of a policy stream may take
+    /// [LINKERD2_PROXY_CONTROL_STREAM_INITIAL_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub stream_initial_timeout: Option<String>,
+    /// After how long without a message a policy stream is renewed
+    /// [LINKERD2_PROXY_CONTROL_STREAM_IDLE_TIMEOUT]
+    #[arg(long, value_name = "DURATION")]
+    pub stream_idle_timeout: Option<String>,
+    /// After how long a policy stream is renewed [LINKERD2_PROXY_CONTROL_STREAM_LIFETIME]
+    #[arg(long, value_name = "DURATION")]
+    pub stream_lifetime: Option<String>,
+}

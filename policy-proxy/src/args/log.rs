@@ -1,0 +1,18 @@
+//! Flags of `policy-proxy run`: what is logged.
+
+use clap::Args;
+
+/// What is logged.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Logs")]
+pub struct LogArgs {
+    /// Access log on stderr: off, apache or json [LINKERD2_PROXY_ACCESS_LOG; default off]
+    #[arg(long, value_name = "FORMAT")]
+    pub access_log: Option<String>,
+    /// Log filter [LINKERD2_PROXY_LOG; default info]
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    /// Log format: plain or json [LINKERD2_PROXY_LOG_FORMAT]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+}

@@ -1,0 +1,65 @@
+//! The command line as it was typed. [`crate::config`] says what it means.
+
+mod admin;
+mod discover;
+mod identity;
+mod log;
+mod sidecar;
+mod store;
+
+pub use admin::AdminArgs;
+pub use discover::DiscoverArgs;
+pub use identity::IdentityArgs;
+pub use log::LogArgs;
+pub use sidecar::SidecarArgs;
+pub use store::StoreArgs;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The command line of `policy-proxy`.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "policy-proxy",
+    version,
+    about = "Enforces policy on every connection and request to a workload"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Run the sidecar until SIGTERM.
+    Run(Box<RunArgs>),
+}
+
+/// The settings of `run`. Each may come from a flag, from the environment as `PORTCULLIS_` and the
+/// flag's name, or from the variable that Linkerd's injector sets, which its help names; the first of
+/// these that is set counts.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "Durations are whole numbers with ms, s, m, h or d. \
+Every flag can be given as PORTCULLIS_<FLAG> in the environment. \
+Exit codes: 64 for a setting that is missing or invalid, 1 for a start that failed.")]
+pub struct RunArgs {
+    /// Where policy comes from, and for whom.
+    #[command(flatten)]
+    pub discover: DiscoverArgs,
+    /// What is listened on, and the bounds of connections and requests.
+    #[command(flatten)]
+    pub sidecar: SidecarArgs,
+    /// What decides while policy is missing or old.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// Where our identity comes from.
+    #[command(flatten)]
+    pub identity: IdentityArgs,
+    /// What is logged.
+    #[command(flatten)]
+    pub log: LogArgs,
+}

@@ -1,0 +1,66 @@
+//! The settings as they are understood: read once, checked once, all errors at once.
+
+mod admin;
+mod discover;
+mod identity;
+mod log;
+mod parse;
+mod reader;
+mod sidecar;
+mod store;
+
+pub use identity::{IdentityFiles, Roots};
+pub use log::{LogConfig, log};
+pub use reader::{ConfigError, Environment};
+
+use crate::admin::AdminConfig;
+use crate::args::RunArgs;
+use crate::discover::DiscoverConfig;
+use crate::record::Format;
+use crate::sidecar::SidecarConfig;
+use crate::store::StoreConfig;
+use reader::Reader;
+use std::num::NonZeroU16;
+
+/// Everything that `policy-proxy run` does is settled here.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data path.
+    pub sidecar: SidecarConfig,
+    /// The store.
+    pub store: StoreConfig,
+    /// The stream from the controller.
+    pub discover: DiscoverConfig,
+    /// The admin server.
+    pub admin: AdminConfig,
+    /// Where our identity comes from; absent: we have none.
+    pub identity: Option<IdentityFiles>,
+    /// The access log's format; absent: no access log.
+    pub access_log: Option<Format>,
+}
+
+/// Reads all settings of `run`.
+///
+/// # Errors
+/// [`ConfigError`] names each setting that is missing or invalid.
+pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, ConfigError> {
+    let mut reader = Reader::new(environment);
+    let facts = sidecar::facts(args, &mut reader);
+    let discover = discover::discover(args, &mut reader, &facts);
+    let admin = admin::admin(args, &mut reader);
+    let sidecar = sidecar::sidecar(args, &mut reader, &facts);
+    let store = store::store(args, &mut reader, facts, sidecar.timeouts.detect);
+    let identity = identity::identity(args, &mut reader);
+    let access_log = log::access_log(args, &mut reader);
+    let Some(mut discover) = discover else {
+        return reader
+            .finish(())
+            .and(Err(ConfigError(vec!["--policy-addr: must be given".to_owned()])));
+    };
+    // The proxy's own admin port is watched too (product: Admin port).
+    discover.declared.extend(NonZeroU16::new(admin.listen.port()));
+    reader.finish(Config { sidecar, store, discover, admin, identity, access_log })
+}
+
+#[cfg(test)]
+mod tests;

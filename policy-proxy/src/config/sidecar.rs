@@ -1,0 +1,64 @@
+//! The settings of the data path.
+
+use super::parse;
+use super::reader::Reader;
+use crate::args::RunArgs;
+use crate::sidecar::{Listener, SidecarConfig, Target};
+use policy_core::Facts;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+
+pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
+    let given = reader.given("inbound-ips", args.sidecar.inbound_ips.as_ref(), &["INBOUND_IPS"]);
+    let pod_addresses = reader.read(given, Vec::new(), parse::addresses);
+    let given = reader.given(
+        "cluster-networks",
+        args.sidecar.cluster_networks.as_ref(),
+        &["POLICY_CLUSTER_NETWORKS"],
+    );
+    let cluster = reader.read(given, Vec::new(), parse::networks);
+    Facts { pod_addresses, node_local: Vec::new(), cluster }
+}
+
+pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarConfig {
+    let given = reader.given("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
+    let mut config = SidecarConfig::new(&given.map(|given| given.value).unwrap_or_default());
+    config.pod_addresses = facts.pod_addresses.clone();
+    let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
+    let given = reader.given("listen", args.sidecar.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);
+    let redirected =
+        Listener { address: reader.read(given, default, parse::socket), target: Target::Original };
+    let given = reader.given("forward", args.sidecar.forward.as_ref(), &[]);
+    let forwards = reader.read(given, Vec::new(), parse::forwards);
+    let fixed =
+        |(address, port, upstream)| Listener { address, target: Target::Fixed { port, upstream } };
+    config.listeners = if forwards.is_empty() {
+        vec![redirected]
+    } else {
+        forwards.into_iter().map(fixed).collect()
+    };
+    let given = reader.given("workers", args.sidecar.workers.as_ref(), &["CORES", "CORES_MAX"]);
+    config.workers = reader.read(given, NonZeroUsize::MIN, parse::count);
+    let mut bound = |flag, typed, linkerd: &[&str], default| {
+        let given = reader.given(flag, typed, linkerd);
+        reader.read(given, default, parse::duration)
+    };
+    let timeouts = &mut config.timeouts;
+    timeouts.detect = bound(
+        "detect-timeout",
+        args.sidecar.detect_timeout.as_ref(),
+        &["INBOUND_DETECT_TIMEOUT"],
+        timeouts.detect,
+    );
+    timeouts.connect = bound(
+        "connect-timeout",
+        args.sidecar.connect_timeout.as_ref(),
+        &["INBOUND_CONNECT_TIMEOUT"],
+        timeouts.connect,
+    );
+    timeouts.pending_policy =
+        bound("pending-timeout", args.store.pending_timeout.as_ref(), &[], timeouts.pending_policy);
+    timeouts.grace =
+        bound("grace", args.sidecar.grace.as_ref(), &["SHUTDOWN_GRACE_PERIOD"], timeouts.grace);
+    config
+}

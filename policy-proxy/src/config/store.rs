@@ -1,0 +1,55 @@
+//! The settings of the store: what decides while policy is missing or old.
+
+use super::parse;
+use super::reader::Reader;
+use crate::args::RunArgs;
+use crate::store::StoreConfig;
+use policy_core::{DefaultPolicy, Facts, Owner, Protocol, ServerPolicy};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn store(
+    args: &RunArgs,
+    reader: &mut Reader<'_>,
+    facts: Facts,
+    detect: Duration,
+) -> StoreConfig {
+    let mut config = StoreConfig { facts: Arc::new(facts), ..StoreConfig::default() };
+    let given = reader.given(
+        "default-policy",
+        args.store.default_policy.as_ref(),
+        &["INBOUND_DEFAULT_POLICY"],
+    );
+    let default = reader.read(given, DefaultPolicy::AllUnauthenticated, |name| {
+        let known = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
+        DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {known}"))
+    });
+    let given = reader.given("pending-policy", args.store.pending_policy.as_ref(), &[]);
+    let pending = reader.read(given, false, |text| match text {
+        "wait" => Ok(false),
+        "default" => Ok(true),
+        _ => Err("expected wait or default"),
+    });
+    config.pending = pending.then(|| Arc::new(pending_policy(default, detect)));
+    let linkerd = ["INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION"];
+    let given = reader.given("opaque-ports", args.store.opaque_ports.as_ref(), &linkerd);
+    config.pending_opaque = reader.read(given, BTreeSet::new(), parse::ports);
+    let given = reader.given("maximum-policy-age", args.store.maximum_policy_age.as_ref(), &[]);
+    config.maximum_age = reader.read(given, None, |text| parse::duration(text).map(Some));
+    let given = reader.given(
+        "discovery-idle-timeout",
+        args.store.discovery_idle_timeout.as_ref(),
+        &["INBOUND_DISCOVERY_IDLE_TIMEOUT"],
+    );
+    config.on_demand_idle = reader.read(given, config.on_demand_idle, parse::duration);
+    config
+}
+
+/// What `--pending-policy=default` decides by (proxy-semantics 2.4).
+fn pending_policy(default: DefaultPolicy, timeout: Duration) -> ServerPolicy {
+    let protocol = Protocol::Detect { timeout };
+    let mut policy = ServerPolicy::without_grants(Owner::Default(default), protocol);
+    policy.authorizations = default.authorizations();
+    policy
+}
