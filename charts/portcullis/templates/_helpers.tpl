@@ -1,0 +1,226 @@
+{{/* Labels of every object. */}}
+{{- define "portcullis.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: portcullis
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: portcullis
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.extraLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels that select the pods of a component; they never change. (dict "root" $ "component" …) */}}
+{{- define "portcullis.selector" -}}
+app.kubernetes.io/name: portcullis
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+portcullis.dev/component: {{ .component }}
+{{- end }}
+
+{{/* Reference of an image. (dict "root" $ "name" …) */}}
+{{- define "portcullis.image" -}}
+{{- $images := .root.Values.images -}}
+{{- $digest := index $images.digests .name -}}
+{{- if $digest -}}
+{{ printf "%s/%s@%s" $images.registry .name $digest }}
+{{- else -}}
+{{ printf "%s/%s:%s" $images.registry .name ($images.tag | default .root.Chart.AppVersion) }}
+{{- end -}}
+{{- end }}
+
+{{/* Identity of a service account of this release. (dict "root" $ "account" …) */}}
+{{- define "portcullis.identity" -}}
+{{ .account }}.{{ .root.Release.Namespace }}.serviceaccount.identity.{{ .root.Release.Namespace }}.{{ .root.Values.identity.trustDomain }}
+{{- end }}
+
+{{/* What no container of ours needs. */}}
+{{- define "portcullis.containerSecurity" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+runAsGroup: 65532
+runAsNonRoot: true
+runAsUser: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* Where and how the pods of a component run. (dict "root" $ "component" … "values" …) */}}
+{{- define "portcullis.placement" -}}
+{{- $selector := include "portcullis.selector" . | fromYaml -}}
+{{- with .root.Values.images.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+nodeSelector:
+  kubernetes.io/os: linux
+{{- with .values.nodeSelector }}
+{{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+{{- toYaml . | nindent 2 }}
+{{- end }}
+affinity:
+{{- with .values.affinity }}
+{{- toYaml . | nindent 2 }}
+{{- else }}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- toYaml $selector | nindent 14 }}
+{{- end }}
+topologySpreadConstraints:
+{{- with .values.topologySpreadConstraints }}
+{{- toYaml . | nindent 2 }}
+{{- else }}
+  - maxSkew: 1
+    topologyKey: topology.kubernetes.io/zone
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- toYaml $selector | nindent 8 }}
+{{- end }}
+{{- end }}
+
+{{/* What a process of ours is told about its pod. */}}
+{{- define "portcullis.downward" -}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: POD_IP
+  valueFrom: {fieldRef: {fieldPath: status.podIP}}
+- name: HOST_IPS
+  # status.hostIPs is known from 1.29 on.
+  valueFrom: {fieldRef: {fieldPath: {{ ternary "status.hostIPs" "status.hostIP" (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version) }}}}
+{{- end }}
+
+{{/* Probes of the admin port. */}}
+{{- define "portcullis.probes" -}}
+startupProbe:
+  httpGet: {path: /live, port: admin}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /live, port: admin}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /ready, port: admin}
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 3
+{{- end }}
+
+{{/* Whether the controller makes the webhook's certificate itself: "true" or nothing. */}}
+{{- define "portcullis.provisions" -}}
+{{- if and .Values.admission.enabled (not .Values.admission.tls.secretName) (not .Values.watchNamespaces) }}true{{ end -}}
+{{- end }}
+
+{{/* Flags of `policy-controller run`, a YAML list. */}}
+{{- define "portcullis.controller.args" -}}
+{{- $v := .Values -}}
+{{- $address := $v.controller.listenAddress -}}
+- run
+- --control-plane-namespace={{ .Release.Namespace }}
+- --identity-domain={{ $v.identity.trustDomain }}
+- --grpc-addr={{ $address }}:8090
+- --admin-addr={{ $address }}:8080
+- --log-level={{ $v.controller.logLevel }}
+- --log-format={{ $v.controller.logFormat }}
+- --default-policy={{ $v.policy.default }}
+- --cluster-networks={{ join "," $v.policy.clusterNetworks }}
+- --probe-networks={{ join "," $v.policy.probeNetworks }}
+- --probe-routes={{ $v.policy.probeRoutes }}
+- --kubelet-exemption={{ $v.policy.kubeletExemption }}
+{{- if $v.policy.localhostAuthorization }}
+- --localhost-authorization
+{{- end }}
+- --reference-grants={{ $v.policy.referenceGrants }}
+{{- with $v.policy.sharedNamespaces }}
+- --shared-namespaces={{ join "," . }}
+{{- end }}
+- --undeclared-ports={{ $v.policy.undeclaredPorts }}
+{{- with $v.watchNamespaces }}
+- --watch-namespace={{ join "," . }}
+{{- end }}
+{{- with $v.nodeAddresses }}
+{{- $nodes := list }}
+{{- range $node, $addresses := . }}
+{{- $nodes = append $nodes (printf "%s=%s" $node (join "," $addresses)) }}
+{{- end }}
+- --node-addresses={{ join ";" $nodes }}
+{{- end }}
+{{- with $v.controller.viewerIdentities }}
+- --viewer-identities={{ join "," . }}
+{{- end }}
+{{- if $v.watchNamespaces }}
+{{- /* To ask about tokens takes a right on the whole cluster. */}}
+- --no-viewer-tokens
+{{- end }}
+{{ include "portcullis.identity.args" . | trim }}
+{{- if not $v.admission.enabled }}
+- --admission-controller-disabled
+{{- else }}
+- --server-addr={{ $address }}:9443
+{{- if $v.admission.tls.secretName }}
+- --server-tls-certs=/var/run/portcullis/admission/tls.crt
+- --server-tls-key=/var/run/portcullis/admission/tls.key
+{{- end }}
+{{- end }}
+{{- if $v.injector.enabled }}
+- --injector
+- --injector-sidecar={{ $v.injector.sidecar }}
+- --injector-cluster-domain={{ $v.clusterDomain }}
+{{- if $v.injector.disableIPv6 }}
+- --injector-disable-ipv6
+{{- end }}
+{{- if eq $v.identity.mode "external" }}
+- --injector-issuer-addr={{ $v.identity.external.address }}
+{{- end }}
+{{- $defaults := dict "proxy-image" (include "portcullis.image" (dict "root" . "name" "proxy")) "init-image" (include "portcullis.image" (dict "root" . "name" "init")) "image-pull-policy" $v.images.pullPolicy }}
+{{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
+- {{ printf "--injector-default=%s=%v" $setting $value | quote }}
+{{- end }}
+{{- end }}
+{{- with $v.metrics.allowFrom }}
+{{- if kindIs "slice" .identities }}
+- --metrics-allow-identities={{ join "," .identities }}
+{{- end }}
+{{- if kindIs "slice" .networks }}
+- --metrics-allow-networks={{ join "," .networks }}
+{{- end }}
+{{- end }}
+{{- with $v.controller.extraArgs }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* How the controller comes by its own certificate. */}}
+{{- define "portcullis.identity.args" -}}
+- --identity=certify
+{{- if eq .Values.identity.mode "issuer" }}
+- --identity-addr=portcullis-issuer.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:8080
+- --identity-service-name={{ include "portcullis.identity" (dict "root" . "account" "portcullis-issuer") }}
+{{- else }}
+- --identity-addr={{ .Values.identity.external.address }}
+- --identity-service-name={{ .Values.identity.external.serverName }}
+{{- end }}
+- --identity-token=/var/run/secrets/portcullis/token
+- --identity-name={{ include "portcullis.identity" (dict "root" . "account" "policy-controller") }}
+- --identity-roots=/var/run/portcullis/roots/ca-bundle.crt
+{{- end }}
