@@ -1,9 +1,10 @@
-// Program cluster is a Kubernetes control plane for tests: etcd and kube-apiserver in one binary,
-// built from their own modules. It becomes the program it is called by: link or copy it to `etcd`
-// or `kube-apiserver`, or name the program as the first argument.
+// Program cluster is a Kubernetes for tests: etcd, the control plane, a node's kubelet and kube-proxy,
+// and kubectl in one binary, built from their own modules. It becomes the program it is called by:
+// link or copy it to `etcd` or `kubelet`, or name the program as the first argument.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,12 +15,17 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
-// programs holds what this binary can be. The parts of a whole node are added here.
+// programs holds what this binary can be.
 var programs = map[string]func() int{
 	"etcd": func() int {
 		etcdmain.Main(os.Args)
@@ -27,6 +33,21 @@ var programs = map[string]func() int{
 	},
 	"kube-apiserver": func() int {
 		return cli.Run(apiserver.NewAPIServerCommand())
+	},
+	"kube-controller-manager": func() int {
+		return cli.Run(controllers.NewControllerManagerCommand())
+	},
+	"kube-scheduler": func() int {
+		return cli.Run(scheduler.NewSchedulerCommand())
+	},
+	"kube-proxy": func() int {
+		return cli.Run(proxy.NewProxyCommand())
+	},
+	"kubelet": func() int {
+		return cli.Run(kubelet.NewKubeletCommand(context.Background()))
+	},
+	"kubectl": func() int {
+		return cli.Run(kubectl.NewDefaultKubectlCommand())
 	},
 }
 

@@ -26,14 +26,16 @@
 
 mod certificates;
 mod controller;
+mod go;
 mod objects;
 mod plane;
 mod process;
-mod programs;
+pub(crate) mod programs;
 mod skip;
 
 pub use controller::{ControllerBuilder, ControllerProcess};
 pub use objects::{Objects, documents};
+pub use programs::{coredns, helm, kubectl};
 pub use skip::{Missing, SharedCluster, breakable_or_skip, cluster_or_skip, in_ci, say};
 
 use anyhow::{Context as _, Result, bail};
@@ -44,13 +46,18 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Builds the control plane's programs if they are not there yet, and says where they are.
+/// Builds the programs of the cluster and of a node if they are not there yet, and says where those
+/// of the control plane are.
 ///
 /// # Errors
 /// [`Missing`] where neither the programs nor what builds them can be had; else why it failed.
 pub fn prepare() -> Result<PathBuf> {
+    let folder = programs::find()?.folder;
     programs::gateway_api_crds()?;
-    Ok(programs::find()?.folder)
+    for build in [kubectl, helm, coredns] {
+        build()?;
+    }
+    Ok(folder)
 }
 
 /// A cluster for tests. Dropped, the control plane it started ends and its files are gone; that is
