@@ -68,6 +68,8 @@ struct Shared {
     needs_identity: bool,
     /// Cancelled to begin draining; also says that it has begun.
     drain: CancellationToken,
+    /// Room for connections, whichever way they come.
+    room: Arc<Semaphore>,
 }
 
 /// Connections served at a time; more wait in the kernel.
@@ -91,14 +93,34 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        Self { shared: Arc::new(Shared { config, store, own, identity, needs_identity, drain }) }
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let shared = Shared { config, store, own, identity, needs_identity, drain, room };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.shared.config.listen.port()
+    }
+
+    /// Serves a connection that came another way, from a client that is known; it is decided on like
+    /// every other.
+    ///
+    /// # Errors
+    /// There is no room, or the connection broke or took too long.
+    pub async fn carry<S>(&self, stream: S, peer: Peer) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let full = |_| io::Error::other("too many connections to the admin port");
+        let _room = Arc::clone(&self.shared.room).try_acquire_owned().map_err(full)?;
+        timeout(CONNECTION, self.requests(stream, peer)).await?
     }
 
     /// Serves until the task is dropped.
     pub async fn serve(self, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&self.shared.room).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, client)) => {
                     let admin = self.clone();

@@ -35,6 +35,7 @@ pub struct TlsIdentity {
     server_name: Arc<str>,
     name: Option<Identity>,
     server: Arc<ServerConfig>,
+    direct: Arc<ServerConfig>,
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -71,18 +72,13 @@ impl TlsIdentity {
         }
         let server_name: Arc<str> = server_name.to_ascii_lowercase().into();
         let roots = root_store(roots)?;
-        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider())
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| IdentityError::Roots(error.to_string()))?;
-        let mut server = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_client_cert_verifier(clients)
-            .with_single_cert(chain.clone(), key.clone_key())?;
-        server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-        server.send_tls13_tickets = 0;
+        let clients = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
+        let server = server_config(clients().allow_unauthenticated(), &chain, &key)?;
+        let mut direct = server_config(clients(), &chain, &key)?;
+        direct.alpn_protocols = vec![DIRECT_ALPN.to_vec()];
         let name = chain.first().and_then(identity_of);
-        Ok(Self { server_name, name, server: Arc::new(server), roots, chain, key })
+        let (server, direct) = (Arc::new(server), Arc::new(direct));
+        Ok(Self { server_name, name, server, direct, roots, chain, key })
     }
 
     /// The name that clients put into SNI for us, lower-case.
@@ -98,6 +94,12 @@ impl TlsIdentity {
     /// Handshakes as a server.
     pub fn server(&self) -> &Arc<ServerConfig> {
         &self.server
+    }
+
+    /// Handshakes as a server on the direct path: a client without a certificate fails, and one that
+    /// negotiates an application protocol negotiates [`DIRECT_ALPN`].
+    pub fn direct(&self) -> &Arc<ServerConfig> {
+        &self.direct
     }
 
     /// Handshakes as a client that presents this identity and accepts only `expected` on the other
@@ -254,6 +256,21 @@ fn root_store(roots: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>,
     Ok(Arc::new(store))
 }
 
+fn server_config(
+    clients: rustls::server::ClientCertVerifierBuilder,
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+) -> Result<ServerConfig, IdentityError> {
+    let clients = clients.build().map_err(|error| IdentityError::Roots(error.to_string()))?;
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(clients)
+        .with_single_cert(chain.to_vec(), key.clone_key())?;
+    server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
+    Ok(server)
+}
+
 fn client_builder(
     roots: Arc<RootCertStore>,
     expected: Identity,
@@ -271,6 +288,9 @@ fn without_resumption(mut config: ClientConfig) -> ClientConfig {
     config
 }
 
+/// What a meshed client that connects to the sidecar's own port negotiates in TLS (proxy-semantics
+/// 1.6).
+pub const DIRECT_ALPN: &[u8] = b"transport.l5d.io/v1";
 const SPIFFE: &str = "spiffe://";
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ pub enum Answer {
         /// For meshed peers.
         message: Arc<str>,
     },
+    /// Asked for a gateway, which this is not.
+    Gateway,
+    /// More requests wait for the application than the proxy takes on.
+    Overloaded,
     /// The application could not answer.
     Upstream(Fault),
 }
@@ -85,6 +89,8 @@ impl Answer {
             Self::Redirect { .. }
             | Self::InvalidRedirect
             | Self::Failure { .. }
+            | Self::Gateway
+            | Self::Overloaded
             | Self::Upstream(_) => Ok(permit),
         }
     }
@@ -140,6 +146,8 @@ fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
         | Answer::Redirect { .. }
         | Answer::InvalidRedirect
         | Answer::Failure { .. }
+        | Answer::Gateway
+        | Answer::Overloaded
         | Answer::Upstream(_) => Bytes::new(),
     };
     let length = HeaderValue::from(body.len());
@@ -188,6 +196,11 @@ fn word(answer: &Answer) -> Wording {
         }
         Answer::Failure { status, grpc, message } => {
             Wording { status: *status, grpc: *grpc, text: message.to_string().into(), close: false }
+        }
+        Answer::Gateway => plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "bad gateway domain"),
+        Answer::Overloaded => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            closing(plain(status, code::UNAVAILABLE, "service unavailable"))
         }
         Answer::Upstream(fault) => upstream(*fault),
     }
@@ -334,6 +347,8 @@ mod tests {
         let location = HeaderValue::from_static("http://a/");
         check(&Answer::Redirect { status: StatusCode::FOUND, location }, 302, "5");
         check(&Answer::InvalidRedirect, 500, "13");
+        check(&Answer::Gateway, 404, "5");
+        check(&Answer::Overloaded, 503, "14");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
         check(&Answer::Upstream(Fault::Timeout), 504, "4");

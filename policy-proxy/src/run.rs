@@ -12,7 +12,7 @@ use crate::config::{Config, LogConfig};
 use crate::discover;
 use crate::identity::IdentityHandle;
 use crate::record::{AccessLog, Recorder};
-use crate::sidecar::{Sidecar, StartError};
+use crate::sidecar::{Sidecar, SidecarConfig, StartError};
 use crate::store::PolicyStore;
 use crate::telemetry::Telemetry;
 use policy_core::evaluator::BuildError;
@@ -94,7 +94,8 @@ async fn control(config: Config) -> Result<(), RunError> {
         Admin::new(config.admin, store.clone(), identity.clone(), needs_identity, drain.clone());
     let recorder =
         config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
-    let mut sidecar = Sidecar::start(config.sidecar, store.clone(), identity.clone(), recorder)?;
+    let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };
+    let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));
     if let Some(files) = config.identity {

@@ -2,13 +2,15 @@
 //!
 //! A connection lives like this: accept, find out where it was going ([`accept`]), look for a
 //! ClientHello ([`tls`]), look for HTTP ([`detect`]), then either carry requests ([`http`]) or bytes
-//! ([`opaque`]). Everything that belongs to one worker stays on its thread.
+//! ([`opaque`]). One that was going to the sidecar's own port says where it wants to go ([`direct`]) and
+//! is carried like the others. Everything that belongs to one worker stays on its thread.
 
 mod accept;
 mod arrival;
 mod body;
 mod copy;
 mod detect;
+mod direct;
 mod handle;
 pub mod hello;
 mod http;
@@ -16,6 +18,7 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
+mod seats;
 mod serve;
 mod signal;
 mod slots;
@@ -27,6 +30,7 @@ mod worker;
 pub use handle::Sidecar;
 pub use listen::StartError;
 
+use crate::admin::Admin;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
@@ -44,6 +48,9 @@ pub struct SidecarConfig {
     /// The pod's addresses, beside those that the controller states. A redirected connection to any
     /// other address is refused; where none is stated, to any but the one it arrived at.
     pub pod_addresses: Vec<IpAddr>,
+    /// The proxy's own admin port, which meshed clients may reach through the direct path; absent: it
+    /// is a port like any other.
+    pub admin: Option<Admin>,
     /// What a client's address stands for; absent: itself. Applied before policy, rate limits and
     /// records see it.
     pub client_address: Option<ClientAddress>,
@@ -69,8 +76,14 @@ pub struct Listener {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Where they were going before netfilter redirected them. Those to an address that is not the
-    /// pod's, to loopback or to the listener itself are refused.
+    /// pod's, or to loopback, are refused. Those to the listener itself are as under
+    /// [`Target::Direct`].
     Original,
+    /// Where the client asks to go: mutual TLS and a transport header that names the workload's port,
+    /// whose policy decides (proxy-semantics 1.6). It is forwarded to the upstream of a
+    /// [`Target::Fixed`] listener of that port; without one, to the port at the address that the
+    /// client connected to if a listener is [`Target::Original`], else it is refused.
+    Direct,
     /// Always to `upstream`, under the policy of `port`.
     Fixed {
         /// The workload's port, whose policy decides.
@@ -104,8 +117,10 @@ pub struct Timeouts {
 /// Bounds on size and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections per port and worker; more are closed at once.
+    /// Open connections per port; more are closed at once.
     pub connections: usize,
+    /// Requests that may wait for the application at a time; more are answered 503.
+    pub in_flight: usize,
     /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
     pub request_head: u32,
     /// Header fields of an HTTP/1 request.
@@ -130,6 +145,7 @@ impl SidecarConfig {
             listeners: Vec::new(),
             workers: NonZeroUsize::MIN,
             pod_addresses: Vec::new(),
+            admin: None,
             client_address: None,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
@@ -166,6 +182,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 65_536,
+            in_flight: 100_000,
             request_head: 64 * 1024,
             headers: 100,
             http2_streams: 256,

@@ -7,6 +7,7 @@
 //! counted by name up to a bound, addresses and names of a stranger's choice never.
 
 mod counters;
+mod direct;
 mod key;
 mod labels;
 mod ports;
@@ -49,6 +50,7 @@ pub struct Telemetry {
     tcp_errors: Family<Labels, Counter>,
     refused: Vec<Counter>,
     ports_refused: Counter,
+    headers: direct::Headers,
 }
 
 /// What is counted about the stream from the controller.
@@ -150,6 +152,8 @@ impl Telemetry {
         );
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("proxy_build", "The proxy's build", build);
+        let headers = direct::Headers::default();
+        headers.register(&mut registry);
         registry.register_collector(Box::new(ByPolicy(Arc::clone(&shared))));
         Self {
             registry,
@@ -161,6 +165,7 @@ impl Telemetry {
             tcp_errors,
             refused: by_reason,
             ports_refused,
+            headers,
         }
     }
 
@@ -208,6 +213,17 @@ impl Telemetry {
     /// A connection failed; `error` is one of the closed set of kinds that the code names.
     pub fn tcp_error(&self, error: &'static str) {
         self.tcp_errors.get_or_create_owned(&labelled("error", error)).inc();
+    }
+
+    /// A transport header was read; `session_protocol`: `http/1`, `http/2` or empty.
+    pub fn transport_header(
+        &self,
+        session_protocol: &'static str,
+        port: NonZeroU16,
+        caller: Caller,
+    ) {
+        let names = self.shared.clients.lock().names.clone();
+        self.headers.count(session_protocol, port, caller, &names);
     }
 
     /// States how far the workers are: a difference that stays is a worker that hangs.

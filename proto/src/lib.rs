@@ -1,7 +1,8 @@
 //! The wire: protobuf messages and both conversions.
 //!
 //! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
-//! service; [`compat`] and [`native`] convert between them and `policy_core`'s model. Encoding is a
+//! service; [`compat`] and [`native`] convert between them and `policy_core`'s model; [`transport`] is
+//! what meshed clients say first on a connection. Encoding is a
 //! function of policy, workload facts and what the client can do, and says what it had to replace.
 //! Decoding is all or nothing and names the field that it refuses.
 //!
@@ -15,6 +16,7 @@ mod hash;
 pub mod linkerd;
 pub mod native;
 mod replaced;
+pub mod transport;
 pub mod workload;
 
 pub use error::DecodeError;

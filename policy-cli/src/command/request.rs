@@ -11,6 +11,7 @@ use rustls_pki_types::ServerName;
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// The scheme says what is spoken: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
 /// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --cert, --key and
 /// --roots the connection is mutual TLS with the mesh identity of that certificate; --server-name is
-/// the identity of the server, which is also sent as SNI.
+/// the identity of the server, which is also sent as SNI. With --direct the connection goes to the
+/// sidecar's own port, as meshed clients connect, and a transport header names the port of the URL.
 ///
 /// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no answer (not reachable, TLS
 /// failed, closed, too late); 2 wrong use; 3 refused (HTTP 403, gRPC PERMISSION_DENIED); 4 any other
@@ -36,6 +38,9 @@ Examples:
   portcullis request --cert web.crt --key web.key --roots ca.crt \\
     --server-name emoji.emojivoto.serviceaccount.identity.linkerd.cluster.local \\
     grpc://127.10.0.3:8080/emojivoto.v1.EmojiService/ListAll
+  portcullis request --direct --cert web.crt --key web.key --roots ca.crt \\
+    --server-name emoji.emojivoto.serviceaccount.identity.portcullis.cluster.local \\
+    http://10.244.0.7:8080/api/list
   portcullis request -o json http://127.0.0.1:8080/ | jq .status"
 )]
 pub(crate) struct Arguments {
@@ -77,6 +82,17 @@ pub(crate) struct Arguments {
     /// Identity of the server, sent as SNI; the host of the URL if absent
     #[arg(long, value_name = "NAME", requires = "roots")]
     server_name: Option<String>,
+
+    /// Connect to the sidecar's own port and name the URL's port in a transport header
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "4143",
+        requires = "cert"
+    )]
+    direct: Option<NonZeroU16>,
 
     /// Bound on the whole exchange, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
@@ -133,7 +149,10 @@ async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
     let target = arguments.url.parse::<Target>()?;
     let address = match arguments.connect {
         Some(address) => address,
-        None => resolve(&target.host, target.port).await?,
+        None => {
+            let port = arguments.direct.map_or(target.port, NonZeroU16::get);
+            resolve(&target.host, port).await?
+        }
     };
     let timeout = Duration::try_from_secs_f64(arguments.timeout)
         .with_context(|| format!("--timeout: `{}` is not a time", arguments.timeout))?;
@@ -147,6 +166,7 @@ async fn question(arguments: &Arguments) -> anyhow::Result<Question> {
     question.from = arguments.from;
     question.timeout = timeout;
     question.tls = tls(arguments, &target)?;
+    question.direct = arguments.direct.and_then(|_| NonZeroU16::new(target.port));
     question.headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
         question.headers.append(name, value.clone());

@@ -14,9 +14,13 @@ pub use target::{Protocol, Target, TargetError};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
+use policy_proto::transport::{self, Header, Session};
 use rustls_pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 /// One question.
@@ -28,6 +32,9 @@ pub struct Question {
     pub from: Option<IpAddr>,
     /// TLS; absent: plaintext.
     pub tls: Option<Tls>,
+    /// The direct path: `address` is a sidecar's own port, and this is the workload's port that is
+    /// meant. Needs TLS with an identity. Absent: an ordinary connection.
+    pub direct: Option<NonZeroU16>,
     /// What is spoken.
     pub protocol: Protocol,
     /// HTTP method; gRPC calls are always `POST`.
@@ -60,6 +67,7 @@ impl Question {
             address,
             from: None,
             tls: None,
+            direct: None,
             protocol: Protocol::Http1,
             method: Method::GET,
             host: address.to_string(),
@@ -109,6 +117,12 @@ pub enum Failed {
         /// What the TLS library says.
         error: std::io::Error,
     },
+    /// On the direct path, a server that does not negotiate the transport header.
+    #[error("`{address}` is no sidecar's own port: it does not negotiate the transport header")]
+    NotDirect {
+        /// Who answered.
+        address: SocketAddr,
+    },
     /// The connection ended before an answer was complete.
     #[error("`{address}` closed the connection without an answer: {error}")]
     Closed {
@@ -149,19 +163,40 @@ async fn ask(question: &Question) -> Result<Answer, Failed> {
         Some(tls) => {
             let address = question.address;
             let handshake = |error| Failed::Handshake { address, error };
-            let config = tls
+            let mut config = tls
                 .credentials
                 .client_config()
                 .map_err(|error| handshake(std::io::Error::other(error)))?;
-            let stream = tokio_rustls::TlsConnector::from(config)
+            if question.direct.is_some() {
+                Arc::make_mut(&mut config).alpn_protocols = vec![transport::ALPN.to_vec()];
+            }
+            let mut stream = tokio_rustls::TlsConnector::from(config)
                 .connect(tls.server_name.clone(), stream)
                 .await
                 .map_err(handshake)?;
+            if let Some(port) = question.direct {
+                if stream.get_ref().1.alpn_protocol() != Some(transport::ALPN) {
+                    return Err(Failed::NotDirect { address });
+                }
+                let header = Header { port, name: None, session: session(question.protocol) };
+                let closed =
+                    |error: std::io::Error| Failed::Closed { address, error: error.to_string() };
+                stream.write_all(&transport::encode(&header)).await.map_err(closed)?;
+            }
             exchange::run(question, stream).await?
         }
     };
     answer.local = local;
     Ok(answer)
+}
+
+/// What the transport header says is spoken.
+fn session(protocol: Protocol) -> Option<Session> {
+    match protocol {
+        Protocol::Http1 => Some(Session::Http1),
+        Protocol::Http2 | Protocol::Grpc => Some(Session::Http2),
+        Protocol::Tcp => None,
+    }
 }
 
 /// Connects to `address`, from `from` if given.

@@ -153,6 +153,11 @@ impl Fleet {
             config.listeners.push(Listener { address: self.listen(address, *port)?, target });
             applications.push(application);
         }
+        // As in a pod: meshed clients may name the port they want in a transport header.
+        let direct = self.listen(address, DIRECT)?;
+        if !ports.contains(&DIRECT) {
+            config.listeners.push(Listener { address: direct, target: Target::Direct });
+        }
         let stand_ins = self.stand_ins.clone();
         config.client_address = Some(Arc::new(move |address| stand_ins.resolve(address)));
         let identity = self.identity(state)?;
@@ -252,6 +257,9 @@ impl Unit {
         self.sidecar.ended().await;
     }
 }
+
+/// Where a sidecar takes connections with a transport header, as in a pod.
+pub(crate) const DIRECT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
 
 #[cfg(test)]
 mod tests {

@@ -20,10 +20,20 @@ pub enum ErrorKind {
     TlsCertificateExpired,
     /// A client certificate that our roots do not vouch for, or that cannot be read.
     TlsCertificateUntrusted,
+    /// A connection to our own port whose client proved no identity.
+    DirectUnauthenticated,
+    /// A connection to our own port without a transport header, or with one that is not valid.
+    TransportHeader,
+    /// A transport header that asks for a gateway, which this is not.
+    Gateway,
+    /// A transport header that leads back to our own port.
+    Loop,
     /// A TLS handshake failed otherwise: bytes that are not TLS, an end in the middle, or too slow.
     TlsHandshake,
     /// Not the protocol that the Server declares.
     ProtocolMismatch,
+    /// More requests at a time than the proxy takes on.
+    TooManyRequests,
     /// A request head that the HTTP library refuses.
     BadRequestHead,
     /// A request head larger than the bound.
@@ -61,15 +71,20 @@ struct Kind {
 
 impl ErrorKind {
     /// Every kind, for tables and metrics.
-    pub const ALL: [ErrorKind; 17] = [
+    pub const ALL: [ErrorKind; 22] = [
         Self::Destination,
         Self::TooManyConnections,
         Self::TlsDetectTimeout,
         Self::TlsVersion,
         Self::TlsCertificateExpired,
         Self::TlsCertificateUntrusted,
+        Self::DirectUnauthenticated,
+        Self::TransportHeader,
+        Self::Gateway,
+        Self::Loop,
         Self::TlsHandshake,
         Self::ProtocolMismatch,
+        Self::TooManyRequests,
         Self::BadRequestHead,
         Self::RequestHeadTooLarge,
         Self::RequestHeadTimeout,
@@ -90,8 +105,13 @@ impl ErrorKind {
             Self::TlsVersion => "tls_version",
             Self::TlsCertificateExpired => "tls_certificate_expired",
             Self::TlsCertificateUntrusted => "tls_certificate_untrusted",
+            Self::DirectUnauthenticated => "direct_unauthenticated",
+            Self::TransportHeader => "transport_header",
+            Self::Gateway => "gateway",
+            Self::Loop => "loop",
             Self::TlsHandshake => "tls_handshake",
             Self::ProtocolMismatch => "protocol_mismatch",
+            Self::TooManyRequests => "too_many_requests",
             Self::BadRequestHead => "bad_request_head",
             Self::RequestHeadTooLarge => "request_head_too_large",
             Self::RequestHeadTimeout => "request_head_timeout",

@@ -2,15 +2,15 @@
 
 use super::arrival::Arrival;
 use super::detect::{self, Detected, Spoken};
+use super::direct::{self, Direct};
 use super::hello::Scan;
 use super::io::ClientIo;
 use super::listen::Bound;
-use super::tls::{self, Recognised};
+use super::tls::{self, Face, Recognised};
 use super::worker::Worker;
-use super::{Target, http, opaque};
+use super::{Listener, Target, http, opaque};
 use crate::peer::{Peer, PeerTls};
 use crate::record::ErrorKind;
-use crate::store::Live;
 use policy_core::{Denied, Protocol, fold_mapped};
 use socket2::SockRef;
 use std::io;
@@ -58,27 +58,29 @@ fn concerns_one(error: &io::Error) -> bool {
 
 async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
-    let (port, upstream) = match destination(&worker.shared.listening, target, &stream, from) {
-        Some(known) => known,
-        None => {
-            worker.shared.store.telemetry().transport.closed.inc();
-            return worker.tcp_error(ErrorKind::Destination, client);
-        }
+    let Some(way) = way(&worker.shared.listening, target, &stream, from) else {
+        worker.shared.store.telemetry().transport.closed.inc();
+        return worker.tcp_error(ErrorKind::Destination, client);
     };
-    let Some(seat) = worker.seat(port) else {
+    let Some(seat) = worker.seat(way.port()) else {
         worker.shared.store.telemetry().transport.closed.inc();
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
     // Without it, small writes wait for acknowledgements; a socket that refuses is already dead.
     let _ = stream.set_nodelay(true);
-    let handle = worker.shared.store.port(port);
     let at = SystemTime::now();
+    let (port, upstream) = match way {
+        Way::Application { port, upstream } => (port, upstream),
+        Way::Direct { own } => {
+            spawn_local(direct::arrive(Direct { worker, seat, client, own, at }, stream));
+            return;
+        }
+    };
+    let handle = worker.shared.store.port(port);
     let arrival = Arrival { worker, seat, handle, client, upstream, at };
-    if matches!(**arrival.handle.live(), Live::Waiting) {
-        // Still waiting afterwards is decided like any other state: as `policy_pending`.
-        let _ = arrival.handle.ready(arrival.worker.shared.config.timeouts.pending_policy).await;
-    }
-    if target == Target::Original && !arrival.is_ours(&stream) {
+    arrival.policy_there().await;
+    let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
+    if target == Target::Original && !arrival.is_ours(local) {
         return arrival.worker.tcp_error(ErrorKind::Destination, client);
     }
     if arrival.protocol() == Protocol::Opaque {
@@ -87,33 +89,36 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
         spawn_local(opaque::carry(arrival, peer, io, false));
         return;
     }
-    recognise(arrival, stream).await;
-}
-
-async fn recognise(arrival: Arrival, stream: TcpStream) {
-    let config = &arrival.worker.shared.config;
-    let bounds = tls::Bounds {
-        detect: config.timeouts.detect,
-        handshake: config.timeouts.handshake,
-        buffer: config.limits.tls_buffer,
-    };
+    let bounds = tls::Bounds::of(&arrival.worker.shared.config);
+    let identity = &arrival.worker.shared.identity;
     let Recognised { io, tls } =
-        match tls::recognise(stream, &arrival.worker.shared.identity, bounds).await {
+        match tls::recognise(stream, identity, Face::Application, bounds).await {
             Ok(recognised) => recognised,
             Err(kind) => return arrival.worker.tcp_error(kind, arrival.client),
         };
     let peer = Peer::new(arrival.client, tls);
-    match (arrival.protocol(), peer.tls()) {
+    recognised(arrival, peer, io, None).await;
+}
+
+/// Carries a connection whose client is known. `said`: what a transport header says is spoken; without
+/// it, HTTP is looked for. It changes nothing about what is permitted: on a port where bytes decide,
+/// they do.
+pub(super) async fn recognised(arrival: Arrival, peer: Peer, io: ClientIo, said: Option<Spoken>) {
+    let bound = match (arrival.protocol(), peer.tls()) {
         (Protocol::Opaque, _) | (_, PeerTls::Passthrough) => {
             spawn_local(opaque::carry(arrival, peer, io, false));
+            return;
         }
-        (Protocol::Tls, PeerTls::Absent) => arrival.refuse(&peer, Denied::TlsRequired),
-        (Protocol::Tls, PeerTls::Terminated(_)) => inner_tls(arrival, peer, io).await,
-        (Protocol::Detect { timeout }, _) => speak(arrival, peer, io, timeout).await,
+        (Protocol::Tls, PeerTls::Absent) => return arrival.refuse(&peer, Denied::TlsRequired),
+        (Protocol::Tls, PeerTls::Terminated(_)) => return inner_tls(arrival, peer, io).await,
+        (Protocol::Detect { timeout }, _) => timeout,
         (Protocol::Http1 | Protocol::Http2 | Protocol::Grpc, _) => {
-            let bound = arrival.worker.shared.config.timeouts.detect;
-            speak(arrival, peer, io, bound).await;
+            arrival.worker.shared.config.timeouts.detect
         }
+    };
+    match said {
+        Some(spoken) => carry(arrival, peer, io, Detected::Told(spoken)),
+        None => speak(arrival, peer, io, bound).await,
     }
 }
 
@@ -140,10 +145,15 @@ async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) 
         Ok(detected) => detected,
         Err(_) => return arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
     };
-    let protocol = arrival.protocol();
     let transport = &arrival.worker.shared.store.telemetry().transport;
     transport.detect_seconds.observe(begun.elapsed().as_secs_f64());
     arrival.count_detected(detected);
+    carry(arrival, peer, io, detected);
+}
+
+/// Carries what is spoken if the Server declares it.
+fn carry(arrival: Arrival, peer: Peer, io: ClientIo, detected: Detected) {
+    let protocol = arrival.protocol();
     let spoken = match detected {
         Detected::Ended => return,
         Detected::Told(spoken) => spoken,
@@ -174,28 +184,55 @@ async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) 
     }
 }
 
-/// The workload's port and the application's address; `None` if the connection must not be forwarded
-/// whatever the pod's addresses are.
-fn destination(
-    listening: &[SocketAddr],
-    target: Target,
-    stream: &TcpStream,
-    from: SocketAddr,
-) -> Option<(NonZeroU16, SocketAddr)> {
-    match target {
-        Target::Fixed { port, upstream } => Some((port, upstream)),
-        Target::Original => {
-            let original = original(stream, from).ok()?;
-            forwardable(original, listening).map(|port| (port, original))
+/// Which way a connection goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To the application, under the policy of `port`.
+    Application { port: NonZeroU16, upstream: SocketAddr },
+    /// To our own port, where the client names the port it wants.
+    Direct { own: SocketAddr },
+}
+
+impl Way {
+    /// The port whose bound on connections counts for now.
+    fn port(self) -> NonZeroU16 {
+        match self {
+            Self::Application { port, .. } => port,
+            Self::Direct { own } => NonZeroU16::new(own.port()).unwrap_or(NonZeroU16::MIN),
         }
     }
 }
 
-/// The port, unless this is redirected loopback traffic or a loop through ourselves.
-fn forwardable(original: SocketAddr, listening: &[SocketAddr]) -> Option<NonZeroU16> {
-    let loops = listening.iter().any(|own| own.port() == original.port());
+/// `None`: the connection must not be forwarded whatever the pod's addresses are.
+fn way(
+    listening: &[Listener],
+    target: Target,
+    stream: &TcpStream,
+    from: SocketAddr,
+) -> Option<Way> {
+    let local = || stream.local_addr().ok().map(fold);
+    match target {
+        Target::Fixed { port, upstream } => Some(Way::Application { port, upstream }),
+        Target::Direct => local().map(|own| Way::Direct { own }),
+        Target::Original => {
+            // What connection tracking does not know was not redirected: it was going to where it
+            // arrived.
+            let original = original(stream, from).ok().or_else(local)?;
+            redirected(original, local()?, listening)
+        }
+    }
+}
+
+/// A connection that was going to the listener itself is direct; redirected loopback traffic, and what
+/// was going to another listener of ours, goes nowhere.
+fn redirected(original: SocketAddr, local: SocketAddr, listening: &[Listener]) -> Option<Way> {
+    if original.port() == local.port() {
+        return Some(Way::Direct { own: original });
+    }
+    let loops = listening.iter().any(|own| own.address.port() == original.port());
     let local = original.ip().is_loopback() || original.ip().is_unspecified();
-    NonZeroU16::new(original.port()).filter(|_| !loops && !local)
+    let port = NonZeroU16::new(original.port()).filter(|_| !loops && !local)?;
+    Some(Way::Application { port, upstream: original })
 }
 
 /// Where netfilter says the connection was going. The option depends on the family that the client
@@ -207,7 +244,11 @@ fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
         std::net::IpAddr::V6(_) => socket.original_dst_v6()?,
     };
     let address = address.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    Ok(SocketAddr::new(fold_mapped(address.ip()), address.port()))
+    Ok(fold(address))
+}
+
+fn fold(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(fold_mapped(address.ip()), address.port())
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -227,15 +268,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_and_the_listener_itself_are_not_forwarded_to() {
-        let port = |original: &str| {
-            let listening = ["0.0.0.0:4143".parse().unwrap()];
-            forwardable(original.parse().unwrap(), &listening).map(NonZeroU16::get)
+    fn the_listener_itself_is_the_direct_path_and_loopback_and_other_listeners_lead_nowhere() {
+        let to = |original: &str| {
+            let address = |port| SocketAddr::from(([0, 0, 0, 0], port));
+            let listening = [
+                Listener { address: address(4143), target: Target::Original },
+                Listener { address: address(9080), target: Target::Direct },
+            ];
+            let local = "10.1.2.3:4143".parse().unwrap();
+            redirected(original.parse().unwrap(), local, &listening)
         };
-        assert_eq!(port("10.1.2.3:80"), Some(80));
-        assert_eq!(port("[fd00::3]:80"), Some(80));
-        for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:4143"] {
-            assert_eq!(port(refused), None, "{refused}");
+        for forwarded in ["10.1.2.3:80", "[fd00::3]:80"] {
+            let upstream = forwarded.parse().unwrap();
+            let port = NonZeroU16::new(80).unwrap();
+            assert_eq!(to(forwarded), Some(Way::Application { port, upstream }));
+        }
+        let own = "10.1.2.3:4143".parse().unwrap();
+        assert_eq!(to("10.1.2.3:4143"), Some(Way::Direct { own }));
+        for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:9080"] {
+            assert_eq!(to(refused), None, "{refused}");
         }
     }
 }

@@ -4,12 +4,11 @@ use super::detect::{Detected, Spoken};
 use super::worker::{Seat, Worker};
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind};
-use crate::store::PortHandle;
+use crate::store::{Live, PortHandle};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::SystemTime;
-use tokio::net::TcpStream;
 
 /// A connection whose destination is known.
 pub(super) struct Arrival {
@@ -32,12 +31,11 @@ impl Arrival {
     }
 
     /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
-    /// the facts beside it state the pod's addresses.
-    pub(super) fn is_ours(&self, stream: &TcpStream) -> bool {
+    /// the facts beside it state the pod's addresses. `local`: the address that this end has.
+    pub(super) fn is_ours(&self, local: Option<IpAddr>) -> bool {
         let live = self.handle.live();
         let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
         let configured: &[IpAddr] = &self.worker.shared.config.pod_addresses;
-        let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
         is_one_of(self.upstream.ip(), [facts, configured], local)
     }
 
@@ -60,6 +58,14 @@ impl Arrival {
         worker.record(&decided, None);
         if reason == Denied::ProtocolMismatch {
             worker.tcp_error(ErrorKind::ProtocolMismatch, self.client);
+        }
+    }
+
+    /// Waits for the first policy, bounded. Still waiting afterwards is decided like any other state:
+    /// as `policy_pending`.
+    pub(super) async fn policy_there(&self) {
+        if matches!(**self.handle.live(), Live::Waiting) {
+            let _ = self.handle.ready(self.worker.shared.config.timeouts.pending_policy).await;
         }
     }
 

@@ -80,6 +80,8 @@ impl ResponseBody {
             | Answer::Redirect { .. }
             | Answer::InvalidRedirect
             | Answer::Failure { .. }
+            | Answer::Gateway
+            | Answer::Overloaded
             | Answer::Upstream(_) => h2::Reason::INTERNAL_ERROR,
         };
         Err(BrokenOff::Ended(reason.into()))

@@ -1,8 +1,9 @@
 //! Starts the workers, tells them to drain or stop, and waits for them.
 
-use super::SidecarConfig;
 use super::listen::{self, Bound, StartError};
+use super::seats::{InFlight, Seats};
 use super::worker::{Phase, Shared};
+use super::{Listener, SidecarConfig};
 use crate::identity::IdentityHandle;
 use crate::record::{Recorder, Sampler};
 use crate::store::PolicyStore;
@@ -38,10 +39,19 @@ impl Sidecar {
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
         let (phase, told) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);
-        let listening = addresses.clone();
-        let sampler = Sampler::new(LOG_INTERVAL, Instant::now());
-        let shared = Shared { config, store, identity, recorder, listening, sampler };
-        let shared = Arc::new(shared);
+        let listening = workers.first().into_iter().flatten();
+        let listening =
+            listening.map(|own| Listener { address: own.address, target: own.target }).collect();
+        let shared = Arc::new(Shared {
+            config,
+            store,
+            identity,
+            recorder,
+            listening,
+            seats: Seats::default(),
+            in_flight: InFlight::default(),
+            sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
+        });
         for (number, listeners) in workers.drain(..).enumerate() {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -223,6 +223,9 @@ async fn forward(
     deadline: &mut Option<Pin<Box<Sleep>>>,
     carried: bool,
 ) -> Result<Response<Incoming>, Answer> {
+    let shared = &connection.worker.shared;
+    let waiting = shared.in_flight.enter(shared.config.limits.in_flight);
+    let _waiting = waiting.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if request.version() >= Version::HTTP_2 {
         // Boxed: larger than what HTTP/1 needs.
@@ -293,7 +296,9 @@ impl HttpConnection {
             Answer::Upstream(Fault::ConnectTimeout) => ErrorKind::ConnectTimeout,
             Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade) => ErrorKind::Upstream,
             Answer::Upstream(Fault::Timeout) => ErrorKind::RequestTimeout,
-            Answer::Denied(_)
+            Answer::Overloaded => ErrorKind::TooManyRequests,
+            Answer::Gateway
+            | Answer::Denied(_)
             | Answer::Limited(_)
             | Answer::Redirect { .. }
             | Answer::InvalidRedirect

@@ -1,8 +1,9 @@
 //! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
 
+use super::SidecarConfig;
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
-use crate::identity::{HandshakeFailure, IdentityHandle, TlsIdentity, identity_of};
+use crate::identity::{DIRECT_ALPN, HandshakeFailure, IdentityHandle, TlsIdentity, identity_of};
 use crate::peer::PeerTls;
 use crate::record::ErrorKind;
 use bytes::{Bytes, BytesMut};
@@ -27,12 +28,31 @@ pub(super) struct Bounds {
     pub(super) buffer: usize,
 }
 
+impl Bounds {
+    pub(super) fn of(config: &SidecarConfig) -> Self {
+        let (timeouts, limits) = (&config.timeouts, &config.limits);
+        let (detect, handshake) = (timeouts.detect, timeouts.handshake);
+        Self { detect, handshake, buffer: limits.tls_buffer }
+    }
+}
+
+/// On which of our two faces a connection arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Face {
+    /// It was going to the application: a certificate is asked for but optional, and no application
+    /// protocol is negotiated.
+    Application,
+    /// It was going to us: a certificate and the transport header's protocol are needed.
+    Direct,
+}
+
 /// Reads until a ClientHello is complete or cannot follow. TLS for our server name is terminated;
 /// other TLS, and TLS without a name, is passed through; what is not TLS is plaintext. A client that
 /// sends nothing within the bound is refused: ports whose server speaks first have to be opaque.
 pub(super) async fn recognise(
     mut stream: TcpStream,
     identity: &IdentityHandle,
+    face: Face,
     bounds: Bounds,
 ) -> Result<Recognised, ErrorKind> {
     let (seen, scan) = match timeout(bounds.detect, read_hello(&mut stream)).await {
@@ -51,7 +71,7 @@ pub(super) async fn recognise(
                 Some(own) => {
                     let own = Arc::clone(own);
                     drop(current);
-                    terminate(Prefixed::new(seen, stream), &own, bounds).await
+                    terminate(Prefixed::new(seen, stream), &own, face, bounds).await
                 }
                 None => {
                     Ok(Recognised { io: ClientIo::plain(seen, stream), tls: PeerTls::Passthrough })
@@ -86,9 +106,13 @@ pub(super) async fn read_hello<S: AsyncRead + Unpin>(
 async fn terminate(
     stream: Prefixed<TcpStream>,
     own: &TlsIdentity,
+    face: Face,
     bounds: Bounds,
 ) -> Result<Recognised, ErrorKind> {
-    let acceptor = TlsAcceptor::from(Arc::clone(own.server()));
+    let acceptor = TlsAcceptor::from(Arc::clone(match face {
+        Face::Application => own.server(),
+        Face::Direct => own.direct(),
+    }));
     let accept = acceptor.accept_with(stream, |connection| {
         connection.set_buffer_limit(Some(bounds.buffer));
     });
@@ -98,6 +122,9 @@ async fn terminate(
         Err(_) => return Err(ErrorKind::TlsHandshake),
     };
     let (_, connection) = stream.get_ref();
+    if face == Face::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
+        return Err(ErrorKind::TransportHeader);
+    }
     let leaf = connection.peer_certificates().and_then(<[_]>::first);
     let identity = leaf.and_then(|leaf| identity_of(leaf));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
@@ -105,6 +132,13 @@ async fn terminate(
 }
 
 fn handshake_error(error: &std::io::Error) -> ErrorKind {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    // Both happen on the direct path alone.
+    match cause {
+        Some(rustls::Error::NoCertificatesPresented) => return ErrorKind::DirectUnauthenticated,
+        Some(rustls::Error::NoApplicationProtocol) => return ErrorKind::TransportHeader,
+        Some(_) | None => {}
+    }
     match HandshakeFailure::of(error) {
         HandshakeFailure::Version => ErrorKind::TlsVersion,
         HandshakeFailure::Expired => ErrorKind::TlsCertificateExpired,

@@ -1,13 +1,13 @@
 //! One worker: a thread, a runtime, listeners and connections of its own.
 
-use super::SidecarConfig;
+use super::seats::{InFlight, Seats};
 use super::slots::Slots;
+use super::{Listener, SidecarConfig};
 use crate::identity::IdentityHandle;
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
 use crate::store::PolicyStore;
 use policy_core::{Decision, Denial, Permit};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::rc::{Rc, Weak};
@@ -30,8 +30,10 @@ pub(super) struct Shared {
     pub(super) store: PolicyStore,
     pub(super) identity: IdentityHandle,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
-    /// Our own addresses, which nothing is forwarded to.
-    pub(super) listening: Vec<SocketAddr>,
+    /// Where we listen, with the ports that were found for 0. Nothing is forwarded there.
+    pub(super) listening: Vec<Listener>,
+    pub(super) seats: Seats,
+    pub(super) in_flight: InFlight,
     pub(super) sampler: Sampler,
 }
 
@@ -44,7 +46,8 @@ pub(super) struct Worker {
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
     members: RefCell<Slots<Weak<dyn Member>>>,
-    seats: RefCell<HashMap<NonZeroU16, usize>>,
+    /// Connections of this worker.
+    connections: Cell<usize>,
     left: Notify,
 }
 
@@ -78,7 +81,7 @@ impl Worker {
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
             members: RefCell::new(Slots::new()),
-            seats: RefCell::default(),
+            connections: Cell::new(0),
             left: Notify::new(),
         }
     }
@@ -106,12 +109,10 @@ impl Worker {
 
     /// A place for one more connection of `port`; none if they are too many.
     pub(super) fn seat(self: &Rc<Self>, port: NonZeroU16) -> Option<Seat> {
-        let mut seats = self.seats.borrow_mut();
-        let taken = seats.entry(port).or_insert(0);
-        if *taken >= self.shared.config.limits.connections {
+        if !self.shared.seats.take(port, self.shared.config.limits.connections) {
             return None;
         }
-        *taken = taken.saturating_add(1);
+        self.connections.set(self.connections.get().saturating_add(1));
         self.shared.store.telemetry().transport.open.inc();
         Some(Seat { worker: Rc::clone(self), port })
     }
@@ -199,7 +200,7 @@ impl Worker {
     }
 
     pub(super) fn has_connections(&self) -> bool {
-        !self.seats.borrow().is_empty()
+        self.connections.get() > 0
     }
 
     pub(super) async fn run_clock(&self) {
@@ -214,16 +215,25 @@ impl Worker {
     }
 }
 
+impl Seat {
+    /// Makes it a place among those of `port`; false: they are too many, and it stays what it was.
+    pub(super) fn move_to(&mut self, port: NonZeroU16) -> bool {
+        let shared = &self.worker.shared;
+        let room = shared.seats.take(port, shared.config.limits.connections);
+        if room {
+            shared.seats.leave(self.port);
+            self.port = port;
+        }
+        room
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut seats = self.worker.seats.borrow_mut();
-        if let Some(taken) = seats.get_mut(&self.port) {
-            *taken = taken.saturating_sub(1);
-            if *taken == 0 {
-                seats.remove(&self.port);
-            }
-        }
-        if seats.is_empty() {
+        self.worker.shared.seats.leave(self.port);
+        let left = self.worker.connections.get().saturating_sub(1);
+        self.worker.connections.set(left);
+        if left == 0 {
             self.worker.left.notify_one();
         }
         let transport = &self.worker.shared.store.telemetry().transport;
@@ -275,6 +285,8 @@ mod tests {
             identity: IdentityHandle::empty(),
             recorder: None,
             listening: Vec::new(),
+            seats: Seats::default(),
+            in_flight: InFlight::default(),
             sampler: Sampler::new(Duration::from_secs(10), Instant::now()),
         };
         Rc::new(Worker::new(Arc::new(shared), 0))

@@ -30,8 +30,8 @@ async fn policy_sees_the_address_that_a_clients_address_stands_for() {
     }
 }
 
-/// Without a redirect the system knows no original destination, or says it is the listener itself on
-/// loopback; either way there is nowhere to forward to.
+/// Without a redirect the system knows no original destination, or says it is the listener itself;
+/// either way it is a connection to us, which needs mutual TLS and a transport header.
 #[tokio::test]
 async fn a_connection_that_was_not_redirected_is_refused_and_counted() {
     let app = App::start().await;
@@ -42,7 +42,7 @@ async fn a_connection_that_was_not_redirected_is_refused_and_counted() {
     .await;
     assert_eq!(raw(setup.address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", false).await, "");
     assert_eq!(app.connections(), 0);
-    let counted = "inbound_tcp_errors_total{error=\"destination\"} 1";
+    let counted = "inbound_tcp_errors_total{error=\"direct_unauthenticated\"} 1";
     assert!(setup.metrics().contains(counted), "{}", setup.metrics());
     assert!(setup.log.lines().is_empty(), "nothing was decided");
 }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod accept;
 #[cfg(test)]
+mod direct;
+#[cfg(test)]
 mod grpc;
 #[cfg(test)]
 mod hostile;

@@ -1,0 +1,77 @@
+//! Connections that came with a transport header, by what it asks for.
+
+use super::key::Caller;
+use super::labels::Labels;
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use std::collections::HashSet;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Counts transport headers. A client may name any port: beyond [`MOST_SERIES`], port and client are
+/// left empty.
+#[derive(Debug, Default)]
+pub(super) struct Headers {
+    counted: Family<Labels, Counter>,
+    known: Mutex<HashSet<(&'static str, u16, Caller)>>,
+}
+
+impl Headers {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "inbound_tcp_transport_header_connections",
+            "Connections whose transport header was read",
+            self.counted.clone(),
+        );
+    }
+
+    /// Once per connection.
+    pub(super) fn count(
+        &self,
+        protocol: &'static str,
+        port: NonZeroU16,
+        caller: Caller,
+        names: &[Arc<str>],
+    ) {
+        let fits = {
+            let mut known = self.known.lock();
+            let series = (protocol, port.get(), caller);
+            known.contains(&series) || (known.len() < MOST_SERIES && known.insert(series))
+        };
+        let client = usize::from(caller.client).checked_sub(1).and_then(|at| names.get(at));
+        let mut labels = Labels::default();
+        labels.push("session_protocol", protocol);
+        labels.push("target_port", if fits { port.to_string() } else { String::new() });
+        // Names are for gateways, which refuse here and are counted as errors.
+        labels.push("target_name", "");
+        labels.push("client_id", client.filter(|_| fits).map_or("", |name| &**name));
+        self.counted.get_or_create_owned(&labels).inc();
+    }
+}
+
+const MOST_SERIES: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Telemetry;
+
+    #[test]
+    fn ports_beyond_the_bound_are_counted_without_their_number() {
+        let telemetry = Telemetry::new(1);
+        for port in (1..=1000).filter_map(NonZeroU16::new) {
+            telemetry.transport_header("http/1", port, Caller::NONE);
+            telemetry.transport_header("http/1", port, Caller::NONE);
+        }
+        let text = telemetry.encode(&[]).unwrap();
+        let name = "inbound_tcp_transport_header_connections_total";
+        assert_eq!(text.matches(&format!("{name}{{")).count(), MOST_SERIES + 1);
+        let counted = |port: &str, count: u32| {
+            let labels = format!("session_protocol=\"http/1\",target_port=\"{port}\"");
+            text.contains(&format!("{name}{{{labels},target_name=\"\",client_id=\"\"}} {count}\n"))
+        };
+        assert!(counted("1", 2) && counted("512", 2) && counted("", 976), "{text}");
+    }
+}
