@@ -62,7 +62,7 @@ const CLUSTER: &[Rule] = &[
     // Without a Lease, the uid of a namespace names the numbering of revisions.
     rule("", &["namespaces"], &["get"]),
     // Viewers come with tokens, and see what they have a right to.
-    rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+    TOKEN_REVIEWS,
     rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
 ];
 
@@ -71,6 +71,44 @@ const NAMESPACE: &[Rule] = &[
     // To get the namespace of a Role is allowed by it, to list namespaces takes a ClusterRole.
     rule("", &["namespaces"], &["get"]),
 ];
+
+/// The issuer, in the whole cluster: who asks is told by its token; the roots are put where pods are
+/// that need them.
+const ISSUER_CLUSTER: &[Rule] = &[
+    TOKEN_REVIEWS,
+    rule("", &["namespaces"], &["list", "watch"]),
+    rule("", &["pods"], &["list", "watch"]),
+    rule("", &["configmaps"], &["create"]),
+    Rule {
+        names: &[TRUST_ROOTS],
+        ..rule("", &["configmaps"], &["get", "list", "watch", "update"])
+    },
+];
+
+/// The issuer, in each namespace that is named to it.
+const ISSUER_NAMESPACE: &[Rule] = &[
+    rule("", &["configmaps"], &["create"]),
+    Rule { names: &[TRUST_ROOTS], ..rule("", &["configmaps"], &["get", "update"]) },
+];
+
+/// The issuer, in the namespace of the control plane.
+const ISSUER_CONTROL_PLANE: &[Rule] = &[EVENTS];
+
+/// The issuer, in the namespace of the control plane, where it makes its authority itself. Nobody else
+/// may read that Secret.
+const ISSUER_SECRET: &[Rule] = &[
+    rule("", &["secrets"], &["create"]),
+    Rule { names: &[ISSUER_AUTHORITY], ..rule("", &["secrets"], &["get", "update"]) },
+];
+
+/// Whose a token is.
+const TOKEN_REVIEWS: Rule = rule("authentication.k8s.io", &["tokenreviews"], &["create"]);
+
+/// The ConfigMap with the roots of the mesh, in every namespace that has pods with a sidecar.
+pub const TRUST_ROOTS: &str = "portcullis-identity-trust-roots";
+
+/// The Secret with the authority that the issuer makes.
+pub const ISSUER_AUTHORITY: &str = "portcullis-identity-issuer";
 
 const fn rule(
     group: &'static str,
@@ -119,6 +157,32 @@ pub fn namespace_rules() -> Vec<PolicyRule> {
 /// The rules of every controller, in the namespace of the control plane.
 pub fn control_plane_rules() -> Vec<PolicyRule> {
     CONTROL_PLANE.iter().map(Rule::to_rule).collect()
+}
+
+/// The rules of an issuer that gives the roots to every namespace.
+pub fn issuer_cluster_rules() -> Vec<PolicyRule> {
+    ISSUER_CLUSTER.iter().map(Rule::to_rule).collect()
+}
+
+/// The rules of an issuer that gives the roots to some namespaces, in each of them and in that of the
+/// control plane.
+pub fn issuer_namespace_rules() -> Vec<PolicyRule> {
+    ISSUER_NAMESPACE.iter().map(Rule::to_rule).collect()
+}
+
+/// The one rule that such an issuer needs in the whole cluster.
+pub fn token_review_rules() -> Vec<PolicyRule> {
+    vec![TOKEN_REVIEWS.to_rule()]
+}
+
+/// The rules of every issuer, in the namespace of the control plane.
+pub fn issuer_control_plane_rules() -> Vec<PolicyRule> {
+    ISSUER_CONTROL_PLANE.iter().map(Rule::to_rule).collect()
+}
+
+/// What it takes besides, there, where the issuer makes its authority itself (no --issuer-cert).
+pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
+    ISSUER_SECRET.iter().map(Rule::to_rule).collect()
 }
 
 /// Every watched kind that `included` says, by group.
@@ -288,12 +352,20 @@ mod tests {
     #[test]
     fn of_secrets_and_webhooks_only_its_own_are_read_and_changed() {
         let (cluster, namespaced) = provisioning_rules();
-        for rule in cluster.iter().chain(&namespaced) {
+        let issuer = issuer_provisioning_rules();
+        for rule in cluster.iter().chain(&namespaced).chain(&issuer) {
             let named = rule.resource_names.as_ref().is_some_and(|names| !names.is_empty());
             assert!(named || rule.verbs == ["create"], "{rule:?}");
         }
-        let others = [cluster_rules(), namespace_rules(), control_plane_rules()].concat();
-        for rule in others {
+        let others = [
+            cluster_rules(),
+            namespace_rules(),
+            control_plane_rules(),
+            issuer_cluster_rules(),
+            issuer_namespace_rules(),
+            issuer_control_plane_rules(),
+        ];
+        for rule in others.concat() {
             let resources = rule.resources.unwrap_or_default();
             assert!(!resources.iter().any(|resource| resource == "secrets"), "{resources:?}");
         }
@@ -313,7 +385,21 @@ mod tests {
     #[test]
     fn no_rule_has_a_wildcard() {
         let (cluster, namespaced) = provisioning_rules();
-        let all = [cluster_rules(), namespace_rules(), control_plane_rules(), cluster, namespaced];
+        let issuer = [
+            issuer_cluster_rules(),
+            issuer_namespace_rules(),
+            issuer_control_plane_rules(),
+            issuer_provisioning_rules(),
+        ]
+        .concat();
+        let all = [
+            cluster_rules(),
+            namespace_rules(),
+            control_plane_rules(),
+            cluster,
+            namespaced,
+            issuer,
+        ];
         let all = all.concat();
         for rule in all {
             let texts = [rule.api_groups, rule.resources, Some(rule.verbs)];

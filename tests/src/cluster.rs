@@ -36,7 +36,9 @@ mod skip;
 pub use controller::{ControllerBuilder, ControllerProcess};
 pub use objects::{Objects, documents};
 pub use programs::{coredns, helm, kubectl};
-pub use skip::{Missing, SharedCluster, breakable_or_skip, cluster_or_skip, in_ci, say};
+pub use skip::{
+    Missing, SharedCluster, breakable_or_skip, cluster_or_skip, helm_or_skip, in_ci, say,
+};
 
 use anyhow::{Context as _, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};

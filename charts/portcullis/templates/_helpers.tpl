@@ -104,7 +104,7 @@ topologySpreadConstraints:
 - name: POD_IP
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
 - name: HOST_IPS
-  # status.hostIPs is known from 1.29 on.
+  {{- /* status.hostIPs is known from 1.29 on. */}}
   valueFrom: {fieldRef: {fieldPath: {{ ternary "status.hostIPs" "status.hostIP" (semverCompare ">=1.29.0-0" .Capabilities.KubeVersion.Version) }}}}
 {{- end }}
 
@@ -190,12 +190,17 @@ readinessProbe:
 - --injector-disable-ipv6
 {{- end }}
 {{- if eq $v.identity.mode "external" }}
-- --injector-issuer-addr={{ $v.identity.external.address }}
+- --injector-issuer-addr={{ include "portcullis.external.address" . }}
 {{- end }}
 {{- $defaults := dict "proxy-image" (include "portcullis.image" (dict "root" . "name" "proxy")) "init-image" (include "portcullis.image" (dict "root" . "name" "init")) "image-pull-policy" $v.images.pullPolicy }}
 {{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
 - {{ printf "--injector-default=%s=%v" $setting $value | quote }}
 {{- end }}
+{{- end }}
+{{- if $v.besideLinkerd.enabled }}
+- --beside-linkerd
+- --linkerd-policy-addr={{ $v.besideLinkerd.policyAddress | default (printf "linkerd-policy.%s.svc.%s:8090" .Release.Namespace $v.clusterDomain) }}
+- --linkerd-policy-name={{ $v.besideLinkerd.policyServerName | default (include "portcullis.identity" (dict "root" . "account" "linkerd-destination")) }}
 {{- end }}
 {{- with $v.metrics.allowFrom }}
 {{- if kindIs "slice" .identities }}
@@ -210,6 +215,11 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
+{{/* Host and port of the service that issues certificates, where it is not ours. */}}
+{{- define "portcullis.external.address" -}}
+{{ .Values.identity.external.address | default (printf "linkerd-identity-headless.%s.svc.%s:8080" .Release.Namespace .Values.clusterDomain) }}
+{{- end }}
+
 {{/* How the controller comes by its own certificate. */}}
 {{- define "portcullis.identity.args" -}}
 - --identity=certify
@@ -217,8 +227,8 @@ readinessProbe:
 - --identity-addr=portcullis-issuer.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:8080
 - --identity-service-name={{ include "portcullis.identity" (dict "root" . "account" "portcullis-issuer") }}
 {{- else }}
-- --identity-addr={{ .Values.identity.external.address }}
-- --identity-service-name={{ .Values.identity.external.serverName }}
+- --identity-addr={{ include "portcullis.external.address" . }}
+- --identity-service-name={{ .Values.identity.external.serverName | default (include "portcullis.identity" (dict "root" . "account" "linkerd-identity")) }}
 {{- end }}
 - --identity-token=/var/run/secrets/portcullis/token
 - --identity-name={{ include "portcullis.identity" (dict "root" . "account" "policy-controller") }}

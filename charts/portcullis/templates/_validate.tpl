@@ -15,13 +15,25 @@ allowed. */}}
 {{- if and $v.nodeAddresses (not $v.watchNamespaces) -}}
 {{- fail "nodeAddresses is given, and watchNamespaces is empty: Nodes are read from the cluster then; allowed: nodeAddresses with watchNamespaces" -}}
 {{- end -}}
-{{- if and $v.watchNamespaces (eq $v.identity.mode "issuer") -}}
-{{- fail (printf "identity.mode is \"issuer\", and watchNamespaces is %q: the issuer reviews tokens, which is a right on the whole cluster; allowed: \"external\"" (join "," $v.watchNamespaces)) -}}
+{{- if and $v.watchNamespaces $v.injector.enabled -}}
+{{- fail (printf "injector.enabled is true, and watchNamespaces is %q: with Roles alone the controller can neither label namespaces nor write its caBundle; allowed: injector.enabled=false" (join "," $v.watchNamespaces)) -}}
 {{- end -}}
-{{- if eq $v.identity.mode "external" -}}
-{{- range $key := list "address" "serverName" -}}
-{{- if not (index $v.identity.external $key) -}}
-{{- fail (printf "identity.external.%s is empty, and identity.mode is \"external\"; allowed: the %s of a service that speaks Certify" $key (ternary "host:port" "identity" (eq $key "address"))) -}}
+{{- if and $v.injector.enabled (not $v.admission.enabled) -}}
+{{- fail "injector.enabled is true, and admission.enabled is false: both are served by one port with one certificate; allowed: admission.enabled=true, or injector.enabled=false" -}}
+{{- end -}}
+{{- if and (index $v.injector.defaults "proxy-version") $v.images.digests.proxy -}}
+{{- fail (printf "injector.defaults.proxy-version is %q, and images.digests.proxy is given: a digest leaves no choice of version; allowed: one of them" (index $v.injector.defaults "proxy-version")) -}}
+{{- end -}}
+{{- if $v.besideLinkerd.enabled -}}
+{{- if ne $v.identity.mode "external" -}}
+{{- fail (printf "identity.mode is %q, and besideLinkerd.enabled is true: Linkerd's proxies know Linkerd's authority alone; allowed: \"external\"" $v.identity.mode) -}}
+{{- end -}}
+{{- if $v.injector.enabled -}}
+{{- fail "injector.enabled is true, and besideLinkerd.enabled is true: a pod would get two sidecars; allowed: injector.enabled=false" -}}
+{{- end -}}
+{{- range $group := list "policy" "workload" -}}
+{{- if index $v.crds $group -}}
+{{- fail (printf "crds.%s is true, and besideLinkerd.enabled is true: Linkerd's charts install these definitions; allowed: crds.%s=false" $group $group) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

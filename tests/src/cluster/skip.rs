@@ -1,9 +1,10 @@
 //! The first line of a test that needs a cluster: it has one, or it is skipped where everyone sees.
 
-use super::{Cluster, ClusterBuilder};
+use super::{Cluster, ClusterBuilder, programs};
 use anyhow::Result;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::path::PathBuf;
 use tokio::sync::OnceCell;
 
 /// What a control plane would need and this machine does not have.
@@ -65,8 +66,13 @@ pub async fn breakable_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
     cluster_or_skip(builder).await
 }
 
-/// The cluster, or what is missing for one.
-fn available(started: Result<Cluster>) -> Result<Cluster, String> {
+/// Helm, built if need be; absent: the test is to return, it has been counted as skipped.
+pub fn helm_or_skip() -> Option<PathBuf> {
+    available(programs::helm()).inspect_err(|missing| skip(missing)).ok()
+}
+
+/// What a test needs, or what is missing for it.
+fn available<T>(started: Result<T>) -> Result<T, String> {
     started.map_err(|error| match error.downcast_ref::<Missing>() {
         Some(missing) => missing.to_string(),
         None => fail(&error),
@@ -75,7 +81,7 @@ fn available(started: Result<Cluster>) -> Result<Cluster, String> {
 
 #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
 fn fail(error: &anyhow::Error) -> ! {
-    panic!("the control plane for tests does not start: {error:?}")
+    panic!("what a test needs cannot be had: {error:?}")
 }
 
 /// Whether this is continuous integration, where nothing may be skipped.

@@ -47,6 +47,13 @@ fn rules() -> String {
             "controlPlane": rbac::control_plane_rules(),
             "controlPlaneProvisioning": control_plane,
         },
+        "issuer": {
+            "cluster": rbac::issuer_cluster_rules(),
+            "reviews": rbac::token_review_rules(),
+            "namespace": rbac::issuer_namespace_rules(),
+            "controlPlane": rbac::issuer_control_plane_rules(),
+            "controlPlaneProvisioning": rbac::issuer_provisioning_rules(),
+        },
         "viewer": viewer,
     });
     format!("{WRITTEN}# changes are made in policy-controller/src/rbac.rs.\n{}", yaml(&rules))

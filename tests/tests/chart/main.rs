@@ -9,5 +9,7 @@
     reason = "a test ends where it cannot go on"
 )]
 
-#[path = "chart/generated.rs"]
 mod generated;
+mod golden;
+mod helm;
+mod values;

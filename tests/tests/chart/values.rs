@@ -1,0 +1,188 @@
+//! The chart's values: every one is documented, known to the schema, and guarded.
+
+use crate::helm::{chart, template};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What is not ours to check to the last field: parts of Kubernetes' own objects, and what Helm adds.
+const OPEN: [&str; 10] = [
+    "global",
+    "nodeAffinity",
+    "podAffinity",
+    "podAntiAffinity",
+    "valueFrom",
+    "podSelector",
+    "namespaceSelector",
+    "ipBlock",
+    "items",
+    "additionalProperties",
+];
+
+fn values() -> String {
+    std::fs::read_to_string(chart().join("values.yaml")).unwrap()
+}
+
+fn schema() -> Value {
+    let text = std::fs::read_to_string(chart().join("values.schema.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A schema in whose place another stands by its name.
+fn followed<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
+    match reference {
+        Some(reference) => &root["definitions"][reference.rsplit('/').next().unwrap()],
+        None => schema,
+    }
+}
+
+#[test]
+fn every_value_is_preceded_by_what_it_means() {
+    let mut before = "";
+    let text = values();
+    for line in text.lines() {
+        let key = line.trim_start();
+        let is_key = key.split(':').next().is_some_and(|key| {
+            !key.is_empty() && key.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+        }) && key.contains(':');
+        // Inside `resources` and labels the words are Kubernetes'.
+        let theirs = ["requests:", "limits:", "cpu:", "memory:", "grafana_dashboard:"];
+        if is_key && !theirs.iter().any(|word| key.starts_with(word)) {
+            let comment = before.trim_start();
+            assert!(
+                comment.starts_with("# ") && comment.ends_with('.'),
+                "{before:?} before {line:?}"
+            );
+            let indentation = |line: &str| line.len() - line.trim_start().len();
+            assert_eq!(indentation(before), indentation(line), "{before:?} before {line:?}");
+        }
+        before = line;
+    }
+}
+
+#[test]
+fn the_schema_knows_every_value_and_every_value_is_stated() {
+    fn compare(root: &Value, at: &str, schema: &Value, values: &Value) {
+        let schema = followed(root, schema);
+        let Some(properties) = schema["properties"].as_object() else { return };
+        let known: BTreeSet<&String> =
+            properties.keys().filter(|key| !(at.is_empty() && *key == "global")).collect();
+        let stated: BTreeSet<&String> = values.as_object().unwrap().keys().collect();
+        // What is optional within an object of Kubernetes has no default here.
+        let free = ["resources", "affinity", "defaults"];
+        if !free.iter().any(|name| at.ends_with(name)) {
+            assert_eq!(known, stated, "{at}");
+            for (key, schema) in properties.iter().filter(|(key, _)| values.get(key).is_some()) {
+                compare(root, &format!("{at}/{key}"), schema, &values[key]);
+            }
+        }
+    }
+    let values: Value = serde_saphyr::from_str(&values()).unwrap();
+    let schema = schema();
+    compare(&schema, "", &schema, &values);
+}
+
+#[test]
+fn the_schema_is_strict_and_says_what_each_value_is() {
+    fn walk(at: &str, schema: &Value) {
+        let name = at.rsplit('/').next().unwrap();
+        let is_object = schema["type"] == "object";
+        if is_object && !OPEN.contains(&name) {
+            let rest = &schema["additionalProperties"];
+            assert!(*rest == false || rest.is_object(), "{at}: {rest}");
+        }
+        for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+            let described = property["description"].is_string() || property["$ref"].is_string();
+            assert!(described, "{at}/{key}");
+            walk(&format!("{at}/{key}"), property);
+        }
+        for part in ["items", "additionalProperties"] {
+            if schema[part].is_object() {
+                walk(&format!("{at}/{part}"), &schema[part]);
+            }
+        }
+    }
+    let schema = schema();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    walk("", &schema);
+    for (name, definition) in schema["definitions"].as_object().unwrap() {
+        assert!(definition["description"].is_string(), "{name}");
+        walk(&format!("/definitions/{name}"), definition);
+    }
+    // A refusal by `enum` does not repeat the value, one by `pattern` does.
+    assert!(!schema.to_string().contains("\"enum\""));
+}
+
+/// Values, and every part of what has to be said about them: the key, the value, what is allowed.
+const REFUSED: &[(&[&str], &[&str])] = &[
+    (&["controler.replicas=2"], &["additional properties 'controler' not allowed"]),
+    (&["controller.replica=2"], &["at '/controller'", "'replica' not allowed"]),
+    (&["controller.replicas=0"], &["'/controller/replicas'", "got 0, want 1"]),
+    (&["controller.replicas=two"], &["'/controller/replicas'", "got string, want integer"]),
+    (&["policy.default=Deny"], &["'/policy/default'", "'Deny'", "all-unauthenticated|", "|deny)"]),
+    (&["policy.clusterNetworks={10.0.0.0/x}"], &["'/policy/clusterNetworks/0'", "'10.0.0.0/x'"]),
+    (&["policy.clusterNetworks=[]"], &["'/policy/clusterNetworks'", "got 0, want 1"]),
+    (&["policy.probeNetworks={node}"], &["'/policy/probeNetworks/0'", "'node'", "node-local|"]),
+    (&["policy.referenceGrants=off"], &["'off'", "(enforce|warn)"]),
+    (&["policy.undeclaredPorts=allow"], &["'allow'", "(default|deny)"]),
+    (&["policy.localhostAuthorization=maybe"], &["got string, want boolean"]),
+    (&["identity.trustDomain=Cluster"], &["'/identity/trustDomain'", "'Cluster'"]),
+    (&["identity.mode=none"], &["'/identity/mode'", "'none'", "(issuer|external)"]),
+    (&["identity.mode=external", "identity.external.address=x"], &["'x'", ":[0-9]"]),
+    (&["clusterDomain=a b"], &["'/clusterDomain'", "'a b'"]),
+    (&["watchNamespaces={A}"], &["'/watchNamespaces/0'", "'A'"]),
+    (&["images.pullPolicy=always"], &["'always'", "(Always|IfNotPresent|Never)"]),
+    (&["images.digests.controller=sha256:1"], &["'/images/digests/controller'", "'sha256:1'"]),
+    (&["controller.logFormat=xml"], &["'xml'", "(plain|json)"]),
+    (&["controller.listenAddress=127.0.0.1"], &["'127.0.0.1'", "0\\\\.0"]),
+    (&["controller.extraArgs={run}"], &["'/controller/extraArgs/0'", "'run'", "--"]),
+    (&["issuer.issuanceLifetime=1w"], &["'/issuer/issuanceLifetime'", "'1w'", "(s|m|h|d)"]),
+    (&["issuer.rotateAfter=100"], &["'/issuer/rotateAfter'", "got 100, want 99"]),
+    (&["injector.sidecar=no"], &["'/injector/sidecar'", "'no'", "(auto|native|container)"]),
+    (&["injector.defaults.proxy-memroy-limit=1"], &["'proxy-memroy-limit' not allowed"]),
+    (&["injector.defaults.proxy-memory-limit=much"], &["'much'", "Ki|Mi"]),
+    (&["injector.defaults.skip-inbound-ports=http"], &["'http'", "[0-9]+"]),
+    (&["metrics.allowFrom.networks={all}"], &["'all'", "node-local|cluster"]),
+    (&["controlPlanePolicies=yes"], &["'yes'", "(auto|always|never)"]),
+    (&["admission.tls.secretName=mine"], &["admission.tls.caBundle", "\"mine\"", "allowed:"]),
+    (
+        &["admission.tls.caBundle=-----BEGIN CERTIFICATE-----"],
+        &["admission.tls.secretName is empty", "allowed:"],
+    ),
+    (&["watchNamespaces={a,b}"], &["admission.enabled is true", "\"a,b\"", "allowed:"]),
+    (
+        &["watchNamespaces={a}", "admission.enabled=false"],
+        &["injector.enabled is true", "\"a\"", "allowed: injector.enabled=false"],
+    ),
+    (&["nodeAddresses.node-a={10.0.0.1}"], &["nodeAddresses is given", "watchNamespaces"]),
+    (&["admission.enabled=false"], &["injector.enabled is true", "allowed:"]),
+    (
+        &["besideLinkerd.enabled=true"],
+        &["identity.mode is \"issuer\"", "besideLinkerd.enabled", "allowed: \"external\""],
+    ),
+    (
+        &["besideLinkerd.enabled=true", "identity.mode=external"],
+        &["injector.enabled is true", "allowed: injector.enabled=false"],
+    ),
+    (
+        &["besideLinkerd.enabled=true", "identity.mode=external", "injector.enabled=false"],
+        &["crds.policy is true", "allowed: crds.policy=false"],
+    ),
+];
+
+#[test]
+fn a_wrong_value_is_refused_with_its_key_the_value_and_what_is_allowed() {
+    for (settings, expected) in REFUSED {
+        let mut arguments = Vec::new();
+        for setting in *settings {
+            let flag = if setting.ends_with("=[]") { "--set-json" } else { "--set" };
+            arguments.extend([flag, setting]);
+        }
+        let Some(output) = template(&arguments) else { return };
+        let refusal = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{settings:?} is accepted");
+        for part in *expected {
+            assert!(refusal.contains(part), "{settings:?}: {part:?} is not in\n{refusal}");
+        }
+    }
+}
