@@ -3,7 +3,7 @@
 //! `/live` and `/ready` answer everybody, for the node asks without an identity. `/metrics` is decided
 //! by the policy of the admin port itself. What changes state is for loopback only and off by default.
 
-use crate::identity::{IdentityHandle, identity_of};
+use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
 use crate::peer::{Peer, PeerTls};
 use crate::store::{PolicyStore, PortHandle, Unready};
 use bytes::Bytes;
@@ -64,8 +64,8 @@ struct Shared {
     /// The admin port's own policy, watched from the start although no traffic is redirected there.
     own: Option<PortHandle>,
     identity: IdentityHandle,
-    /// Whether there is an identity to wait for.
-    needs_identity: bool,
+    /// How our identity is doing; absent: there is none to wait for.
+    status: Option<IdentityStatus>,
     /// Cancelled to begin draining; also says that it has begun.
     drain: CancellationToken,
     /// Room for connections, whichever way they come.
@@ -84,17 +84,18 @@ const CONNECTION: Duration = Duration::from_secs(60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Admin {
-    /// The admin server of a proxy. `needs_identity`: it is not ready without one.
+    /// The admin server of a proxy. `status`: it is not ready while there is no identity that others
+    /// would accept.
     pub fn new(
         config: AdminConfig,
         store: PolicyStore,
         identity: IdentityHandle,
-        needs_identity: bool,
+        status: Option<IdentityStatus>,
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let shared = Shared { config, store, own, identity, needs_identity, drain, room };
+        let shared = Shared { config, store, own, identity, status, drain, room };
         Self { shared: Arc::new(shared) }
     }
 
@@ -193,9 +194,8 @@ impl Admin {
         if shared.drain.is_cancelled() {
             missing.push("draining".to_owned());
         }
-        if shared.needs_identity && shared.identity.current().is_none() {
-            missing.push("identity".to_owned());
-        }
+        let reason = shared.status.as_ref().and_then(IdentityStatus::missing);
+        missing.extend(reason.map(|reason| format!("identity: {reason}")));
         if let Some(Unready { workload, ports }) = shared.store.unready() {
             if workload {
                 missing.push("workload: the declared ports are not known yet".to_owned());

@@ -1,5 +1,8 @@
 //! Mesh identity: our own certificate, whom we trust, and what a client's certificate proves.
 //!
+//! An [`IdentitySource`] keeps an [`IdentityHandle`] current from files, from an issuer (Linkerd's
+//! Certify) or from SPIFFE's Workload API, and says how it is doing ([`IdentityStatus`]).
+//!
 //! TLS 1.3 only, no resumption (a ticket would outlive a revoked root). Client certificates are asked
 //! for but optional; one that is presented must chain to the roots and allow clientAuth. Of its names,
 //! exactly one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
@@ -9,12 +12,31 @@ use policy_core::Identity;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientCertVerifierBuilder, WebPkiClientVerifier};
 use rustls::{CertificateError, ClientConfig, PeerIncompatible, RootCertStore, ServerConfig};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+mod certify;
+mod der;
+mod files;
+mod request;
+mod roots;
+mod source;
+mod state;
 mod verify;
+mod workload_api;
+
+pub use certify::CertifyConfig;
+pub use der::validity;
+pub use files::IdentityFiles;
+pub use request::KeyAndRequest;
+pub use roots::Roots;
+pub use source::{IdentityConfig, IdentitySource, SourceError};
+pub use state::{CertificateState, Failure, FailureKind, IdentityState, IdentityStatus};
+pub use workload_api::{AgentAddress, SpiffeConfig};
 
 /// What a workload proves its identity with, and whom it trusts.
 #[derive(Debug)]
@@ -34,9 +56,11 @@ pub struct Credentials {
 pub struct TlsIdentity {
     server_name: Arc<str>,
     name: Option<Identity>,
+    trust_domain: Option<Arc<str>>,
     server: Arc<ServerConfig>,
     direct: Arc<ServerConfig>,
     roots: Arc<RootCertStore>,
+    root_certificates: Vec<CertificateDer<'static>>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -66,19 +90,86 @@ impl TlsIdentity {
     /// # Errors
     /// [`IdentityError`] names the part that is not usable.
     pub fn new(credentials: Credentials) -> Result<Self, IdentityError> {
+        Self::of_domain(credentials, None)
+    }
+
+    /// As [`TlsIdentity::new`], with roots that vouch for SPIFFE identities of one trust domain alone:
+    /// a client that proves one of another is refused in the handshake (SPIFFE Workload API section
+    /// 4.6). DNS identities are not concerned.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the part that is not usable.
+    pub fn of_domain(
+        credentials: Credentials,
+        trust_domain: Option<Arc<str>>,
+    ) -> Result<Self, IdentityError> {
         let Credentials { server_name, roots, chain, key } = credentials;
-        if !matches!(ServerName::try_from(&*server_name), Ok(ServerName::DnsName(_))) {
+        if !is_dns_name(&server_name) {
             return Err(IdentityError::ServerName(server_name));
         }
         let server_name: Arc<str> = server_name.to_ascii_lowercase().into();
+        let root_certificates = roots.clone();
         let roots = root_store(roots)?;
-        let clients = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
-        let server = server_config(clients().allow_unauthenticated(), &chain, &key)?;
-        let mut direct = server_config(clients(), &chain, &key)?;
+        let clients = |builder: ClientCertVerifierBuilder| {
+            let chain = builder.build().map_err(|error| IdentityError::Roots(error.to_string()))?;
+            Ok::<Arc<dyn ClientCertVerifier>, IdentityError>(match &trust_domain {
+                None => chain,
+                Some(domain) => Arc::new(verify::OfDomain::new(chain, domain)),
+            })
+        };
+        let builder = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
+        let server = server_config(clients(builder().allow_unauthenticated())?, &chain, &key)?;
+        let mut direct = server_config(clients(builder())?, &chain, &key)?;
         direct.alpn_protocols = vec![DIRECT_ALPN.to_vec()];
         let name = chain.first().and_then(identity_of);
         let (server, direct) = (Arc::new(server), Arc::new(direct));
-        Ok(Self { server_name, name, server, direct, roots, chain, key })
+        Ok(Self {
+            server_name,
+            name,
+            trust_domain,
+            server,
+            direct,
+            roots,
+            root_certificates,
+            chain,
+            key,
+        })
+    }
+
+    /// The same certificate and key under other roots.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if the roots are not usable.
+    pub fn with_roots(&self, roots: Vec<CertificateDer<'static>>) -> Result<Self, IdentityError> {
+        let (chain, key) = (self.chain.clone(), self.key.clone_key());
+        let server_name = Arc::clone(&self.server_name);
+        let credentials = Credentials { server_name, roots, chain, key };
+        Self::of_domain(credentials, self.trust_domain.clone())
+    }
+
+    /// Whether others of the mesh would accept our certificate at this time, in both roles.
+    ///
+    /// # Errors
+    /// What they would find wrong with it.
+    pub fn verify(&self, at: SystemTime) -> Result<(), String> {
+        let (leaf, others) = self.chain.split_first().ok_or("there is no certificate")?;
+        verify_chain(leaf, others, &self.roots, at)
+    }
+
+    /// The times before and after which our own certificate is not valid; `None` if there is no
+    /// reading it.
+    pub fn validity(&self) -> Option<(SystemTime, SystemTime)> {
+        validity(self.chain.first()?)
+    }
+
+    /// The roots of the mesh, DER.
+    pub fn roots(&self) -> &[CertificateDer<'static>] {
+        &self.root_certificates
+    }
+
+    /// Our certificate, leaf first, DER.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
     }
 
     /// The name that clients put into SNI for us, lower-case.
@@ -130,6 +221,11 @@ impl IdentityHandle {
     /// Puts a new identity in force for handshakes that begin from now on.
     pub fn replace(&self, identity: TlsIdentity) {
         self.0.store(Some(Arc::new(identity)));
+    }
+
+    /// Takes the identity back: there is none until the next.
+    pub fn clear(&self) {
+        self.0.store(None);
     }
 
     /// The identity in force.
@@ -226,6 +322,16 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
+/// Whether this can be asked for in SNI.
+pub fn is_dns_name(text: &str) -> bool {
+    matches!(ServerName::try_from(text), Ok(ServerName::DnsName(_)))
+}
+
+/// Whether this is a SPIFFE ID as its specification has them.
+pub fn is_spiffe_id(text: &str) -> bool {
+    well_formed_spiffe(text)
+}
+
 /// A URI's scheme is case-insensitive (RFC 3986 section 3.1), so that every spelling counts as one.
 fn is_spiffe(uri: &str) -> bool {
     uri.get(..SPIFFE.len()).is_some_and(|head| head.eq_ignore_ascii_case(SPIFFE))
@@ -245,6 +351,28 @@ fn well_formed_spiffe(uri: &str) -> bool {
         && parts.all(|p| !p.is_empty() && p != "." && p != ".." && p.bytes().all(in_path))
 }
 
+/// Whether this chain reaches one of the roots at this time, for a server and for a client alike.
+fn verify_chain(
+    leaf: &CertificateDer<'_>,
+    others: &[CertificateDer<'_>],
+    roots: &RootCertStore,
+    at: SystemTime,
+) -> Result<(), String> {
+    let since = at.duration_since(UNIX_EPOCH).map_err(|_| "the clock shows a time before 1970")?;
+    let certificate = webpki::EndEntityCert::try_from(leaf)
+        .map_err(|error| format!("the certificate cannot be read: {error}"))?;
+    let algorithms = provider().signature_verification_algorithms;
+    let roles =
+        [("server", webpki::KeyUsage::server_auth()), ("client", webpki::KeyUsage::client_auth())];
+    for (role, usage) in roles {
+        let now = UnixTime::since_unix_epoch(since);
+        certificate
+            .verify_for_usage(algorithms.all, &roots.roots, others, now, usage, None, None)
+            .map_err(|error| format!("the certificate does not verify as a {role}'s: {error}"))?;
+    }
+    Ok(())
+}
+
 fn root_store(roots: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, IdentityError> {
     let mut store = RootCertStore::empty();
     for root in roots {
@@ -257,11 +385,10 @@ fn root_store(roots: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>,
 }
 
 fn server_config(
-    clients: rustls::server::ClientCertVerifierBuilder,
+    clients: Arc<dyn ClientCertVerifier>,
     chain: &[CertificateDer<'static>],
     key: &PrivateKeyDer<'static>,
 ) -> Result<ServerConfig, IdentityError> {
-    let clients = clients.build().map_err(|error| IdentityError::Roots(error.to_string()))?;
     let mut server = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(clients)

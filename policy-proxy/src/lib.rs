@@ -12,11 +12,14 @@
 //!
 //! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. What was decided is what is
 //! forwarded. A connection is registered before it is decided on, so that no policy change falls
-//! between the check and the watch. `discover` is the only module that names `policy_proto`.
+//! between the check and the watch. Only `discover`, the two clients of
+//! `identity` and the transport header name `policy_proto`.
 
 pub mod admin;
 pub mod args;
+mod civil;
 pub mod config;
+pub mod control;
 pub mod discover;
 pub mod identity;
 pub mod limiter;

@@ -3,14 +3,10 @@
 //! The thread that calls [`run`] becomes the control thread: it receives policy, serves the admin
 //! port and handles signals. The sidecar's workers have threads of their own.
 
-mod credentials;
-
-pub use credentials::CredentialError;
-
 use crate::admin::Admin;
 use crate::config::{Config, LogConfig};
 use crate::discover;
-use crate::identity::IdentityHandle;
+use crate::identity::{IdentityHandle, IdentitySource, SourceError};
 use crate::record::{AccessLog, Recorder};
 use crate::sidecar::{Sidecar, SidecarConfig, StartError};
 use crate::store::PolicyStore;
@@ -26,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 /// Why the proxy does not start, or how it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The identity on disk cannot be used.
+    /// What the identity is made of cannot be used.
     #[error(transparent)]
-    Credentials(#[from] CredentialError),
+    Identity(#[from] SourceError),
     /// The policy of `--pending-policy=default` cannot be built.
     #[error("default policy: {0}")]
     Policy(#[from] BuildError),
@@ -78,28 +74,30 @@ pub fn run(config: Config) -> Result<(), RunError> {
 async fn control(config: Config) -> Result<(), RunError> {
     let mut stop = Stop::new()?;
     let telemetry = Arc::new(Telemetry::new(config.sidecar.workers.get()));
+    let own = telemetry.identity.clone();
     let store = PolicyStore::new(config.store, telemetry)?;
-    let identity = IdentityHandle::empty();
-    if let Some(files) = &config.identity {
-        identity.replace(credentials::load(files).await?);
-    } else {
-        tracing::warn!("no identity configured: connections are served in plaintext only");
-    }
+    let source = match config.identity {
+        Some(source) => Some(IdentitySource::open(source, own).await?),
+        None => {
+            tracing::warn!("no identity configured: connections are served in plaintext only");
+            None
+        }
+    };
+    let identity = source.as_ref().map_or_else(IdentityHandle::empty, IdentitySource::identity);
+    let status = source.as_ref().map(IdentitySource::status);
     let drain = CancellationToken::new();
     let address = config.admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
-    let needs_identity = config.identity.is_some();
-    let admin =
-        Admin::new(config.admin, store.clone(), identity.clone(), needs_identity, drain.clone());
+    let admin = Admin::new(config.admin, store.clone(), identity.clone(), status, drain.clone());
     let recorder =
         config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
     let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };
     let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
     tokio::spawn(admin.serve(listener));
-    if let Some(files) = config.identity {
-        tokio::spawn(credentials::follow(files, identity.clone()));
+    if let Some(source) = source {
+        tokio::spawn(source.run());
     }
     // Policy is followed while draining too: a revocation must reach what is still open.
     let discovery = CancellationToken::new();

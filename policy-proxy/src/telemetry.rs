@@ -8,12 +8,14 @@
 
 mod counters;
 mod direct;
+mod identity;
 mod key;
 mod labels;
 mod ports;
 mod table;
 
 pub use counters::{Counters, Detected};
+pub use identity::IdentityMetrics;
 pub use key::Caller;
 pub use ports::PortStatus;
 
@@ -46,6 +48,8 @@ pub struct Telemetry {
     pub discovery: Discovery,
     /// Connections.
     pub transport: Transport,
+    /// Our own certificate.
+    pub identity: IdentityMetrics,
     http_errors: Family<Labels, Counter>,
     tcp_errors: Family<Labels, Counter>,
     refused: Vec<Counter>,
@@ -132,6 +136,8 @@ impl Telemetry {
         let transport = Transport::default();
         discovery.register(&mut registry);
         transport.register(&mut registry);
+        let identity = IdentityMetrics::default();
+        identity.register(&mut registry);
         let refused = Family::<Labels, Counter>::default();
         let named =
             |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
@@ -161,6 +167,7 @@ impl Telemetry {
             workers,
             discovery,
             transport,
+            identity,
             http_errors,
             tcp_errors,
             refused: by_reason,

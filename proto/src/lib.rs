@@ -1,8 +1,8 @@
 //! The wire: protobuf messages and both conversions.
 //!
 //! [`linkerd`] holds the messages that Linkerd's proxies understand, [`messages`] those of the native
-//! service; [`compat`] and [`native`] convert between them and `policy_core`'s model; [`transport`] is
-//! what meshed clients say first on a connection. Encoding is a
+//! service, [`spiffe`] those of SPIFFE's Workload API; [`compat`] and [`native`] convert between them
+//! and `policy_core`'s model; [`transport`] is what meshed clients say first on a connection. Encoding is a
 //! function of policy, workload facts and what the client can do, and says what it had to replace.
 //! Decoding is all or nothing and names the field that it refuses.
 //!
@@ -27,3 +27,9 @@ pub use replaced::{Part, Replacement};
 #[allow(clippy::all, clippy::pedantic, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
 #[path = "gen/portcullis.policy.v1.rs"]
 pub mod messages;
+
+/// SPIFFE's Workload API, as far as X.509 goes; in no package.
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::pedantic, clippy::restriction, missing_docs, unreachable_pub, reason = "generated")]
+#[path = "gen/spiffe.rs"]
+pub mod spiffe;

@@ -8,18 +8,21 @@ use std::path::{Path, PathBuf};
 /// Generates from every `.proto` file below `folder`; content by file name.
 pub(crate) fn generate(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut sources = Vec::new();
-    for below in ["linkerd", "portcullis"] {
+    for below in ["linkerd", "portcullis", "spiffe"] {
         find(&folder.join(below), &mut sources)?;
     }
     sources.sort();
     let descriptors = protox::compile(&sources, [folder]).context("compile .proto files")?;
     let output = tempfile::tempdir().context("create a temporary folder")?;
+    let mut config = prost_build::Config::new();
+    // SPIFFE's API is in no package.
+    config.default_package_filename("spiffe");
     tonic_prost_build::configure()
         .out_dir(output.path())
         .emit_rerun_if_changed(false)
         // Ordered, so that equal messages have equal bytes.
         .btree_map(".")
-        .compile_fds(descriptors)
+        .compile_fds_with_config(descriptors, config)
         .context("generate Rust")?;
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(output.path())? {

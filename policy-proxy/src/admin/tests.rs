@@ -20,7 +20,7 @@ fn admin(metrics: MetricsAccess, shutdown: bool) -> Admin {
     store.declare(&BTreeSet::from([ADMIN]), UndeclaredPorts::Ask);
     let listen = SocketAddr::from(([127, 0, 0, 1], ADMIN.get()));
     let config = AdminConfig { listen, metrics, shutdown };
-    Admin::new(config, store, IdentityHandle::empty(), false, CancellationToken::new())
+    Admin::new(config, store, IdentityHandle::empty(), None, CancellationToken::new())
 }
 
 /// Any identity, and the node: what the controller sends for the admin port by default.
@@ -127,12 +127,12 @@ fn an_ambiguous_target_is_not_taken_for_metrics() {
 #[test]
 fn readiness_names_what_is_missing_and_live_answers_always() {
     let mut missing = admin(MetricsAccess::Policy, false);
-    Arc::get_mut(&mut missing.shared).unwrap().needs_identity = true;
+    Arc::get_mut(&mut missing.shared).unwrap().status = Some(IdentityStatus::waiting());
     let node = plain("10.9.0.1");
     assert_eq!(get(&missing, &node, "/live"), (StatusCode::OK, "live\n".to_owned()));
     let (status, body) = get(&missing, &node, "/ready");
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(body, "not ready, missing:\n  identity\n  port 4191: policy\n");
+    assert_eq!(body, "not ready, missing:\n  identity: no certificate yet\n  port 4191: policy\n");
     let ready = admin(MetricsAccess::Policy, false);
     apply(&ready, usual());
     assert_eq!(get(&ready, &node, "/ready"), (StatusCode::OK, "ready\n".to_owned()));

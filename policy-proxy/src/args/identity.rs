@@ -6,7 +6,9 @@ use clap::Args;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Identity")]
 pub struct IdentityArgs {
-    /// Where our identity comes from: files or none [default: files]
+    /// Where our identity comes from: files, certify (an issuer, by Linkerd's API), spiffe (the node's
+    /// agent) or none [default: whichever of --identity-spiffe-socket and --identity-addr is given,
+    /// else files]
     #[arg(long, value_name = "SOURCE")]
     pub identity: Option<String>,
     /// PEM file with our certificate, leaf first
@@ -18,7 +20,43 @@ pub struct IdentityArgs {
     /// PEM file with the mesh's roots (LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS holds the PEM itself)
     #[arg(long, value_name = "FILE")]
     pub identity_roots: Option<String>,
-    /// The name that clients ask for in SNI [LINKERD2_PROXY_IDENTITY_SERVER_NAME, …_LOCAL_NAME]
+    /// The name that clients ask for in SNI, and with certify the identity to be
+    /// [LINKERD2_PROXY_IDENTITY_LOCAL_NAME, …_SERVER_NAME]
     #[arg(long, value_name = "NAME")]
     pub identity_name: Option<String>,
+    /// With spiffe: the SPIFFE ID to be [LINKERD2_PROXY_IDENTITY_SERVER_ID; default: the agent's first]
+    #[arg(long, value_name = "ID")]
+    pub identity_id: Option<String>,
+    /// Address of the issuer, host:port [LINKERD2_PROXY_IDENTITY_SVC_ADDR]
+    #[arg(long, value_name = "ADDR")]
+    pub identity_addr: Option<String>,
+    /// Identity that the issuer must prove; needed unless the address is loopback
+    /// [LINKERD2_PROXY_IDENTITY_SVC_NAME]
+    #[arg(long, value_name = "IDENTITY")]
+    pub identity_service_name: Option<String>,
+    /// File with the token that proves to the issuer who we are; read at every call
+    /// [LINKERD2_PROXY_IDENTITY_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub identity_token: Option<String>,
+    /// Folder with key.p8 and csr.der, for a key that somebody else made
+    /// [LINKERD2_PROXY_IDENTITY_DIR; default: a key made at the start, in memory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub identity_dir: Option<String>,
+    /// The earliest that a certificate is renewed [LINKERD2_PROXY_IDENTITY_MIN_REFRESH; default 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub identity_min_refresh: Option<String>,
+    /// The latest that a certificate is renewed [LINKERD2_PROXY_IDENTITY_MAX_REFRESH; default 1d]
+    #[arg(long, value_name = "DURATION")]
+    pub identity_max_refresh: Option<String>,
+    /// Socket of SPIFFE's Workload API [LINKERD2_PROXY_IDENTITY_SPIRE_WORKLOAD_API_ADDRESS;
+    /// SPIFFE_ENDPOINT_SOCKET]
+    #[arg(long, value_name = "PATH")]
+    pub identity_spiffe_socket: Option<String>,
+    /// The first pause after the issuer or agent failed
+    /// [LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN; default 200ms, spiffe 100ms]
+    #[arg(long, value_name = "DURATION")]
+    pub identity_backoff_min: Option<String>,
+    /// The longest pause [LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX; default 30s, spiffe 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub identity_backoff_max: Option<String>,
 }

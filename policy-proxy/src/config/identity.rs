@@ -1,59 +1,208 @@
 //! Where our identity comes from.
 
-use super::reader::Reader;
-use crate::args::RunArgs;
+use super::parse;
+use super::reader::{Given, Reader};
+use crate::args::{IdentityArgs, RunArgs};
+use crate::control::ControllerAddress;
+use crate::identity::{
+    AgentAddress, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig, is_dns_name,
+    is_spiffe_id,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Where an identity on disk is found. Files are read again when they change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdentityFiles {
-    /// PEM with our certificate, leaf first.
-    pub certificate: PathBuf,
-    /// PEM with its private key.
-    pub key: PathBuf,
-    /// The mesh's roots.
-    pub roots: Roots,
-    /// The name that clients ask for in SNI.
-    pub name: Arc<str>,
+#[derive(Clone, Copy)]
+enum Source {
+    Files,
+    Certify,
+    Spiffe,
+    None,
 }
 
-/// The mesh's roots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Roots {
-    /// A PEM file.
-    File(PathBuf),
-    /// PEM text from the environment, fixed for the life of the process.
-    Text(String),
+pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityConfig> {
+    let args = &args.identity;
+    if reader.given("identity-disabled", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
+        let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; --identity=none does without";
+        reader.fail(text.to_owned());
+    }
+    let given = reader.given("identity", args.identity.as_ref(), &[]);
+    let source = match given {
+        Some(_) => reader.read(given, Source::Files, source),
+        None => from_linkerd(args, reader),
+    };
+    match source {
+        Source::None => None,
+        Source::Files => Some(IdentityConfig::Files(files(args, reader))),
+        Source::Certify => certify(args, reader).map(IdentityConfig::Certify),
+        Source::Spiffe => spiffe(args, reader).map(IdentityConfig::Spiffe),
+    }
 }
 
-pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityFiles> {
-    let given = reader.given("identity", args.identity.identity.as_ref(), &[]);
-    let wanted = reader.read(given, true, |text| match text {
-        "files" => Ok(true),
-        "none" => Ok(false),
-        _ => Err("expected files or none"),
-    });
-    if !wanted {
+fn source(text: &str) -> Result<Source, &'static str> {
+    match text {
+        "files" => Ok(Source::Files),
+        "certify" => Ok(Source::Certify),
+        "spiffe" => Ok(Source::Spiffe),
+        "none" => Ok(Source::None),
+        _ => Err("expected files, certify, spiffe or none"),
+    }
+}
+
+fn is_set(given: Given) -> bool {
+    !given.value.is_empty()
+}
+
+/// Where nothing is said of it, whoever is named decides, as for Linkerd's proxies.
+fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> Source {
+    if agent(args, reader).is_some_and(is_set) {
+        Source::Spiffe
+    } else if issuer(args, reader).is_some_and(is_set) {
+        Source::Certify
+    } else {
+        Source::Files
+    }
+}
+
+fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+    let linkerd = ["IDENTITY_SPIRE_WORKLOAD_API_ADDRESS", "IDENTITY_SPIRE_SOCKET"];
+    reader.given("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
+}
+
+fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+    reader.given("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
+}
+
+fn files(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityFiles {
+    let certificate = file(reader, "identity-cert", args.identity_cert.as_ref());
+    let key = file(reader, "identity-key", args.identity_key.as_ref());
+    let roots = roots(args, reader);
+    let name = server_name(args, reader);
+    IdentityFiles { certificate, key, roots, name, interval: IdentityFiles::INTERVAL }
+}
+
+fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig> {
+    let given = issuer(args, reader);
+    let address = reader.required(given, "identity-addr", "IDENTITY_SVC_ADDR");
+    let typed = args.identity_service_name.as_ref();
+    let server = reader.given("identity-service-name", typed, &["IDENTITY_SVC_NAME"]);
+    let server = server.map(|given| given.value);
+    let given =
+        reader.given("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
+    let token = reader.required(given, "identity-token", "IDENTITY_TOKEN_FILE");
+    let roots = roots(args, reader);
+    let name = server_name(args, reader);
+    let id = identity_id(args, reader);
+    if let Some(id) = id.filter(|id| !id.value.eq_ignore_ascii_case(&name)) {
+        let Given { name: setting, value } = id;
+        let text = format!("{setting}: `{value}`: expected `{name}`, as in --identity-name");
+        reader.fail(text);
+    }
+    let given = reader.given("identity-dir", args.identity_dir.as_ref(), &["IDENTITY_DIR"]);
+    let folder = given.filter(|given| !given.value.is_empty()).map(|given| given.value.into());
+    let least = args.identity_min_refresh.as_ref();
+    let least = reader.given("identity-min-refresh", least, &["IDENTITY_MIN_REFRESH"]);
+    let most = args.identity_max_refresh.as_ref();
+    let most = reader.given("identity-max-refresh", most, &["IDENTITY_MAX_REFRESH"]);
+    if address.is_empty() {
         return None;
     }
-    let file = |reader: &mut Reader<'_>, flag: &str, typed| {
-        let given = reader.given(flag, typed, &[]);
-        if given.is_none() {
-            reader.fail(format!("--{flag}: must be given, or --identity=none"));
-        }
-        PathBuf::from(given.map(|given| given.value).unwrap_or_default())
-    };
-    let certificate = file(reader, "identity-cert", args.identity.identity_cert.as_ref());
-    let key = file(reader, "identity-key", args.identity.identity_key.as_ref());
-    let roots = match reader.given("identity-roots-text", None, &["IDENTITY_TRUST_ANCHORS"]) {
-        Some(given) if args.identity.identity_roots.is_none() => Roots::Text(given.value),
-        Some(_) | None => {
-            Roots::File(file(reader, "identity-roots", args.identity.identity_roots.as_ref()))
+    let issuer = match ControllerAddress::parse(&address, server.as_deref()) {
+        Ok(issuer) => issuer,
+        Err(error) => {
+            reader.fail(format!("--identity-addr: {error} (--identity-service-name)"));
+            return None;
         }
     };
+    let mut config = CertifyConfig::new(issuer, &name, token.into(), roots);
+    config.folder = folder;
+    config.refresh = (
+        reader.read(least, config.refresh.0, parse::duration),
+        reader.read(most, config.refresh.1, parse::duration),
+    );
+    ordered(reader, "identity-min-refresh", "identity-max-refresh", config.refresh);
+    config.backoff = backoff(args, reader, config.backoff);
+    Some(config)
+}
+
+fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> {
+    // Agents set the last one for whatever runs beside them (Workload Endpoint section 4).
+    let given = agent(args, reader).or_else(|| reader.plain("SPIFFE_ENDPOINT_SOCKET"));
+    let linkerd = "IDENTITY_SPIRE_WORKLOAD_API_ADDRESS";
+    if given.is_none() {
+        reader.required(None, "identity-spiffe-socket", linkerd);
+    }
+    let agent = reader.read(given, None, |text| AgentAddress::parse(text).map(Some));
+    if args.identity_roots.is_some() {
+        let text = "--identity-roots: not used with --identity=spiffe, whose agent says the roots";
+        reader.fail(text.to_owned());
+    }
+    let given = identity_id(args, reader);
+    let id = reader.read(given, None, |text| match is_spiffe_id(text) {
+        true => Ok(Some(Arc::<str>::from(text))),
+        false => Err("expected a SPIFFE ID such as spiffe://cluster.local/ns/web/sa/default"),
+    });
+    let name = server_name(args, reader);
+    let mut config = SpiffeConfig::new(agent?, id.as_deref(), &name);
+    config.backoff = backoff(args, reader, config.backoff);
+    Some(config)
+}
+
+/// The name in SNI; where Linkerd's local name is set, it counts for name and identity alike.
+fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_NAME"];
-    let given = reader.given("identity-name", args.identity.identity_name.as_ref(), &names);
-    let name = reader.required(given, "identity-name", "IDENTITY_SERVER_NAME").into();
-    Some(IdentityFiles { certificate, key, roots, name })
+    let given = reader.given("identity-name", args.identity_name.as_ref(), &names);
+    let Some(given) = given else {
+        return reader.required(None, "identity-name", "IDENTITY_SERVER_NAME").into();
+    };
+    reader.read(Some(given), "".into(), |text| match is_dns_name(text) {
+        true => Ok(text.into()),
+        false => Err("expected a DNS name"),
+    })
+}
+
+fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+    let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_ID"];
+    reader.given("identity-id", args.identity_id.as_ref(), &names)
+}
+
+fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
+    match reader.given("identity-roots", args.identity_roots.as_ref(), &[]) {
+        Some(given) => Roots::File(given.value.into()),
+        None => match reader.given("identity-roots-text", None, &["IDENTITY_TRUST_ANCHORS"]) {
+            Some(given) => Roots::Text(given.value),
+            None => Roots::File(file(reader, "identity-roots", None)),
+        },
+    }
+}
+
+fn file(reader: &mut Reader<'_>, flag: &str, typed: Option<&String>) -> PathBuf {
+    let given = reader.given(flag, typed, &[]);
+    if given.is_none() {
+        reader.fail(format!("--{flag}: must be given, or --identity=none"));
+    }
+    PathBuf::from(given.map(|given| given.value).unwrap_or_default())
+}
+
+fn backoff(
+    args: &IdentityArgs,
+    reader: &mut Reader<'_>,
+    default: (Duration, Duration),
+) -> (Duration, Duration) {
+    let least = args.identity_backoff_min.as_ref();
+    let least = reader.given("identity-backoff-min", least, &["IDENTITY_SPIRE_EXP_BACKOFF_MIN"]);
+    let most = args.identity_backoff_max.as_ref();
+    let most = reader.given("identity-backoff-max", most, &["IDENTITY_SPIRE_EXP_BACKOFF_MAX"]);
+    let read = (
+        reader.read(least, default.0, parse::duration),
+        reader.read(most, default.1, parse::duration),
+    );
+    ordered(reader, "identity-backoff-min", "identity-backoff-max", read);
+    read
+}
+
+fn ordered(reader: &mut Reader<'_>, least: &str, most: &str, (from, to): (Duration, Duration)) {
+    if from > to {
+        reader.fail(format!("--{least}: {from:?} is more than --{most}, which is {to:?}"));
+    }
 }

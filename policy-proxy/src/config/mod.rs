@@ -9,13 +9,13 @@ mod reader;
 mod sidecar;
 mod store;
 
-pub use identity::{IdentityFiles, Roots};
 pub use log::{LogConfig, log};
 pub use reader::{ConfigError, Environment};
 
 use crate::admin::AdminConfig;
 use crate::args::RunArgs;
 use crate::discover::DiscoverConfig;
+use crate::identity::IdentityConfig;
 use crate::record::Format;
 use crate::sidecar::SidecarConfig;
 use crate::store::StoreConfig;
@@ -34,7 +34,7 @@ pub struct Config {
     /// The admin server.
     pub admin: AdminConfig,
     /// Where our identity comes from; absent: we have none.
-    pub identity: Option<IdentityFiles>,
+    pub identity: Option<IdentityConfig>,
     /// The access log's format; absent: no access log.
     pub access_log: Option<Format>,
 }

@@ -13,7 +13,7 @@ pub struct ConfigError(pub Vec<String>);
 /// One setting that was given.
 pub(super) struct Given {
     /// The flag or variable it came from.
-    name: String,
+    pub(super) name: String,
     pub(super) value: String,
 }
 
@@ -47,6 +47,18 @@ impl<'a> Reader<'a> {
             }
         }
         None
+    }
+
+    /// A variable that is nobody's own.
+    pub(super) fn plain(&mut self, name: &str) -> Option<Given> {
+        match (self.environment)(name).map(OsString::into_string) {
+            None => None,
+            Some(Ok(value)) => Some(Given { name: name.to_owned(), value }),
+            Some(Err(_)) => {
+                self.errors.push(format!("{name}: not valid UTF-8"));
+                None
+            }
+        }
     }
 
     /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.

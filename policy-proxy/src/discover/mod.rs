@@ -8,22 +8,19 @@
 //! applied whole is not applied: the last good policy stays. No answer, and no number of answers,
 //! makes the client call again without a delay.
 
-mod address;
-mod backoff;
-mod connect;
 mod linkerd;
 mod native;
 
-pub use address::{AddressError, ControllerAddress};
-pub use backoff::Backoff;
+pub use crate::control::{AddressError, Backoff, ControllerAddress};
 
+use crate::control::{self, TlsSource, chain, random};
 use crate::identity::IdentityHandle;
 use crate::store::PolicyStore;
-use backoff::random;
 use policy_core::Facts;
 use policy_proto::DecodeError;
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::io;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,7 +183,10 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     loop {
         store.telemetry().discovery.attempts.inc();
         let begun = Instant::now();
-        let ended = match connect::connect(config, identity).await {
+        let bounds =
+            control::Bounds { connect: config.connect_timeout, keep_alive: config.keep_alive };
+        let own = credentials(identity.clone());
+        let ended = match control::connect(&config.controller, bounds, own).await {
             Ok(channel) => {
                 let ended = client.session(channel.clone()).await;
                 if ended.is_unimplemented() {
@@ -230,14 +230,11 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// An error with everything that caused it: the cause is what an operator needs.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut texts = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        texts.push(next.to_string());
-        cause = next.source();
-    }
-    texts.dedup();
-    texts.join(": ")
+/// The controller is spoken to as who we are, for it lets workloads watch no policy but their own.
+fn credentials(identity: IdentityHandle) -> TlsSource {
+    Arc::new(move |expected| {
+        let own = identity.current().clone();
+        let missing = || io::Error::new(io::ErrorKind::NotConnected, "no identity of our own yet");
+        own.ok_or_else(missing)?.client(expected).map_err(io::Error::other)
+    })
 }

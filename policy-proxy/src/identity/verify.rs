@@ -1,15 +1,17 @@
-//! Accepts a server by its identity: the chain must reach our roots, and the names of the leaf must
-//! contain the one that is expected.
+//! Accepts peers beyond what the chain says: a server by its identity, which must be among the names
+//! of its certificate; a client by its trust domain, where our roots vouch for one alone.
 
+use super::identity_of;
 use policy_core::Identity;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerIncompatible, RootCertStore,
-    SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
+    RootCertStore, SignatureScheme,
 };
 use std::sync::Arc;
 
@@ -87,5 +89,70 @@ impl ServerCertVerifier for ExpectIdentity {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Verifies clients, and refuses SPIFFE identities of other trust domains than ours.
+#[derive(Debug)]
+pub(super) struct OfDomain {
+    chain: Arc<dyn ClientCertVerifier>,
+    /// `spiffe://domain/`.
+    prefix: String,
+}
+
+impl OfDomain {
+    pub(super) fn new(chain: Arc<dyn ClientCertVerifier>, domain: &str) -> Self {
+        Self { chain, prefix: format!("spiffe://{domain}/") }
+    }
+}
+
+impl ClientCertVerifier for OfDomain {
+    fn offer_client_auth(&self) -> bool {
+        self.chain.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
+        match identity_of(end_entity) {
+            Some(Identity::Spiffe(id)) if !id.starts_with(&self.prefix) => {
+                Err(CertificateError::UnknownIssuer.into())
+            }
+            Some(Identity::Spiffe(_) | Identity::Dns(_)) | None => Ok(verified),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
     }
 }

@@ -1,10 +1,10 @@
 //! One line per request, in Linkerd's two formats (proxy-semantics 4.5).
 
 use super::{Record, Recorder, RequestRecord};
+use crate::civil::rfc3339;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,40 +91,6 @@ fn apache(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
     )
 }
 
-/// UTC with milliseconds. Civil date from days by the proleptic Gregorian calendar.
-fn rfc3339(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (day, second) = (since.as_secs().div_euclid(86_400), since.as_secs().rem_euclid(86_400));
-    let (year, month, date) = civil(day);
-    let (hour, minute, second) =
-        (second.div_euclid(3600), second.rem_euclid(3600).div_euclid(60), second.rem_euclid(60));
-    let millis = since.subsec_millis();
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-fn civil(mut day: u64) -> (u64, u64, u64) {
-    let leap = |y: u64| (y.is_multiple_of(4) && !y.is_multiple_of(100)) || y.is_multiple_of(400);
-    let mut year = 1970;
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        match day.checked_sub(length) {
-            Some(rest) => day = rest,
-            None => break,
-        }
-        year = year.saturating_add(1);
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    let mut month = 1_u64;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        match day.checked_sub(length) {
-            Some(rest) => day = rest,
-            None => break,
-        }
-        month = month.saturating_add(1);
-    }
-    (year, month, day.saturating_add(1))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "tests")]
@@ -134,7 +100,7 @@ mod tests {
     use policy_core::{Denied, Identity};
     use std::num::NonZeroU16;
     use std::sync::Arc;
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -201,14 +167,5 @@ mod tests {
         assert_eq!(value["status"], 403);
         assert_eq!(value["client.id"], "a.b.example");
         assert_eq!(value["reason"], "unauthorized");
-    }
-
-    #[test]
-    fn dates_are_civil() {
-        assert_eq!(rfc3339(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
-        assert_eq!(
-            rfc3339(UNIX_EPOCH + Duration::from_secs(1_735_689_599)),
-            "2024-12-31T23:59:59.000Z"
-        );
     }
 }

@@ -360,7 +360,7 @@ async fn the_admin_port_is_reached_under_its_own_policy_as_who_one_is() {
         shutdown: true,
     };
     let drain = tokio_util::sync::CancellationToken::new();
-    let admin = Admin::new(config, store.clone(), identity.clone(), true, drain);
+    let admin = Admin::new(config, store.clone(), identity.clone(), None, drain);
     let policy = Arc::new(server(detect(), identities(&[&name("prometheus")])));
     store.apply(port, policy, Revision::default()).unwrap();
     let setup = Setup::with(None, app.address, identity, |config| {

@@ -1,9 +1,9 @@
-//! The connection to the controller: TCP, then TLS to the configured identity or plaintext loopback.
+//! A connection to the control plane: TCP, then TLS to the configured identity or plaintext loopback.
 
-use super::DiscoverConfig;
 use super::address::{ControllerAddress, Server};
-use crate::identity::IdentityHandle;
 use hyper_util::rt::TokioIo;
+use policy_core::Identity;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
@@ -13,21 +13,35 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
+/// What a handshake is made with that accepts only the given identity; asked for each connection, so
+/// that a renewed certificate and changed roots count.
+pub type TlsSource = Arc<dyn Fn(Identity) -> std::io::Result<ClientConfig> + Send + Sync>;
+
+/// How patient a connection is.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// For one attempt to connect, handshake included.
+    pub connect: Duration,
+    /// Interval of HTTP/2 PINGs, and how long their answer may take.
+    pub keep_alive: Duration,
+}
+
 /// A channel that has connected once. It connects again by itself when it is used after a loss.
 ///
 /// # Errors
 /// The address cannot be reached, or whoever answers is not the configured server.
-pub(super) async fn connect(
-    config: &DiscoverConfig,
-    identity: &IdentityHandle,
+pub async fn connect(
+    address: &ControllerAddress,
+    bounds: Bounds,
+    credentials: TlsSource,
 ) -> Result<Channel, tonic::transport::Error> {
-    let endpoint = Endpoint::from_shared(format!("http://{}", config.controller.authority()))?
-        .http2_keep_alive_interval(config.keep_alive)
-        .keep_alive_timeout(config.keep_alive)
+    let endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?
+        .http2_keep_alive_interval(bounds.keep_alive)
+        .keep_alive_timeout(bounds.keep_alive)
         .keep_alive_while_idle(true)
         .user_agent(concat!("policy-proxy/", env!("CARGO_PKG_VERSION")))?;
-    let address = Arc::new(config.controller.clone());
-    let bound = config.connect_timeout;
+    let bound = bounds.connect;
+    let address = Arc::new(address.clone());
     match address.server().cloned() {
         None => {
             let connector = tower::service_fn(move |_| {
@@ -37,23 +51,42 @@ pub(super) async fn connect(
             endpoint.connect_with_connector(connector).await
         }
         Some(server) => {
-            let (identity, server) = (identity.clone(), Arc::new(server));
+            let server = Arc::new(server);
             let connector = tower::service_fn(move |_| {
-                let (address, identity) = (Arc::clone(&address), identity.clone());
-                let server = Arc::clone(&server);
-                async move { within(bound, tls(&address, &server, &identity)).await.map(TokioIo::new) }
+                let (address, server) = (Arc::clone(&address), Arc::clone(&server));
+                let credentials = Arc::clone(&credentials);
+                async move {
+                    let client = credentials(server.identity.clone())?;
+                    within(bound, tls(&address, &server, client)).await.map(TokioIo::new)
+                }
             });
             endpoint.connect_with_connector(connector).await
         }
     }
 }
 
-async fn within<T>(
+/// An attempt, or an error after `bound`.
+///
+/// # Errors
+/// The attempt's, or that it took too long.
+pub(crate) async fn within<T>(
     bound: Duration,
     attempt: impl Future<Output = std::io::Result<T>>,
 ) -> std::io::Result<T> {
     let late = |_| Error::new(ErrorKind::TimedOut, format!("no connection within {bound:?}"));
     tokio::time::timeout(bound, attempt).await.map_err(late)?
+}
+
+/// An error with everything that caused it: the cause is what an operator needs.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut texts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        texts.push(next.to_string());
+        cause = next.source();
+    }
+    texts.dedup();
+    texts.join(": ")
 }
 
 /// Used for loopback only: [`ControllerAddress`] without a server is loopback.
@@ -68,12 +101,8 @@ async fn plaintext(address: &ControllerAddress) -> std::io::Result<TcpStream> {
 async fn tls(
     address: &ControllerAddress,
     server: &Server,
-    identity: &IdentityHandle,
+    mut client: ClientConfig,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let own = identity.current().clone();
-    let own =
-        own.ok_or_else(|| Error::new(ErrorKind::NotConnected, "no identity of our own yet"))?;
-    let mut client = own.client(server.identity.clone()).map_err(Error::other)?;
     client.alpn_protocols = vec![b"h2".to_vec()];
     let name = ServerName::try_from(server.name.to_string()).map_err(Error::other)?;
     let stream = tcp(address).await?;

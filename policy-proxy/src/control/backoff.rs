@@ -51,7 +51,7 @@ fn jittered(step: Duration, random: u64) -> Duration {
 }
 
 /// A number that nobody can foretell: the standard library seeds its hasher from the system.
-pub(super) fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

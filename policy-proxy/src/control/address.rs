@@ -15,11 +15,11 @@ pub struct ControllerAddress {
 
 /// Who must answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Server {
+pub(crate) struct Server {
     /// The identity that its certificate must prove.
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
     /// The name for SNI.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl ControllerAddress {
         self.server.is_none()
     }
 
-    pub(super) fn server(&self) -> Option<&Server> {
+    pub(crate) fn server(&self) -> Option<&Server> {
         self.server.as_ref()
     }
 
     /// What goes into `:authority`.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         match &self.host {
             Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]:{}", self.port),
             Host::Ip(IpAddr::V4(ip)) => format!("{ip}:{}", self.port),
@@ -101,7 +101,7 @@ impl ControllerAddress {
     ///
     /// # Errors
     /// The name does not resolve.
-    pub(super) async fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
+    pub(crate) async fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
         let at = |ip: IpAddr| SocketAddr::new(ip, self.port);
         match &self.host {
             Host::Ip(ip) => Ok(vec![at(*ip)]),
