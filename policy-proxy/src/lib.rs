@@ -26,11 +26,13 @@ pub mod limiter;
 pub mod middleware;
 pub mod peer;
 pub mod record;
+pub mod redirect;
 pub mod respond;
 pub mod run;
 pub mod sidecar;
 pub mod store;
 pub mod telemetry;
+pub mod termination;
 
 pub use identity::{Credentials, IdentityHandle, TlsIdentity};
 pub use limiter::Limiter;

@@ -2,8 +2,11 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use policy_proxy::args::{Cli, Command};
-use policy_proxy::{config, run};
+use policy_proxy::args::{Cli, Command, RedirectArgs, RunArgs};
+use policy_proxy::config::Environment;
+use policy_proxy::termination::TerminationLog;
+use policy_proxy::{config, redirect, run};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The sidecar allocates from several threads and lives for months; jemalloc keeps both cheap.
@@ -13,37 +16,63 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A setting is missing or invalid (sysexits: EX_USAGE).
 const USAGE: u8 = 64;
+/// What was to be done failed.
+const FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
-    let Command::Run(args) = match Cli::try_parse() {
+    let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => {
             // To a closed pipe nothing can be said.
             let _ = error.print();
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if !shown {
+                TerminationLog::default().write(&error.to_string());
+            }
             return if shown { ExitCode::SUCCESS } else { ExitCode::from(USAGE) };
         }
     };
     let environment = |name: &str| std::env::var_os(name);
-    let log = config::log(&args, &environment).map_err(|error| error.to_string());
-    if let Err(error) = log.and_then(|log| run::init_log(&log)) {
-        eprintln!("policy-proxy: {error}");
-        return ExitCode::from(USAGE);
-    }
-    let config = match config::read(&args, &environment) {
-        Ok(config) => config,
-        Err(error) => {
-            for line in &error.0 {
-                eprintln!("policy-proxy: {line}");
-            }
-            return ExitCode::from(USAGE);
+    match command {
+        Command::Run(args) => {
+            let log = termination(args.log.termination_log.as_deref(), &environment);
+            ended(run(&args, &environment), &log)
         }
-    };
-    match run::run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("policy-proxy: {error}");
-            ExitCode::FAILURE
+        Command::Redirect(args) => {
+            let log = termination(args.termination_log.as_deref(), &environment);
+            ended(redirect(&args, &environment), &log)
         }
     }
+}
+
+/// Why a command failed: its exit code, and what is wrong, line by line.
+type Failed = (u8, Vec<String>);
+
+fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
+    let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
+    run::init_log(&log).map_err(|error| (USAGE, vec![error]))?;
+    let config = config::read(args, environment).map_err(|error| (USAGE, error.0))?;
+    run::run(config).map_err(|error| (FAILURE, vec![error.to_string()]))
+}
+
+fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), Failed> {
+    let config = config::redirect(args, environment).map_err(|error| (USAGE, error.0))?;
+    let done = redirect::run(&config).map_err(|error| (FAILURE, vec![error.to_string()]))?;
+    // Whether somebody reads it or not, it is done.
+    let _ = writeln!(std::io::stdout(), "policy-proxy: {done}");
+    Ok(())
+}
+
+fn termination(typed: Option<&str>, environment: Environment<'_>) -> TerminationLog {
+    let variable = || environment("PORTCULLIS_TERMINATION_LOG");
+    TerminationLog::at(typed.map(Into::into).or_else(variable).unwrap_or_default())
+}
+
+fn ended(outcome: Result<(), Failed>, log: &TerminationLog) -> ExitCode {
+    let Err((code, lines)) = outcome else { return ExitCode::SUCCESS };
+    for line in &lines {
+        eprintln!("policy-proxy: {line}");
+    }
+    log.write(&lines.join("\n"));
+    ExitCode::from(code)
 }

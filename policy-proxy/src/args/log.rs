@@ -15,4 +15,8 @@ pub struct LogArgs {
     /// Log format: plain or json [LINKERD2_PROXY_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
+    /// Where the reason is written when the proxy does not start, if that file exists
+    /// [default: /dev/termination-log]
+    #[arg(long, value_name = "FILE")]
+    pub termination_log: Option<String>,
 }

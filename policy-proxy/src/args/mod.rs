@@ -4,6 +4,7 @@ mod admin;
 mod discover;
 mod identity;
 mod log;
+mod redirect;
 mod sidecar;
 mod store;
 
@@ -11,6 +12,7 @@ pub use admin::AdminArgs;
 pub use discover::DiscoverArgs;
 pub use identity::IdentityArgs;
 pub use log::LogArgs;
+pub use redirect::RedirectArgs;
 pub use sidecar::SidecarArgs;
 pub use store::StoreArgs;
 
@@ -34,6 +36,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the sidecar until SIGTERM.
     Run(Box<RunArgs>),
+    /// Make a pod's inbound connections arrive at the sidecar; for the pod's init container.
+    Redirect(Box<RedirectArgs>),
 }
 
 /// The settings of `run`. Each may come from a flag, from the environment as `PORTCULLIS_` and the

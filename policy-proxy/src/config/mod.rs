@@ -6,11 +6,13 @@ mod identity;
 mod log;
 mod parse;
 mod reader;
+mod redirect;
 mod sidecar;
 mod store;
 
 pub use log::{LogConfig, log};
 pub use reader::{ConfigError, Environment};
+pub use redirect::redirect;
 
 use crate::admin::AdminConfig;
 use crate::args::RunArgs;

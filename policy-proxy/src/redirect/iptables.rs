@@ -1,0 +1,335 @@
+//! Rules as chains of our own in the `nat` tables of iptables and ip6tables.
+//!
+//! Each family is one transaction of `iptables-restore --noflush`. Nothing of others is touched; the
+//! jumps to our chains come first.
+
+use super::State;
+use super::rules::Rules;
+use super::tool::{self, Failure};
+use std::path::Path;
+
+/// Which of the kernel's two interfaces the rules go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Iptables {
+    /// What the system calls iptables; today that is nf_tables.
+    Usual,
+    /// The older one, for kernels without nf_tables.
+    Legacy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+const INBOUND: &str = "PORTCULLIS_INBOUND";
+const LOCAL: &str = "PORTCULLIS_LOCAL";
+const JUMPS: [(&str, &str); 2] = [("PREROUTING", INBOUND), ("OUTPUT", LOCAL)];
+
+impl Iptables {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "iptables",
+            Self::Legacy => "iptables-legacy",
+        }
+    }
+
+    pub(super) fn apply(self, rules: &Rules) -> Result<(), Failure> {
+        for family in families() {
+            let chains = Chains::of(&self.saved(family)?);
+            self.restore(family, &chains.replaced(rules))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn undo(self) -> Result<(), Failure> {
+        for family in families() {
+            let chains = Chains::of(&self.saved(family)?);
+            if chains.are_there() {
+                self.restore(family, &chains.removed())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`State::Absent`] if neither family has any of it.
+    pub(super) fn state(self, rules: &Rules) -> Result<State, Failure> {
+        let mut absent = 0_usize;
+        let mut differs = None;
+        let families = families();
+        for family in &families {
+            let chains = Chains::of(&self.saved(*family)?);
+            if !chains.are_there() {
+                absent = absent.saturating_add(1);
+                differs.get_or_insert(format!("{}: no rules", self.program(*family, "")));
+            } else if let Some(difference) = chains.difference(rules) {
+                differs.get_or_insert(format!("{}: {difference}", self.program(*family, "")));
+            }
+        }
+        Ok(match differs {
+            None => State::Same,
+            Some(_) if absent == families.len() => State::Absent,
+            Some(difference) => State::Differs(difference),
+        })
+    }
+
+    fn program(self, family: Family, action: &str) -> String {
+        let family = match family {
+            Family::V4 => "iptables",
+            Family::V6 => "ip6tables",
+        };
+        let interface = match self {
+            Self::Usual => "",
+            Self::Legacy => "-legacy",
+        };
+        format!("{family}{interface}{action}")
+    }
+
+    /// All tables that exist: asked for one by name, the older interface would make it.
+    fn saved(self, family: Family) -> Result<String, Failure> {
+        tool::run(&self.program(family, "-save"), &[], "")
+    }
+
+    fn restore(self, family: Family, input: &str) -> Result<(), Failure> {
+        let wait = ["--noflush", "--wait", "10"];
+        tool::run(&self.program(family, "-restore"), &wait, input).map(drop)
+    }
+}
+
+/// Whether what the system calls iptables is itself the older interface.
+pub(super) fn is_legacy() -> bool {
+    let version = tool::run("iptables", &["--version"], "");
+    version.is_ok_and(|version| !version.contains("nf_tables"))
+}
+
+/// Both, unless the kernel has no IPv6.
+fn families() -> Vec<Family> {
+    families_with(Path::new("/proc/self/net/if_inet6").exists())
+}
+
+fn families_with(ipv6: bool) -> Vec<Family> {
+    if ipv6 { vec![Family::V4, Family::V6] } else { vec![Family::V4] }
+}
+
+/// What the nat table has of ours, as `iptables-save` writes it.
+#[derive(Debug, Default)]
+struct Chains {
+    /// Of each of [`JUMPS`]: the rules of the chain that is jumped from.
+    from: [Vec<String>; 2],
+    /// Of each of [`JUMPS`]: the rules of our own chain; absent if there is no such chain.
+    own: [Option<Vec<String>>; 2],
+}
+
+impl Chains {
+    fn of(saved: &str) -> Self {
+        let mut chains = Self::default();
+        let nat = saved.lines().skip_while(|line| *line != "*nat").skip(1);
+        for line in nat.take_while(|line| !line.starts_with('*') && *line != "COMMIT") {
+            let mut words = line.split(' ');
+            let (Some(first), second) = (words.next(), words.next()) else { continue };
+            let slots = JUMPS.iter().zip(chains.from.iter_mut().zip(chains.own.iter_mut()));
+            for ((from, own), (from_rules, own_rules)) in slots {
+                if first.strip_prefix(':') == Some(own) {
+                    own_rules.get_or_insert_default();
+                } else if first == "-A" && second == Some(own) {
+                    own_rules.get_or_insert_default().push(line.to_owned());
+                } else if first == "-A" && second == Some(from) {
+                    from_rules.push(line.to_owned());
+                }
+            }
+        }
+        chains
+    }
+
+    fn are_there(&self) -> bool {
+        self.own.iter().any(Option::is_some)
+    }
+
+    /// Everything that leads to our chains, to be deleted.
+    fn jumps(&self) -> impl Iterator<Item = String> {
+        let lines = self.from.iter().flatten();
+        let ours =
+            |line: &&String| JUMPS.iter().any(|(_, own)| line.ends_with(&format!(" -j {own}")));
+        lines.filter(ours).map(|line| line.replacen("-A ", "-D ", 1))
+    }
+
+    fn replaced(&self, rules: &Rules) -> String {
+        // Naming a chain makes it, or empties it.
+        let mut lines = vec!["*nat".to_owned()];
+        lines.extend(JUMPS.map(|(_, own)| format!(":{own} - [0:0]")));
+        lines.extend(self.jumps());
+        lines.extend(wanted(rules).concat());
+        lines.extend(JUMPS.map(|(from, own)| format!("-I {from} 1 -p tcp -j {own}")));
+        finished(lines)
+    }
+
+    fn removed(&self) -> String {
+        let mut lines = vec!["*nat".to_owned()];
+        lines.extend(self.jumps());
+        for (own, (_, name)) in self.own.iter().zip(JUMPS) {
+            if own.is_some() {
+                lines.extend([format!("-F {name}"), format!("-X {name}")]);
+            }
+        }
+        finished(lines)
+    }
+
+    /// The first difference from what is wanted.
+    fn difference(&self, rules: &Rules) -> Option<String> {
+        for ((from, own), found) in JUMPS.iter().zip(&self.from) {
+            let jump = format!("-A {from} -p tcp -j {own}");
+            if found.first() != Some(&jump) {
+                return Some(format!("expected `{jump}` to be the first rule of {from}"));
+            }
+        }
+        for (wanted, found) in wanted(rules).iter().zip(&self.own) {
+            let found = found.as_deref().unwrap_or_default();
+            if wanted != found {
+                let surplus = found.iter().find(|line| !wanted.contains(line));
+                let missing = wanted.iter().find(|line| !found.contains(line));
+                return Some(match (missing, surplus) {
+                    (Some(missing), _) => format!("missing: `{missing}`"),
+                    (None, Some(surplus)) => format!("not ours: `{surplus}`"),
+                    (None, None) => "the rules are in another order, or one is there twice".into(),
+                });
+            }
+        }
+        None
+    }
+}
+
+fn finished(mut lines: Vec<String>) -> String {
+    lines.extend(["COMMIT".to_owned(), String::new()]);
+    lines.join("\n")
+}
+
+/// The rules of each of our chains. As with nft, `LOCAL` redirects nothing.
+fn wanted(rules: &Rules) -> [Vec<String>; 2] {
+    let Rules { inbound, user, left_alone } = rules;
+    let mut redirected = vec![format!("-A {INBOUND} -i lo -j RETURN")];
+    redirected.extend(left_alone.iter().map(|ports| {
+        format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.written(':'))
+    }));
+    redirected.push(format!("-A {INBOUND} -p tcp -j REDIRECT --to-ports {inbound}"));
+    let local = vec![
+        format!("-A {LOCAL} -m owner --uid-owner {user} -j RETURN"),
+        format!("-A {LOCAL} -o lo -j RETURN"),
+    ];
+    [redirected, local]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redirect::rules::tests::rules;
+
+    const FOREIGN: &str = "\
+*filter
+:INPUT ACCEPT [0:0]
+-A INPUT -j PORTCULLIS_INBOUND
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:OTHER - [0:0]
+-A PREROUTING -p tcp -j OTHER
+-A OTHER -j RETURN
+COMMIT
+";
+
+    /// As `iptables-save` writes the rules for 4143, 4191 and 8000 to 8001, after one of somebody's.
+    const SAVED: &str = "\
+# Generated by iptables-save
+*nat
+:PREROUTING ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:PORTCULLIS_INBOUND - [0:0]
+:PORTCULLIS_LOCAL - [0:0]
+-A PREROUTING -p tcp -j PORTCULLIS_INBOUND
+-A PREROUTING -p tcp -j OTHER
+-A OUTPUT -p tcp -j PORTCULLIS_LOCAL
+-A PORTCULLIS_INBOUND -i lo -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 4143 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 4191 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 8000:8001 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -j REDIRECT --to-ports 4143
+-A PORTCULLIS_LOCAL -m owner --uid-owner 2102 -j RETURN
+-A PORTCULLIS_LOCAL -o lo -j RETURN
+COMMIT
+";
+
+    #[test]
+    fn what_is_there_is_replaced_and_nothing_of_others_is_touched() {
+        let rules = rules(4143, 4191, &[8000, 8001]);
+        let fresh = "\
+*nat
+:PORTCULLIS_INBOUND - [0:0]
+:PORTCULLIS_LOCAL - [0:0]
+-A PORTCULLIS_INBOUND -i lo -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 4143 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 4191 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 8000:8001 -j RETURN
+-A PORTCULLIS_INBOUND -p tcp -j REDIRECT --to-ports 4143
+-A PORTCULLIS_LOCAL -m owner --uid-owner 2102 -j RETURN
+-A PORTCULLIS_LOCAL -o lo -j RETURN
+-I PREROUTING 1 -p tcp -j PORTCULLIS_INBOUND
+-I OUTPUT 1 -p tcp -j PORTCULLIS_LOCAL
+COMMIT
+";
+        assert_eq!(Chains::of(FOREIGN).replaced(&rules), fresh);
+        let chains = ":PORTCULLIS_LOCAL - [0:0]\n";
+        let jumps =
+            "-D PREROUTING -p tcp -j PORTCULLIS_INBOUND\n-D OUTPUT -p tcp -j PORTCULLIS_LOCAL\n";
+        let again = fresh.replace(chains, &format!("{chains}{jumps}"));
+        assert_eq!(Chains::of(SAVED).replaced(&rules), again);
+    }
+
+    #[test]
+    fn what_is_there_is_removed() {
+        let removed = "\
+*nat
+-D PREROUTING -p tcp -j PORTCULLIS_INBOUND
+-D OUTPUT -p tcp -j PORTCULLIS_LOCAL
+-F PORTCULLIS_INBOUND
+-X PORTCULLIS_INBOUND
+-F PORTCULLIS_LOCAL
+-X PORTCULLIS_LOCAL
+COMMIT
+";
+        assert_eq!(Chains::of(SAVED).removed(), removed);
+        assert!(!Chains::of(FOREIGN).are_there() && !Chains::of("").are_there());
+    }
+
+    #[test]
+    fn a_difference_is_named() {
+        let rules = rules(4143, 4191, &[8000, 8001]);
+        let difference = |saved: &str| Chains::of(saved).difference(&rules);
+        assert_eq!(difference(SAVED), None);
+        let first = "-A PREROUTING -p tcp -j PORTCULLIS_INBOUND\n";
+        let later = SAVED.replace(first, "").replace("OTHER\n", &format!("OTHER\n{first}"));
+        assert_eq!(
+            difference(&later).unwrap(),
+            "expected `-A PREROUTING -p tcp -j PORTCULLIS_INBOUND` to be the first rule of PREROUTING"
+        );
+        let port = "-A PORTCULLIS_INBOUND -p tcp -m tcp --dport 4191 -j RETURN";
+        assert_eq!(
+            difference(&SAVED.replace(&format!("{port}\n"), "")).unwrap(),
+            format!("missing: `{port}`")
+        );
+        let more = port.replace("4191", "80");
+        assert_eq!(
+            difference(&SAVED.replace(port, &format!("{more}\n{port}"))).unwrap(),
+            format!("not ours: `{more}`")
+        );
+        assert_eq!(
+            difference(&SAVED.replace(port, &format!("{port}\n{port}"))).unwrap(),
+            "the rules are in another order, or one is there twice"
+        );
+    }
+
+    #[test]
+    fn without_ipv6_in_the_kernel_only_ipv4_is_written() {
+        assert_eq!(families_with(false), [Family::V4]);
+        assert_eq!(families_with(true), [Family::V4, Family::V6]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Makes a pod's inbound TCP connections arrive at the sidecar.
+//!
+//! | connection | what happens |
+//! |---|---|
+//! | from outside, any port | redirected to the inbound port; netfilter keeps where it was going |
+//! | from outside, to the inbound port, the admin port or a skipped port | left alone |
+//! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | left alone |
+//! | the sidecar's own, by its user | left alone |
+//! | from the pod to elsewhere | left alone: the sidecar is inbound only |
+//!
+//! A pod that calls its own Service leaves through its interface and comes back from the node, so it is
+//! redirected as a stranger is, and is decided on by the node's address.
+//!
+//! The rules are one table of our own that nft replaces in one transaction, for IPv4 and IPv6; or
+//! chains of our own in iptables' `nat` table, one transaction per family. They are read back after
+//! writing: the kernel's word counts, not the tool's exit code.
+
+mod cause;
+mod iptables;
+mod nft;
+mod rules;
+mod tool;
+
+use iptables::Iptables;
+use rules::Rules;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::num::{NonZeroU16, NonZeroU32};
+use tool::Failure;
+
+/// What `policy-proxy redirect` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedirectConfig {
+    /// Where the sidecar listens.
+    pub inbound: NonZeroU16,
+    /// Its admin port.
+    pub admin: NonZeroU16,
+    /// Its user.
+    pub user: NonZeroU32,
+    /// Ports that are left alone.
+    pub skipped: BTreeSet<NonZeroU16>,
+    /// What the rules are written with.
+    pub mode: Mode,
+    /// Whether they are written.
+    pub task: Task,
+}
+
+/// What the rules are written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// nft, or iptables where nft cannot be used.
+    Auto,
+    /// nft.
+    Nft,
+    /// iptables, on nf_tables or on the older interface of the kernel.
+    Iptables,
+}
+
+/// What is done with the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Written, whatever was there of ours before, and read back.
+    Apply,
+    /// Read and compared.
+    Check,
+    /// Removed.
+    Undo,
+}
+
+/// Why the pod's connections are not redirected as they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum RedirectError {
+    /// No tool could write, read or remove the rules.
+    #[error("{what}; likely cause: {cause}. What was tried: {failures}")]
+    Unusable {
+        /// What could not be done.
+        what: &'static str,
+        /// What each tool said.
+        failures: String,
+        /// What is probably wrong, and what helps.
+        cause: String,
+    },
+    /// The rules in the kernel are not the ones that were asked for.
+    #[error("the rules written with {tool} are not as they should be: {difference}")]
+    Differs {
+        /// What they were read with.
+        tool: &'static str,
+        /// The first difference.
+        difference: String,
+    },
+    /// There are no rules.
+    #[error("the pod's connections are not redirected: no rules of Portcullis were found")]
+    Absent,
+}
+
+/// What was done, as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done(String);
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How the rules in the kernel compare with those wanted.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Same,
+    Absent,
+    /// The first difference.
+    Differs(String),
+}
+
+/// What can write rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backend {
+    Nft,
+    Iptables(Iptables),
+}
+
+impl Backend {
+    /// All, in order of preference.
+    fn all() -> Vec<Self> {
+        let mut all = vec![Self::Nft, Self::Iptables(Iptables::Usual)];
+        if !iptables::is_legacy() {
+            all.push(Self::Iptables(Iptables::Legacy));
+        }
+        all
+    }
+
+    /// Those that `mode` permits, in order of preference.
+    fn of(mode: Mode) -> Vec<Self> {
+        let mut permitted = Self::all();
+        permitted.retain(|backend| match (mode, backend) {
+            (Mode::Auto, _) | (Mode::Nft, Self::Nft) | (Mode::Iptables, Self::Iptables(_)) => true,
+            (Mode::Nft, Self::Iptables(_)) | (Mode::Iptables, Self::Nft) => false,
+        });
+        permitted
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nft => "nft",
+            Self::Iptables(iptables) => iptables.name(),
+        }
+    }
+
+    fn apply(self, rules: &Rules) -> Result<(), Failure> {
+        match self {
+            Self::Nft => nft::apply(rules),
+            Self::Iptables(iptables) => iptables.apply(rules),
+        }
+    }
+
+    fn state(self, rules: &Rules) -> Result<State, Failure> {
+        match self {
+            Self::Nft => nft::state(rules),
+            Self::Iptables(iptables) => iptables.state(rules),
+        }
+    }
+
+    fn undo(self) -> Result<(), Failure> {
+        match self {
+            Self::Nft => nft::undo(),
+            Self::Iptables(iptables) => iptables.undo(),
+        }
+    }
+}
+
+/// Writes, checks or removes the rules in this process' network namespace.
+///
+/// # Errors
+/// [`RedirectError`]: afterwards the pod's connections may not be redirected, and it must not start.
+pub fn run(config: &RedirectConfig) -> Result<Done, RedirectError> {
+    let rules = Rules::of(config);
+    match config.task {
+        Task::Apply => apply(&rules, config.mode),
+        Task::Check => check(&rules, config.mode),
+        Task::Undo => undo(&rules, config.mode),
+    }
+}
+
+fn apply(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+    let mut failures = Vec::new();
+    for backend in Backend::of(mode) {
+        match backend.apply(rules).and_then(|()| backend.state(rules)) {
+            Ok(State::Same) => {
+                replace_others(backend, rules)?;
+                return Ok(Done(format!("{rules}, written with {}", backend.name())));
+            }
+            Ok(State::Absent) => return Err(RedirectError::Absent),
+            Ok(State::Differs(difference)) => {
+                return Err(RedirectError::Differs { tool: backend.name(), difference });
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    Err(unusable("the pod's connections cannot be redirected", &failures))
+}
+
+/// Removes what an earlier run wrote by other means, which might come first. What cannot be read was
+/// not written by it either.
+fn replace_others(written: Backend, rules: &Rules) -> Result<(), RedirectError> {
+    for backend in Backend::all().into_iter().filter(|other| *other != written) {
+        if matches!(backend.state(rules), Ok(State::Same | State::Differs(_))) {
+            let what = "the rules of an earlier run cannot be removed";
+            backend.undo().map_err(|failure| unusable(what, &[failure]))?;
+        }
+    }
+    Ok(())
+}
+
+fn check(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+    let (mut failures, mut differs, mut read) = (Vec::new(), None, false);
+    for backend in Backend::of(mode) {
+        match backend.state(rules) {
+            Ok(State::Same) => {
+                return Ok(Done(format!("{rules}, as read with {}", backend.name())));
+            }
+            Ok(State::Absent) => read = true,
+            Ok(State::Differs(difference)) => {
+                let error = RedirectError::Differs { tool: backend.name(), difference };
+                differs.get_or_insert(error);
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    match differs {
+        Some(differs) => Err(differs),
+        None if read => Err(RedirectError::Absent),
+        None => Err(unusable("the rules cannot be read", &failures)),
+    }
+}
+
+fn undo(rules: &Rules, mode: Mode) -> Result<Done, RedirectError> {
+    let what = "the rules cannot be removed";
+    let (mut failures, mut removed) = (Vec::new(), Vec::new());
+    let mut read = false;
+    for backend in Backend::of(mode) {
+        match backend.state(rules) {
+            Ok(State::Absent) => read = true,
+            Ok(State::Same | State::Differs(_)) => {
+                backend.undo().map_err(|failure| unusable(what, &[failure]))?;
+                removed.push(backend.name());
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    match (removed.as_slice(), read) {
+        ([], true) => Ok(Done("nothing is redirected; there were no rules".to_owned())),
+        ([], false) => Err(unusable(what, &failures)),
+        (removed, _) => {
+            Ok(Done(format!("nothing is redirected; removed with {}", removed.join(", "))))
+        }
+    }
+}
+
+fn unusable(what: &'static str, failures: &[Failure]) -> RedirectError {
+    let cause = cause::likely(failures, &cause::Process::this());
+    let failures: Vec<String> = failures.iter().map(Failure::to_string).collect();
+    RedirectError::Unusable { what, failures: failures.join("; "), cause }
+}

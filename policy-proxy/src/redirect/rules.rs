@@ -1,0 +1,83 @@
+//! What is to be redirected, apart from how it is written.
+
+use super::RedirectConfig;
+use std::fmt;
+use std::num::{NonZeroU16, NonZeroU32};
+
+/// The rules of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Where connections are redirected to.
+    pub(super) inbound: NonZeroU16,
+    /// Whose connections are left alone.
+    pub(super) user: NonZeroU32,
+    /// Ports that are left alone, the sidecar's own among them. In order; no two touch. Never empty.
+    pub(super) left_alone: Vec<Ports>,
+}
+
+/// Ports from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ports {
+    pub(super) first: u16,
+    pub(super) last: u16,
+}
+
+impl Ports {
+    /// With `separator` between the two, unless they are one.
+    pub(super) fn written(self, separator: char) -> String {
+        let Self { first, last } = self;
+        if first == last { first.to_string() } else { format!("{first}{separator}{last}") }
+    }
+}
+
+impl Rules {
+    pub(super) fn of(config: &RedirectConfig) -> Self {
+        let mut ports = config.skipped.clone();
+        ports.extend([config.inbound, config.admin]);
+        let mut left_alone: Vec<Ports> = Vec::new();
+        for port in ports.iter().map(|port| port.get()) {
+            match left_alone.last_mut() {
+                Some(range) if range.last.checked_add(1) == Some(port) => range.last = port,
+                Some(_) | None => left_alone.push(Ports { first: port, last: port }),
+            }
+        }
+        Self { inbound: config.inbound, user: config.user, left_alone }
+    }
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ports: Vec<String> = self.left_alone.iter().map(|ports| ports.written('-')).collect();
+        write!(f, "inbound TCP goes to port {}, save that to {}", self.inbound, ports.join(","))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::redirect::{Mode, Task};
+
+    /// Rules as they follow from these ports.
+    pub(in crate::redirect) fn rules(inbound: u16, admin: u16, skipped: &[u16]) -> Rules {
+        let port = |port| NonZeroU16::new(port).unwrap();
+        Rules::of(&RedirectConfig {
+            inbound: port(inbound),
+            admin: port(admin),
+            user: NonZeroU32::new(2102).unwrap(),
+            skipped: skipped.iter().map(|skipped| port(*skipped)).collect(),
+            mode: Mode::Auto,
+            task: Task::Apply,
+        })
+    }
+
+    #[test]
+    fn ports_that_touch_are_one_range_and_the_sidecars_own_are_left_alone() {
+        let shown = |rules: Rules| rules.to_string();
+        assert_eq!(
+            shown(rules(4143, 4191, &[8002, 8000, 8001, 22, 65535, 4191])),
+            "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8002,65535"
+        );
+        let all: Vec<u16> = (1..=u16::MAX).collect();
+        assert_eq!(rules(4143, 4191, &all).left_alone, [Ports { first: 1, last: 65535 }]);
+    }
+}

@@ -1,0 +1,14 @@
+//! `policy-proxy redirect` with nft and iptables in network namespaces of the kernel's.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod proxy;
+mod refused;
+mod rules;
+mod support;

@@ -1,0 +1,135 @@
+//! The sidecar behind rules of the kernel's: where connections were going, IPv4 and IPv6.
+
+use crate::support::*;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::{Child, Stdio};
+
+/// The binary in the pod, as the sidecar's user. Until a controller answers, which none does here,
+/// the default policy decides, and lets everybody in.
+struct Sidecar(Child);
+
+impl Sidecar {
+    fn start(world: &World) -> Self {
+        // That user cannot enter the folder the binary was built in.
+        let binary = world.files.path().join("policy-proxy");
+        std::fs::copy(env!("CARGO_BIN_EXE_policy-proxy"), &binary).unwrap();
+        let ips = POD.map(|ip| ip.to_string()).join(",");
+        let mut words = vec!["setpriv", "--reuid=2102", "--regid=2102", "--clear-groups"];
+        words.push(binary.to_str().unwrap());
+        words
+            .extend("run --identity none --workload ns:web-0 --policy-addr 127.0.0.1:1".split(' '));
+        words.extend(["--listen", "[::]:4143", "--admin", "[::]:4191", "--inbound-ips", &ips]);
+        words.extend(["--pending-policy", "default", "--default-policy", "all-unauthenticated"]);
+        let child = world.pod.command(&words).stderr(Stdio::inherit()).spawn().unwrap();
+        let sidecar = Self(child);
+        let listens = || {
+            let table = world.pod.run("cat /proc/self/net/tcp6");
+            // 4143 and 4191, listening (proc_pid_net(5)).
+            [":102F ", ":105F "]
+                .iter()
+                .all(|port| table.lines().any(|line| line.contains(port) && line.contains(" 0A ")))
+        };
+        eventually("the sidecar listens", listens);
+        sidecar
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The world with rules and a sidecar, and listeners in it on these ports.
+fn meshed(redirect: &str, ports: &[u16]) -> Option<(World, Sidecar, Listeners)> {
+    let world = world_or_skip()?;
+    let output = world.redirect(redirect);
+    assert!(output.status.success(), "{}", said(&output));
+    let sidecar = Sidecar::start(&world);
+    let listeners = Listeners::start(&world.pod, ports);
+    Some((world, sidecar, listeners))
+}
+
+/// What comes back on a connection that begins with bytes of no protocol. One that is refused may be
+/// gone before they are written.
+fn answer(mut stream: std::net::TcpStream) -> String {
+    let _ = stream.write_all(b"\x00\x01\x02 not HTTP, and long enough to know\r\n\r\n");
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    read_all(stream)
+}
+
+fn carried_to_where_they_were_going(mode: &str) {
+    let flags = format!("--mode {mode} --skip-inbound-ports 8081");
+    let Some((world, _sidecar, listeners)) = meshed(&flags, &[8080, 8081]) else { return };
+    for (pod, client) in POD.into_iter().zip(CLIENT) {
+        let said = answer(world.connect(SocketAddr::new(pod, 8080)).unwrap());
+        let seen = listeners.next();
+        // The application is connected to by the sidecar, at the address the client asked for.
+        assert_eq!((said.as_str(), seen.at, seen.from), ("8080", 8080, pod));
+        let skipped = answer(world.connect(SocketAddr::new(pod, 8081)).unwrap());
+        let seen = listeners.next();
+        assert_eq!((skipped.as_str(), seen.at, seen.from), ("8081", 8081, client));
+        let closed = answer(world.connect(SocketAddr::new(pod, 8082)).unwrap());
+        assert_eq!(closed, "", "nobody listens there");
+    }
+    assert_eq!(listeners.more(), []);
+}
+
+#[test]
+fn connections_redirected_by_nft_are_carried_to_where_they_were_going() {
+    carried_to_where_they_were_going("nft");
+}
+
+#[test]
+fn connections_redirected_by_iptables_are_carried_to_where_they_were_going() {
+    carried_to_where_they_were_going("iptables");
+}
+
+#[test]
+fn an_address_that_is_not_the_pods_is_refused() {
+    let Some((world, _sidecar, listeners)) = meshed("", &[8080]) else { return };
+    for (second, pod) in SECOND.into_iter().zip(POD) {
+        assert_eq!(answer(world.connect(SocketAddr::new(second, 8080)).unwrap()), "", "{second}");
+        assert_eq!(answer(world.connect(SocketAddr::new(pod, 8080)).unwrap()), "8080", "{pod}");
+        assert_eq!(listeners.next().from, pod);
+    }
+    assert_eq!(listeners.more(), []);
+}
+
+/// The sidecar's own port is not redirected to itself, and plaintext to it goes nowhere.
+#[test]
+fn plaintext_to_the_inbound_port_itself_is_refused() {
+    let Some((world, _sidecar, listeners)) = meshed("", &[8080]) else { return };
+    for pod in POD {
+        assert_eq!(answer(world.connect(SocketAddr::new(pod, 4143)).unwrap()), "", "{pod}");
+    }
+    assert_eq!(listeners.more(), []);
+}
+
+/// Rules of somebody else's may redirect what a pod says to itself. That the sidecar would carry it
+/// would make every client of the loopback device one that comes from the pod.
+#[test]
+fn redirected_loopback_traffic_is_refused() {
+    let Some((world, _sidecar, listeners)) = meshed("", &[8080]) else { return };
+    let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    let ask = |ip: IpAddr| world.pod.inside(|| answer(connect(SocketAddr::new(ip, 8080)).unwrap()));
+    for address in loopback {
+        assert_eq!(ask(address), "8080", "as long as it is not redirected");
+        assert_eq!(listeners.next().from, address);
+    }
+    world.pod.feed(
+        &["nft", "-f", "-"],
+        "table inet others {
+           chain output {
+             type nat hook output priority -110; policy accept;
+             oifname \"lo\" meta skuid != 2102 tcp dport 8080 redirect to :4143
+           }
+         }",
+    );
+    for address in loopback {
+        assert_eq!(ask(address), "", "{address}");
+    }
+    assert_eq!(listeners.more(), []);
+}
