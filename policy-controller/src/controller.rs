@@ -12,7 +12,7 @@ use crate::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use crate::status::StatedTable;
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
-use policy_crds::Kind;
+use policy_crds::{Kind, Object};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub struct Controller {
     pub conditions: ConditionsHandle,
     /// What objects would be told.
     pub review: ReviewHandle,
+    /// The objects.
+    pub objects: ObjectsHandle,
     /// What the source has found wrong, each time it looked.
     pub diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     /// How the source's watches are doing.
@@ -72,6 +74,25 @@ impl Drop for Controller {
     }
 }
 
+/// Objects as they are, on demand: for parts of the controller that look after objects themselves.
+#[derive(Clone, Debug)]
+pub struct ObjectsHandle {
+    requests: mpsc::Sender<ObjectsRequest>,
+}
+
+/// Which kinds, and where the answer goes.
+type ObjectsRequest = (Arc<[Kind]>, oneshot::Sender<Option<Vec<Arc<Object>>>>);
+
+impl ObjectsHandle {
+    /// Every object of these kinds at the time of the call; none before all have been listed, or if
+    /// the controller has ended.
+    pub async fn all(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send((kinds.into(), reply)).await.ok()?;
+        answer.await.ok()?
+    }
+}
+
 /// Conditions, on demand.
 #[derive(Clone, Debug)]
 pub struct ConditionsHandle {
@@ -108,6 +129,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let (requests, request_queue) = mpsc::channel(16);
     let (stated, stated_queue) = mpsc::channel(16);
     let (reviews, review_queue) = mpsc::channel(16);
+    let (objects, object_queue) = mpsc::channel(16);
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
     let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
@@ -136,6 +158,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         requests: request_queue,
         stated: stated_queue,
         reviews: review_queue,
+        objects: object_queue,
         asks,
         batches,
     };
@@ -146,6 +169,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         policies: Policies::new(commands, synced_receiver, seen_receiver, refresh),
         conditions: ConditionsHandle { requests, stated, changed: changed_receiver },
         review: ReviewHandle::new(reviews),
+        objects: ObjectsHandle { requests: objects },
         diagnostics,
         health,
         metrics,
@@ -160,6 +184,7 @@ struct Queues {
     requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
     stated: mpsc::Receiver<oneshot::Sender<StatedTable>>,
     reviews: mpsc::Receiver<oneshot::Sender<Option<Snapshot>>>,
+    objects: mpsc::Receiver<ObjectsRequest>,
     asks: mpsc::Receiver<Ask>,
     batches: mpsc::Receiver<Batch>,
 }
@@ -198,6 +223,9 @@ impl Owner {
                 }
                 Some(reply) = queues.reviews.recv() => {
                     let _ = reply.send(self.engine.snapshot());
+                }
+                Some((kinds, reply)) = queues.objects.recv() => {
+                    let _ = reply.send(self.engine.objects(&kinds));
                 }
                 Some(ask) = queues.asks.recv() => self.demand.answer(&mut self.engine, ask),
                 _ = sweep.tick() => {

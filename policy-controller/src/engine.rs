@@ -148,6 +148,12 @@ impl Engine {
         objects.map(|object| object.meta.key.clone())
     }
 
+    /// Every object of these kinds; none before every kind has been listed.
+    pub(crate) fn objects(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
+        let all = kinds.iter().flat_map(|kind| self.index.all(*kind)).cloned();
+        self.is_synced().then(|| all.collect())
+    }
+
     /// The object of this name.
     pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         self.index.object(key)

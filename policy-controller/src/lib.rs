@@ -58,6 +58,7 @@ pub mod args;
 pub mod cluster;
 pub mod config;
 pub mod guard;
+pub mod injector;
 pub mod rbac;
 pub mod run;
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod testing;
 pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
-pub use controller::{ConditionsHandle, Controller, start};
+pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use process_metrics::ProcessMetrics;

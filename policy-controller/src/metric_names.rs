@@ -70,6 +70,24 @@ pub(crate) const ADMISSION_CERTIFICATE_FAILURES: Metric = Metric {
     help: "Attempts to renew, load or publish the webhook's certificate that failed",
 };
 
+// Injection.
+
+/// Answers of the injector.
+pub(crate) const INJECTOR_RESPONSES: Metric = Metric {
+    name: "injector_responses",
+    help: "Pods that the injector was asked about, by what became of them",
+};
+/// Pods that lack a sidecar.
+pub(crate) const INJECTOR_PODS_WITHOUT: Metric = Metric {
+    name: "injector_pods_without_sidecar",
+    help: "Running pods that ought to have a sidecar and have none, by namespace; the leader counts",
+};
+/// Labels that could not be written.
+pub(crate) const INJECTOR_LABEL_FAILURES: Metric = Metric {
+    name: "injector_label_failures",
+    help: "Attempts to write the label of a namespace that asks for injection that failed",
+};
+
 // Status, lease, events.
 
 /// 1 while this replica leads.

@@ -5,6 +5,7 @@
 //! below; the chart and the tests take the rules from here.
 
 use crate::admission::{WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
+use crate::injector::INJECTOR_CONFIGURATION;
 use crate::kinds::{REGISTRY, Row, Scope, Watched};
 use crate::resolve::condition::CONDITIONED;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -51,6 +52,16 @@ const PROVISIONED_SECRET: &[Rule] = &[
 const PROVISIONED_CONFIGURATION: &[Rule] = &[Rule {
     names: &[WEBHOOK_CONFIGURATION],
     ..rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get", "patch"])
+}];
+
+/// In the whole cluster, where the injector is served: what a namespace asks for is read, and repeated
+/// in a label. Reading is among the rules of the watches.
+const INJECTOR: &[Rule] = &[rule("", &["namespaces"], &["patch"])];
+
+/// The same, where the webhook's certificate is made by the controller.
+const INJECTOR_CONFIGURATION_RULES: &[Rule] = &[Rule {
+    names: &[INJECTOR_CONFIGURATION],
+    ..rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get", "patch"])
 }];
 
 /// Wherever objects are watched, and at home: what has no status is told by Events.
@@ -144,6 +155,13 @@ pub fn cluster_rules() -> Vec<PolicyRule> {
 pub fn provisioning_rules() -> (Vec<PolicyRule>, Vec<PolicyRule>) {
     let made = |rules: &[Rule]| rules.iter().map(Rule::to_rule).collect();
     (made(PROVISIONED_CONFIGURATION), made(PROVISIONED_SECRET))
+}
+
+/// What the injector takes besides, in the whole cluster (--injector): `provisioned` says whether the
+/// controller makes the webhook's certificate itself.
+pub fn injector_rules(provisioned: bool) -> Vec<PolicyRule> {
+    let configuration = INJECTOR_CONFIGURATION_RULES.iter().filter(|_| provisioned);
+    INJECTOR.iter().chain(configuration).map(Rule::to_rule).collect()
 }
 
 /// The rules of a controller that watches some namespaces, in each of them.
@@ -246,7 +264,8 @@ pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
 pub fn manifests(namespace: &str, service_account: &str) -> Result<String, serde_json::Error> {
     let (cluster, namespaced) = provisioning_rules();
     let name = service_account;
-    let cluster_role = cluster_role(name, [cluster_rules(), cluster].concat());
+    let rules = [cluster_rules(), cluster, injector_rules(true)].concat();
+    let cluster_role = cluster_role(name, rules);
     let role = role(namespace, name, [control_plane_rules(), namespaced].concat());
     let account = ServiceAccount { metadata: role.metadata.clone(), ..ServiceAccount::default() };
     let subject = Subject {

@@ -121,6 +121,7 @@ impl AdmissionArgs {
             namespace: namespace.to_owned(),
             secret: self.webhook_secret.clone(),
             configuration: self.webhook_configuration.clone(),
+            injector: None,
             names,
         })
     }
@@ -152,6 +153,7 @@ mod tests {
             namespace: "mesh".to_owned(),
             secret: "policy-admission-tls".to_owned(),
             configuration: "portcullis-policy".to_owned(),
+            injector: None,
             names: vec![
                 "policy-admission.mesh.svc".to_owned(),
                 "policy-admission.mesh.svc.cluster.local".to_owned(),

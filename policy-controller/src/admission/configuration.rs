@@ -118,7 +118,7 @@ fn webhook(
     ValidatingWebhook {
         name: format!("{name}.admission.portcullis.dev"),
         admission_review_versions: vec!["v1".to_owned()],
-        client_config: client_config(installation),
+        client_config: client_config(installation, "/"),
         match_conditions: Some(conditions),
         match_policy: Some("Equivalent".to_owned()),
         namespace_selector: Some(namespaces(&installation.namespace)),
@@ -128,7 +128,8 @@ fn webhook(
     }
 }
 
-fn client_config(installation: &Installation) -> WebhookClientConfig {
+/// How the API server reaches what answers on `path` of the webhook's port.
+pub(crate) fn client_config(installation: &Installation, path: &str) -> WebhookClientConfig {
     let ca_bundle = installation.ca_bundle.clone().map(ByteString);
     match &installation.target {
         Target::Service { name, port } => WebhookClientConfig {
@@ -136,7 +137,7 @@ fn client_config(installation: &Installation) -> WebhookClientConfig {
             service: Some(ServiceReference {
                 name: name.clone(),
                 namespace: installation.namespace.clone(),
-                path: Some("/".to_owned()),
+                path: Some(path.to_owned()),
                 port: Some(i32::from(*port)),
             }),
             url: None,

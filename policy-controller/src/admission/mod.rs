@@ -18,7 +18,7 @@ mod configuration;
 mod judge;
 mod listener;
 mod metrics;
-mod review;
+pub(crate) mod review;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,12 @@ mod warning;
 
 pub use args::{AdmissionArgs, AdmissionArgsError, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 pub use certificate::{CertificateError, CertificateFiles, Provisioning};
+pub(crate) use configuration::client_config;
 pub use configuration::{Installation, Target, configuration};
 pub use metrics::AdmissionMetrics;
 
 use crate::guard::Guard;
+use crate::injector::Injector;
 use crate::review::ReviewHandle;
 use certificate::{Provisioner, Slot, follow};
 use policy_proxy::identity::provider;
@@ -125,6 +127,12 @@ impl Admission {
     #[must_use]
     pub fn guarded_by(self, guard: Guard) -> Self {
         Self { guard: Some(guard), ..self }
+    }
+
+    /// Serves the injector too, on a path of its own.
+    #[must_use]
+    pub fn with_injector(self, injector: Injector) -> Self {
+        Self { service: self.service.with_injector(injector), ..self }
     }
 
     /// Where it listens.

@@ -78,6 +78,17 @@ struct Response {
     status: Option<Status>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    change: Option<Change>,
+}
+
+/// A change of the object that is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Change {
+    patch_type: &'static str,
+    /// A JSON Patch in base64.
+    patch: String,
 }
 
 /// A refusal, as clients get it.
@@ -124,6 +135,18 @@ impl Answer {
         Self::new(version, uid, None, warnings)
     }
 
+    /// The request may go on, changed by a JSON Patch in base64.
+    pub(crate) fn patch(
+        version: &'static str,
+        uid: &str,
+        patch: String,
+        warnings: Vec<String>,
+    ) -> Self {
+        let mut answer = Self::new(version, uid, None, warnings);
+        answer.response.change = Some(Change { patch_type: "JSONPatch", patch });
+        answer
+    }
+
     /// The request is refused.
     pub(crate) fn deny(version: &'static str, uid: &str, status: Status) -> Self {
         Self::new(version, uid, Some(status), Vec::new())
@@ -136,7 +159,7 @@ impl Answer {
         warnings: Vec<String>,
     ) -> Self {
         let allowed = status.is_none();
-        let response = Response { uid: uid.to_owned(), allowed, status, warnings };
+        let response = Response { uid: uid.to_owned(), allowed, status, warnings, change: None };
         Self { api_version, kind: "AdmissionReview", response }
     }
 }

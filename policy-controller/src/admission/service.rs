@@ -4,6 +4,7 @@ use super::judge::{Judgement, Verdict, judge};
 use super::metrics::{AdmissionMetrics, Outcome};
 use super::review::{Answer, Request, Status, version};
 use super::warning::warnings;
+use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::review::ReviewHandle;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -32,6 +33,7 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Service {
     review: Option<ReviewHandle>,
+    injector: Option<Injector>,
     pub(super) metrics: AdmissionMetrics,
     room: Arc<Semaphore>,
     judging: Arc<Semaphore>,
@@ -48,18 +50,33 @@ impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
         let room = Arc::new(Semaphore::new(MAX_HELD));
         let judging = usize::try_from(MAX_JUDGED).unwrap_or(MAX_HELD);
-        Self { review, metrics, room, judging: Arc::new(Semaphore::new(judging)) }
+        let judging = Arc::new(Semaphore::new(judging));
+        Self { review, injector: None, metrics, room, judging }
+    }
+
+    /// Answers reviews of pods too, on a path of their own.
+    pub(super) fn with_injector(self, injector: Injector) -> Self {
+        Self { injector: Some(injector), ..self }
     }
 
     /// Answers one HTTP request.
     pub(super) async fn serve(&self, request: http::Request<Incoming>) -> Response<Full<Bytes>> {
-        if request.method() != Method::POST || request.uri().path() != "/" {
-            self.metrics.refused("not_found");
-            return plain(StatusCode::NOT_FOUND, "reviews are posted to /\n");
+        let injector = match request.uri().path() {
+            "/" => None,
+            INJECT_PATH if self.injector.is_some() => self.injector.as_ref(),
+            _ => return self.not_found(),
+        };
+        if request.method() != Method::POST {
+            return self.not_found();
         }
         let started = Instant::now();
         let (status, reason, text) = match tokio::time::timeout(ARRIVAL, self.read(request)).await {
-            Ok(Ok(body)) => return self.answer(body, started).await,
+            Ok(Ok(body)) => {
+                return match injector {
+                    Some(injector) => inject(injector, body).await,
+                    None => self.answer(body, started).await,
+                };
+            }
             Ok(Err(ReadError::TooLarge)) => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "too_large",
@@ -70,6 +87,11 @@ impl Service {
         };
         self.metrics.refused(reason);
         plain(status, text)
+    }
+
+    fn not_found(&self) -> Response<Full<Bytes>> {
+        self.metrics.refused("not_found");
+        plain(StatusCode::NOT_FOUND, "reviews are posted to /\n")
     }
 
     async fn read(&self, request: http::Request<Incoming>) -> Result<Held, ReadError> {
@@ -189,6 +211,22 @@ fn weight(text: &[u8]) -> Option<u32> {
         weight = weight.checked_add(more)?;
     }
     Some(weight)
+}
+
+/// Answers a review of a pod.
+async fn inject(injector: &Injector, body: Held) -> Response<Full<Bytes>> {
+    let Held { bytes, _room } = body;
+    let read = tokio::task::spawn_blocking(move || serde_json::from_slice::<Value>(&bytes)).await;
+    let Ok(Ok(review)) = read else {
+        return plain(StatusCode::BAD_REQUEST, "the body is not JSON\n");
+    };
+    match injector.review(&review).await {
+        Reply::Answer(answer) => json(&answer),
+        // Whether the pod is created without an answer, the webhook's failure policy says.
+        Reply::Unavailable(text) => {
+            response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", text.into())
+        }
+    }
 }
 
 /// `None`: not JSON.

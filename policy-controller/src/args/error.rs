@@ -4,6 +4,7 @@ use crate::access::AuthArgsError;
 use crate::admission::AdmissionArgsError;
 use crate::config::ConfigError;
 use crate::guard::GuardArgsError;
+use crate::injector::InjectorArgsError;
 use crate::replicas::ReplicaArgsError;
 use crate::source::kubernetes::KubernetesArgsError;
 use crate::status::StatusArgsError;
@@ -62,6 +63,9 @@ pub enum ArgsError {
     /// A flag about admission that makes no sense.
     #[error(transparent)]
     Admission(#[from] AdmissionArgsError),
+    /// A flag about injection that makes no sense.
+    #[error(transparent)]
+    Injector(#[from] InjectorArgsError),
     /// A flag about status or leadership that makes no sense.
     #[error(transparent)]
     Status(#[from] StatusArgsError),

@@ -18,6 +18,7 @@ use crate::access::{ServeAuth, ServeAuthArgs};
 use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
 use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
 use crate::guard::{GuardArgs, GuardSettings};
+use crate::injector::{InjectorArgs, InjectorArgsError, InjectorSettings};
 use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
 use crate::replicas::{ReplicaArgs, ReplicaSettings};
@@ -47,7 +48,7 @@ pub enum Command {
 }
 
 /// Flags that mean nothing where a directory is read.
-const OF_A_CLUSTER: [&str; 21] = [
+const OF_A_CLUSTER: [&str; 29] = [
     "kubeconfig",
     "context",
     "watch_namespace",
@@ -61,6 +62,14 @@ const OF_A_CLUSTER: [&str; 21] = [
     "webhook_names",
     "webhook_secret",
     "webhook_configuration",
+    "injector",
+    "injector_configuration",
+    "injector_default",
+    "injector_sidecar",
+    "injector_cluster_domain",
+    "injector_policy_addr",
+    "injector_issuer_addr",
+    "injector_disable_ipv6",
     "controller_name",
     "beside_linkerd",
     "lease_name",
@@ -171,6 +180,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub admission: AdmissionArgs,
 
+    /// The injector, with a cluster.
+    #[command(flatten)]
+    pub injector: InjectorArgs,
+
     /// Status and leadership, with a cluster.
     #[command(flatten)]
     pub status: StatusArgs,
@@ -225,6 +238,8 @@ pub struct ClusterSettings {
     pub watches: KubernetesConfig,
     /// The admission webhook; absent: it is not served.
     pub admission: Option<AdmissionSettings>,
+    /// The injector; absent: it is not served.
+    pub injector: Option<InjectorSettings>,
     /// How status is written.
     pub status: StatusSettings,
     /// By which Lease one of the replicas leads.
@@ -289,14 +304,37 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
                 .to_owned(),
         );
     }
+    let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),
         watches,
         admission,
+        injector,
         status: args.status.settings(namespaces)?,
         lease,
         lost,
     })))
+}
+
+/// The injector shares port and certificate with admission.
+fn injector(
+    args: &RunArgs,
+    admission: Option<&mut AdmissionSettings>,
+    namespaced: bool,
+    lost: &mut Vec<String>,
+) -> Result<Option<InjectorSettings>, ArgsError> {
+    let settings = args.injector.settings(&args.control_plane_namespace, &args.identity_domain)?;
+    let Some(settings) = settings else { return Ok(None) };
+    // It labels namespaces, which are objects of the whole cluster.
+    if namespaced {
+        lost.push("injection is off: it needs the whole cluster, not --watch-namespace".to_owned());
+        return Ok(None);
+    }
+    let admission = admission.ok_or(InjectorArgsError::NoPort)?;
+    if let CertificateSource::Provisioned(provisioning) = &mut admission.certificate {
+        provisioning.injector = Some(settings.configuration.clone());
+    }
+    Ok(Some(settings))
 }
 
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use crate::config::ControllerConfig;
-use crate::controller::{ConditionsHandle, Controller, start};
+use crate::controller::{ConditionsHandle, Controller, ObjectsHandle, start};
 use crate::index_metrics::IndexMetrics;
 use crate::programmed::DemandHandle;
 use crate::publish::Policies;
@@ -27,6 +27,7 @@ pub(super) struct Handles {
     pub(super) diagnostics: watch::Receiver<Arc<[Diagnostic]>>,
     pub(super) conditions: ConditionsHandle,
     pub(super) review: ReviewHandle,
+    pub(super) objects: ObjectsHandle,
     pub(super) demand: Option<DemandHandle>,
     pub(super) metrics: IndexMetrics,
 }
@@ -90,6 +91,7 @@ impl Handles {
             diagnostics: controller.diagnostics.clone(),
             conditions: controller.conditions.clone(),
             review: controller.review.clone(),
+            objects: controller.objects.clone(),
             demand: controller.demand.take(),
             metrics: controller.metrics.clone(),
         }

@@ -91,7 +91,8 @@ impl Ports {
         let mut admission = None;
         if let (Some(cluster), Some(client)) = (&cluster, client) {
             let review = index.handles.review.clone();
-            admission = side::admission(cluster, client, review, admin).await?;
+            let injection = side.as_ref().and_then(|side| side.injection.as_ref());
+            admission = side::admission(cluster, client, review, injection, admin).await?;
         }
         if let Some(settings) = guard {
             let ports = guarded_ports(grpc, admission.as_ref(), port.address)?;

@@ -5,6 +5,7 @@ use super::vital::Vital;
 use crate::admin::Admin;
 use crate::admission::Admission;
 use crate::args::ClusterSettings;
+use crate::injector::{Injector, InjectorMetrics, Keeper, KeeperInputs};
 use crate::lease::{self, Leadership, Lease, LeaseSettings};
 use crate::programmed::Counting;
 use crate::review::ReviewHandle;
@@ -26,6 +27,8 @@ pub(super) struct Side {
     lease: Lease,
     lease_settings: LeaseSettings,
     status: StatusSettings,
+    /// Where the injector is served.
+    pub(super) injection: Option<InjectorMetrics>,
 }
 
 /// What runs.
@@ -35,6 +38,7 @@ pub(super) struct SideTasks {
     status: JoinHandle<()>,
     lease: JoinHandle<()>,
     events: JoinHandle<()>,
+    keeper: Option<JoinHandle<()>>,
 }
 
 impl Side {
@@ -55,6 +59,7 @@ impl Side {
             lease,
             lease_settings: settings.lease.clone(),
             status: settings.status.clone(),
+            injection: settings.injector.as_ref().map(|_| InjectorMetrics::default()),
         })
     }
 
@@ -87,6 +92,18 @@ impl Side {
             synced: handles.policies.synced(),
             leadership: self.leadership.clone(),
         };
+        let keeper = self.injection.map(|metrics| {
+            admin.register(|registry| metrics.register(registry));
+            Keeper::new(KeeperInputs {
+                client: self.client.clone(),
+                objects: handles.objects.clone(),
+                seen: handles.policies.seen(),
+                leadership: self.leadership.clone(),
+                events: self.events.clone(),
+                metrics,
+                control_plane: self.lease_settings.namespace.clone(),
+            })
+        });
         let writer = StatusWriter::new(self.client, self.status, inputs, self.identity)
             .with_event_metrics(self.events.metrics());
         admin.register(|registry| {
@@ -100,6 +117,8 @@ impl Side {
         SideTasks {
             status: vital.spawn("the status writer", writer.run(stop.clone())),
             events: vital.spawn("the writer of events", self.event_writer.run(stop.clone())),
+            keeper: keeper
+                .map(|keeper| vital.spawn("the keeper of injection", keeper.run(stop.clone()))),
             lease: vital.spawn("the election", self.lease.run(stop_lease.clone())),
             stop,
             stop_lease,
@@ -114,20 +133,28 @@ impl SideTasks {
         // A panic of one of them was reported where it happened.
         _ = self.status.await;
         _ = self.events.await;
+        if let Some(keeper) = self.keeper {
+            _ = keeper.await;
+        }
         self.stop_lease.cancel();
         _ = self.lease.await;
     }
 }
 
-/// Opens the admission webhook, if it is to be served.
+/// Opens the admission webhook, if it is to be served, with the injector, if that is.
 pub(super) async fn admission(
     settings: &ClusterSettings,
     client: Client,
     review: ReviewHandle,
+    injection: Option<&InjectorMetrics>,
     admin: &Admin,
 ) -> Result<Option<Admission>, RunError> {
-    let Some(settings) = settings.admission.clone() else { return Ok(None) };
-    let admission = Admission::new(settings, Some(review), Some(client)).await?;
+    let Some(served) = settings.admission.clone() else { return Ok(None) };
+    let mut admission = Admission::new(served, Some(review), Some(client.clone())).await?;
+    if let (Some(settings), Some(metrics)) = (&settings.injector, injection) {
+        let injector = Injector::new(client, settings.clone(), metrics.clone());
+        admission = admission.with_injector(injector);
+    }
     admin.register(|registry| admission.metrics().register(registry));
     tracing::info!(admission = %admission.address(), "listening");
     Ok(Some(admission))

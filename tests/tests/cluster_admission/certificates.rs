@@ -96,6 +96,7 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
         namespace: mesh.clone(),
         secret: "policy-admission-tls".to_owned(),
         configuration: format!("made-{ns}"),
+        injector: None,
         names: vec![format!("policy-admission.{mesh}.svc")],
     };
     let replicas =

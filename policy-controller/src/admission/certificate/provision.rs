@@ -6,7 +6,7 @@ use super::held::{Data, Held};
 use super::issue::issue;
 use super::plan::{LIFETIME, Step, plan};
 use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -34,15 +34,42 @@ pub struct Provisioning {
     pub secret: String,
     /// Name of the ValidatingWebhookConfiguration.
     pub configuration: String,
+    /// Name of the injector's MutatingWebhookConfiguration; absent: it is not served.
+    pub injector: Option<String>,
     /// The names under which the API server calls: DNS names and addresses. Never empty.
     pub names: Vec<String>,
+}
+
+/// A configuration of webhooks, and where each leads.
+trait Webhooks:
+    kube::Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
+    + Clone
+    + std::fmt::Debug
+    + serde::de::DeserializeOwned
+{
+    /// Name and target of each webhook.
+    fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)>;
+}
+
+impl Webhooks for ValidatingWebhookConfiguration {
+    fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)> {
+        let webhooks = self.webhooks.iter().flatten();
+        webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config))
+    }
+}
+
+impl Webhooks for MutatingWebhookConfiguration {
+    fn targets(&self) -> impl Iterator<Item = (&str, &WebhookClientConfig)> {
+        let webhooks = self.webhooks.iter().flatten();
+        webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config))
+    }
 }
 
 /// Keeps a certificate.
 pub(in crate::admission) struct Provisioner {
     settings: Provisioning,
     secrets: Api<Secret>,
-    configurations: Api<ValidatingWebhookConfiguration>,
+    client: Client,
     slot: Slot,
 }
 
@@ -63,7 +90,7 @@ impl Provisioner {
     pub(in crate::admission) fn new(client: Client, settings: Provisioning, slot: Slot) -> Self {
         Self {
             secrets: Api::namespaced(client.clone(), &settings.namespace),
-            configurations: Api::all(client),
+            client,
             settings,
             slot,
         }
@@ -188,24 +215,36 @@ impl Provisioner {
         Ok(())
     }
 
+    /// Brings the bundle into the configurations that lead here; true if it was there.
+    async fn publish(&self, bundle: &[u8]) -> Result<bool, kube::Error> {
+        let Provisioning { configuration, injector, .. } = &self.settings;
+        let admission =
+            self.publish_in::<ValidatingWebhookConfiguration>(configuration, bundle).await?;
+        let Some(injector) = injector else { return Ok(admission) };
+        let injector = self.publish_in::<MutatingWebhookConfiguration>(injector, bundle).await?;
+        Ok(admission && injector)
+    }
+
     /// Brings the bundle into every webhook of the configuration that leads to our namespace; true if
     /// it was there: what is written now is not seen by every API server yet. A configuration that
     /// does not exist needs none.
-    async fn publish(&self, bundle: &[u8]) -> Result<bool, kube::Error> {
-        let name = &self.settings.configuration;
-        let Some(configuration) = self.configurations.get_opt(name).await? else { return Ok(true) };
+    async fn publish_in<K: Webhooks>(
+        &self,
+        name: &str,
+        bundle: &[u8],
+    ) -> Result<bool, kube::Error> {
+        let api: Api<K> = Api::all(self.client.clone());
+        let Some(configuration) = api.get_opt(name).await? else { return Ok(true) };
         let held = |config: &Option<k8s_openapi::ByteString>| {
             config.as_ref().is_some_and(|held| held.0 == bundle)
         };
         let wrong: Vec<_> = configuration
-            .webhooks
-            .iter()
-            .flatten()
-            .filter(|webhook| self.is_ours(&webhook.client_config))
-            .filter(|webhook| !held(&webhook.client_config.ca_bundle))
-            .map(|webhook| {
+            .targets()
+            .filter(|(_, target)| self.is_ours(target))
+            .filter(|(_, target)| !held(&target.ca_bundle))
+            .map(|(name, _)| {
                 let bundle = k8s_openapi::ByteString(bundle.to_vec());
-                json!({"name": webhook.name, "clientConfig": {"caBundle": bundle}})
+                json!({"name": name, "clientConfig": {"caBundle": bundle}})
             })
             .collect();
         if wrong.is_empty() {
@@ -213,11 +252,11 @@ impl Provisioner {
         }
         // With the version that was read: a webhook removed meanwhile must not come back half made.
         let patch = json!({
-            "metadata": {"resourceVersion": configuration.metadata.resource_version},
+            "metadata": {"resourceVersion": configuration.meta().resource_version},
             "webhooks": wrong,
         });
         let patch = Patch::Strategic(&patch);
-        match self.configurations.patch(name, &PatchParams::default(), &patch).await {
+        match api.patch(name, &PatchParams::default(), &patch).await {
             Ok(_) => {
                 tracing::info!(configuration = %name, "caBundle brought up to date");
                 Ok(false)

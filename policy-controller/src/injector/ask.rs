@@ -1,0 +1,201 @@
+//! Who asks for a sidecar: the pod by an annotation, or its namespace.
+
+use super::skip::Skip;
+use policy_crds::{FieldError, annotation, nearest};
+use std::collections::BTreeMap;
+
+/// The annotations that ask, on a pod or on its namespace; they mean the same.
+pub const INJECT: [&str; 2] = [INJECT_LABEL, "linkerd.io/inject"];
+
+/// The label of a namespace by which the API server selects it: its annotation once more, written by
+/// the controller, or set by hand.
+pub const INJECT_LABEL: &str = "portcullis.dev/inject";
+
+/// What annotations as texts are read from.
+pub(super) type Texts = BTreeMap<String, String>;
+
+/// The namespace of a pod, and what holds where neither of them asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Name of the namespace, for messages.
+    pub namespace: String,
+    /// Annotations of the namespace.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of the namespace.
+    pub labels: BTreeMap<String, String>,
+    /// Whether whoever asks for this call asks for a sidecar (`portcullis inject` does).
+    pub asked: bool,
+}
+
+/// The answer of an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Enabled,
+    Disabled,
+}
+
+/// Who decided, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Yes,
+    NoByPod,
+    NoByNamespace(String),
+    ByNobody,
+}
+
+impl Asked {
+    /// Why there is to be no sidecar.
+    pub(super) fn refusal(&self) -> Option<Skip> {
+        match self {
+            Self::Yes => None,
+            Self::NoByPod => Some(Skip::DisabledByPod),
+            Self::NoByNamespace(name) => Some(Skip::DisabledByNamespace(name.clone())),
+            Self::ByNobody => Some(Skip::NotAsked),
+        }
+    }
+}
+
+/// Whether a pod is to have a sidecar: what it says itself counts before what its namespace says.
+pub(super) fn asked(pod: &Texts, around: &Surroundings) -> Result<Asked, Vec<FieldError>> {
+    match answer(pod, "")? {
+        Some(Answer::Enabled) => return Ok(Asked::Yes),
+        Some(Answer::Disabled) => return Ok(Asked::NoByPod),
+        None => {}
+    }
+    let place = format!("Namespace {}: ", around.namespace);
+    Ok(match of_namespace(&around.annotations, &around.labels, &place)? {
+        Some(Answer::Enabled) => Asked::Yes,
+        Some(Answer::Disabled) => Asked::NoByNamespace(around.namespace.clone()),
+        None if around.asked => Asked::Yes,
+        None => Asked::ByNobody,
+    })
+}
+
+/// What a namespace answers: by its annotations, else by its label.
+pub(super) fn of_namespace(
+    annotations: &Texts,
+    labels: &Texts,
+    place: &str,
+) -> Result<Option<Answer>, Vec<FieldError>> {
+    let answer = answer(annotations, place)?;
+    let label = || match labels.get(INJECT_LABEL).map(String::as_str) {
+        Some("enabled") => Some(Answer::Enabled),
+        Some("disabled") => Some(Answer::Disabled),
+        Some(_) | None => None,
+    };
+    Ok(answer.or_else(label))
+}
+
+/// What the annotations of one object answer.
+fn answer(annotations: &Texts, place: &str) -> Result<Option<Answer>, Vec<FieldError>> {
+    let mut said: Option<(&str, Answer)> = None;
+    let mut errors = Vec::new();
+    for name in INJECT {
+        let Some(text) = annotations.get(name) else { continue };
+        let field = format!("{place}{}", annotation::field(name));
+        match read(text) {
+            Err(message) => errors.push(FieldError { field, message }),
+            Ok(answer) => match said {
+                Some((other, before)) if before != answer => {
+                    let message = format!(
+                        "`{text}` says the opposite of `{other}` on the same object: give one of \
+                         them, or both the same value"
+                    );
+                    errors.push(FieldError { field, message });
+                }
+                Some(_) => {}
+                None => said = Some((name, answer)),
+            },
+        }
+    }
+    if errors.is_empty() { Ok(said.map(|(_, answer)| answer)) } else { Err(errors) }
+}
+
+fn read(text: &str) -> Result<Answer, String> {
+    match text {
+        "enabled" => Ok(Answer::Enabled),
+        "disabled" => Ok(Answer::Disabled),
+        "ingress" => {
+            Err("`ingress` is not supported: this sidecar leaves what a pod sends alone, \
+                          so an ingress is injected like any other pod; use `enabled`"
+                .to_owned())
+        }
+        text => {
+            let shown: String = text.chars().take(64).collect();
+            let expected = match nearest(text, &["enabled", "disabled"]) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`enabled` and `disabled` are allowed".to_owned(),
+            };
+            Err(format!("unknown value `{shown}`; {expected}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(pairs: &[(&str, &str)]) -> Texts {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn shop(annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> Surroundings {
+        Surroundings {
+            namespace: "shop".to_owned(),
+            annotations: texts(annotations),
+            labels: texts(labels),
+            asked: false,
+        }
+    }
+
+    fn told(pod: &[(&str, &str)], around: &Surroundings) -> Vec<String> {
+        let errors = asked(&texts(pod), around).unwrap_err();
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_pod_counts_before_its_namespace_and_its_annotation_before_its_label() {
+        let on = ("portcullis.dev/inject", "enabled");
+        let off = ("linkerd.io/inject", "disabled");
+        let label = |value| [("portcullis.dev/inject", value)];
+        let by = |pod: &[(&str, &str)], around: &Surroundings| asked(&texts(pod), around).unwrap();
+        assert_eq!(by(&[], &shop(&[], &[])), Asked::ByNobody);
+        assert_eq!(by(&[on], &shop(&[off], &[])), Asked::Yes);
+        assert_eq!(by(&[off], &shop(&[on], &label("enabled"))), Asked::NoByPod);
+        assert_eq!(by(&[], &shop(&[on], &[])), Asked::Yes);
+        let no = Asked::NoByNamespace("shop".to_owned());
+        assert_eq!(by(&[], &shop(&[off], &label("enabled"))), no);
+        assert_eq!(by(&[], &shop(&[], &label("enabled"))), Asked::Yes);
+        assert_eq!(by(&[], &shop(&[], &label("disabled"))), no);
+        let called = Surroundings { asked: true, ..shop(&[], &[]) };
+        assert_eq!(by(&[], &called), Asked::Yes);
+        assert_eq!(by(&[off], &called), Asked::NoByPod);
+    }
+
+    #[test]
+    fn both_names_may_say_the_same_and_not_the_opposite() {
+        let same = [("portcullis.dev/inject", "enabled"), ("linkerd.io/inject", "enabled")];
+        assert_eq!(asked(&texts(&same), &shop(&[], &[])), Ok(Asked::Yes));
+        let differ = [("portcullis.dev/inject", "enabled"), ("linkerd.io/inject", "disabled")];
+        assert_eq!(
+            told(&differ, &shop(&[], &[])),
+            ["metadata.annotations[\"linkerd.io/inject\"]: `disabled` says the opposite of \
+              `portcullis.dev/inject` on the same object: give one of them, or both the same value"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_is_allowed() {
+        let said = |value| told(&[], &shop(&[("linkerd.io/inject", value)], &[]));
+        let place = "Namespace shop: metadata.annotations[\"linkerd.io/inject\"]: ";
+        let near = format!("{place}unknown value `enabeld`; did you mean `enabled`?");
+        assert_eq!(said("enabeld"), [near]);
+        let far = format!("{place}unknown value `true`; `enabled` and `disabled` are allowed");
+        assert_eq!(said("true"), [far]);
+        assert!(said("ingress")[0].contains("`ingress` is not supported"));
+        assert_eq!(
+            said(""),
+            [format!("{place}unknown value ``; `enabled` and `disabled` are allowed")]
+        );
+    }
+}

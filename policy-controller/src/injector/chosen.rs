@@ -1,0 +1,135 @@
+//! Which value of a setting holds for a pod: its own, its namespace's, the installation's.
+
+use super::ask::{Surroundings, Texts};
+use super::ports::{Named, PortList, named};
+use super::setting::Setting;
+use policy_crds::{FieldError, annotation};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What holds where neither pod nor namespace says anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults(BTreeMap<Setting, String>);
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let values = [
+            (Setting::ProxyImage, "ghcr.io/portcullis/proxy"),
+            (Setting::ProxyVersion, env!("CARGO_PKG_VERSION")),
+            (Setting::InitImage, "ghcr.io/portcullis/init"),
+            (Setting::ImagePullPolicy, "IfNotPresent"),
+            (Setting::ProxyLogLevel, "info"),
+            (Setting::ProxyLogFormat, "plain"),
+            (Setting::ProxyCpuRequest, "10m"),
+            (Setting::ProxyMemoryRequest, "16Mi"),
+        ];
+        Self(values.into_iter().map(|(setting, text)| (setting, text.to_owned())).collect())
+    }
+}
+
+impl Defaults {
+    /// Takes in `SETTING=VALUE`; an empty value: there is no default.
+    ///
+    /// # Errors
+    /// What is wrong and what is allowed.
+    pub fn set(&mut self, given: &str) -> Result<(), String> {
+        let (name, text) = given.split_once('=').ok_or("expected SETTING=VALUE")?;
+        let Some(setting) = Setting::find(name) else {
+            let known = Setting::ALL.map(Setting::name);
+            return Err(match policy_crds::nearest(name, &known) {
+                Some(near) => format!("there is no setting `{name}`; did you mean `{near}`?"),
+                None => format!("there is no setting `{name}`; there are {}", known.join(", ")),
+            });
+        };
+        if text.is_empty() {
+            self.0.remove(&setting);
+            return Ok(());
+        }
+        // The ports of a pod may have names, those of the whole cluster have none.
+        setting.read(text, &Named::new()).map_err(|error| format!("{setting}: {error}"))?;
+        self.0.insert(setting, text.to_owned());
+        Ok(())
+    }
+}
+
+/// What holds for one pod.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    values: BTreeMap<Setting, String>,
+    /// Ports that are not redirected.
+    pub(super) skipped: PortList,
+}
+
+impl Chosen {
+    /// The settings of a pod.
+    ///
+    /// # Errors
+    /// Every annotation whose value is not allowed.
+    pub(super) fn of(
+        pod: &Value,
+        annotations: &Texts,
+        around: &Surroundings,
+        defaults: &Defaults,
+    ) -> Result<Self, Vec<FieldError>> {
+        let named = named(pod);
+        let place = format!("Namespace {}: ", around.namespace);
+        let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
+        for setting in Setting::ALL {
+            let own = stated(setting, annotations, "", &named);
+            // A name in a namespace's list of ports is that of some of its pods' ports.
+            let stated = match own {
+                Ok(None) => stated(setting, &around.annotations, &place, &named),
+                own => own,
+            };
+            match stated {
+                Ok(Some(value)) => {
+                    values.insert(setting, value);
+                }
+                Ok(None) => {
+                    let value = defaults.0.get(&setting);
+                    let value = value.and_then(|text| setting.read(text, &named).ok());
+                    values.extend(value.map(|value| (setting, value)));
+                }
+                Err(more) => errors.extend(more),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let list = values.get(&Setting::SkipInboundPorts).map_or("", String::as_str);
+        let skipped = PortList::read(list, &named).unwrap_or_default();
+        Ok(Self { values, skipped })
+    }
+
+    /// The value of a setting; absent: there is none.
+    pub(super) fn get(&self, setting: Setting) -> Option<&str> {
+        self.values.get(&setting).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// What the annotations of one object state.
+fn stated(
+    setting: Setting,
+    annotations: &Texts,
+    place: &str,
+    named: &Named,
+) -> Result<Option<String>, Vec<FieldError>> {
+    let (mut value, mut errors): (Option<(String, String)>, _) = (None, Vec::new());
+    for name in setting.annotations() {
+        let Some(text) = annotations.get(&name) else { continue };
+        let field = format!("{place}{}", annotation::field(&name));
+        match (setting.read(text, named), &value) {
+            (Err(message), _) => errors.push(FieldError { field, message }),
+            (Ok(read), Some((other, before))) if *before != read => {
+                let message = format!(
+                    "`{text}` differs from `{other}` on the same object: give one of them, or both \
+                     the same value"
+                );
+                errors.push(FieldError { field, message });
+            }
+            (Ok(_), Some(_)) => {}
+            (Ok(read), None) => value = Some((name, read)),
+        }
+    }
+    if errors.is_empty() { Ok(value.map(|(_, value)| value)) } else { Err(errors) }
+}

@@ -1,0 +1,153 @@
+//! Ports of a pod: what its containers declare, and lists of ports as settings name them.
+
+use super::element::{containers, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// Ports and ranges of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PortList(Vec<RangeInclusive<u16>>);
+
+/// Numbers by name; a name may stand in several containers.
+pub(super) type Named = BTreeMap<String, BTreeSet<u16>>;
+
+impl PortList {
+    /// Reads `80,8000-8080,http`. Blanks around items and empty items are tolerated, as by Linkerd.
+    ///
+    /// # Errors
+    /// The item that cannot be read, and why.
+    pub(super) fn read(list: &str, named: &Named) -> Result<Self, String> {
+        let mut ranges = Vec::new();
+        for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            if item.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+                let numbers = named.get(item);
+                let numbers = numbers.ok_or_else(|| {
+                    format!("`{}` is not the name of a TCP port of this pod", shown(item))
+                })?;
+                ranges.extend(numbers.iter().map(|number| *number..=*number));
+                continue;
+            }
+            let wrong =
+                || format!("`{}` is neither a port from 1 to 65535 nor a range", shown(item));
+            let (first, last) = item.split_once('-').unwrap_or((item, item));
+            let (first, last) = (number(first).ok_or_else(wrong)?, number(last).ok_or_else(wrong)?);
+            if first > last {
+                return Err(format!(
+                    "`{}` is a range whose end is below its beginning",
+                    shown(item)
+                ));
+            }
+            ranges.push(first..=last);
+        }
+        Ok(Self(ranges))
+    }
+
+    pub(super) fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|range| range.contains(&port))
+    }
+
+    /// As flags take it: `80,8000-8080`.
+    pub(super) fn text(&self) -> String {
+        let items = self.0.iter().map(|range| match (range.start(), range.end()) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}-{last}"),
+        });
+        items.collect::<Vec<_>>().join(",")
+    }
+}
+
+fn number(text: &str) -> Option<u16> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number > 0)
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// Numbers as flags take them.
+pub(super) fn joined(ports: &BTreeSet<u16>) -> String {
+    ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The TCP ports that a container declares, with their names.
+pub(super) fn of_container(container: &Value) -> Vec<(u16, Option<&str>)> {
+    let list = container.get("ports").and_then(Value::as_array);
+    let port = |port: &'_ Value| {
+        let number = port.get("containerPort")?.as_u64()?;
+        let number = u16::try_from(number).ok().filter(|number| *number > 0)?;
+        text(port, "protocol").unwrap_or("TCP").eq_ignore_ascii_case("tcp").then_some(number)
+    };
+    let ports = list.into_iter().flatten();
+    ports.filter_map(|entry| Some((port(entry)?, text(entry, "name")))).collect()
+}
+
+/// The named TCP ports of a pod.
+pub(super) fn named(pod: &Value) -> Named {
+    let mut named = Named::new();
+    for (_, container) in containers(pod) {
+        for (number, name) in of_container(container) {
+            let Some(name) = name.filter(|name| !name.is_empty()) else { continue };
+            named.entry(name.to_owned()).or_default().insert(number);
+        }
+    }
+    named
+}
+
+/// A port as probes name it: a number, a name of the same container (without case), or a text that
+/// is a number.
+pub(super) fn resolve(port: &Value, container: &Value) -> Option<u16> {
+    let name = match port {
+        Value::Number(given) => return u16::try_from(given.as_u64()?).ok().filter(|n| *n > 0),
+        Value::String(name) => name,
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    let ports = of_container(container);
+    let same = |own: &&str| own.eq_ignore_ascii_case(name);
+    let found = ports.iter().find(|(_, own)| own.as_ref().is_some_and(|own| same(&own)));
+    found.map(|(number, _)| *number).or_else(|| number(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lists_have_ports_ranges_and_names() {
+        let pod = json!({"spec": {"containers": [
+            {"ports": [{"containerPort": 80, "name": "http"}]},
+            {"ports": [{"containerPort": 8080, "name": "http"}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}]},
+        ]}});
+        let read = |list| PortList::read(list, &named(&pod)).map(|list| list.text());
+        assert_eq!(read(" 25, 8000-8010,,http "), Ok("25,8000-8010,80,8080".to_owned()));
+        assert_eq!(read(""), Ok(String::new()));
+        for (list, reason) in [
+            ("dns", "`dns` is not the name of a TCP port of this pod"),
+            ("0", "`0` is neither a port from 1 to 65535 nor a range"),
+            ("80,65536", "`65536` is neither a port from 1 to 65535 nor a range"),
+            ("1-2-3", "`1-2-3` is neither a port from 1 to 65535 nor a range"),
+            ("90-80", "`90-80` is a range whose end is below its beginning"),
+        ] {
+            assert_eq!(read(list), Err(reason.to_owned()), "{list}");
+        }
+    }
+
+    #[test]
+    fn probes_name_ports_of_their_own_container() {
+        let container = json!({"ports": [{"containerPort": 80, "name": "http"}]});
+        for (port, number) in [
+            (json!(81), Some(81)),
+            (json!("HTTP"), Some(80)),
+            (json!("82"), Some(82)),
+            (json!("grpc"), None),
+            (json!(0), None),
+            (json!(65536), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(resolve(&port, &container), number, "{port}");
+        }
+    }
+}
