@@ -210,7 +210,15 @@ impl Cluster {
     /// # Errors
     /// If one is refused or never becomes Established.
     pub async fn install_crds(&self) -> Result<()> {
-        self.objects().install(&crate::sources::root().join("crds/yaml")).await
+        self.objects().install(Some(&crate::sources::root().join("crds/yaml"))).await
+    }
+
+    /// Installs Gateway API's definitions alone, and waits until they are served.
+    ///
+    /// # Errors
+    /// If one is refused or never becomes Established.
+    pub async fn install_gateway_api(&self) -> Result<()> {
+        self.objects().install(None).await
     }
 
     /// Installs Linkerd's definitions and Gateway API's, and waits until they are served.
@@ -218,7 +226,7 @@ impl Cluster {
     /// # Errors
     /// If one is refused or never becomes Established.
     pub async fn install_linkerd_crds(&self) -> Result<()> {
-        self.objects().install(&crate::sources::root().join("crds/yaml/linkerd")).await
+        self.objects().install(Some(&crate::sources::root().join("crds/yaml/linkerd"))).await
     }
 
     /// As [`Objects::apply`].

@@ -3,5 +3,6 @@
 //!
 //! The library holds what several of the test binaries need; the tests are in `tests/`.
 
+pub mod chart;
 pub mod cluster;
 pub mod sources;

@@ -288,6 +288,15 @@ async fn a_port_forward_that_fails_says_at_which_step() {
         "metadata": {"name": "linkerd-identity-trust-roots", "namespace": ns},
     });
     cluster.apply(&bundle.to_string()).await.unwrap();
+    // Our issuer's come first, even where they are of no use.
+    let ours = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "portcullis-identity-trust-roots", "namespace": ns},
+    });
+    cluster.apply(&ours.to_string()).await.unwrap();
+    let empty = format!("ConfigMap {ns}/portcullis-identity-trust-roots has no `ca-bundle.crt`");
+    assert!(error().await.contains(&empty), "{}", error().await);
+    cluster.delete(&ours.to_string()).await.unwrap();
     let missing = format!("there is no ServiceAccount {ns}/portcullis-viewer");
     assert!(error().await.contains(&missing), "{}", error().await);
     let viewer = format!(

@@ -38,8 +38,12 @@ const TOKEN_SECONDS: i64 = 600;
 /// How long connecting may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where Linkerd keeps the roots of its mesh, in the namespace of its control plane.
-const ROOTS: (&str, &str) = ("linkerd-identity-trust-roots", "ca-bundle.crt");
+/// The ConfigMaps with the roots of the mesh, in the namespace of the control plane: our issuer's, and
+/// Linkerd's.
+const ROOTS: [&str; 2] = ["portcullis-identity-trust-roots", "linkerd-identity-trust-roots"];
+
+/// Where the roots are in either.
+const BUNDLE: &str = "ca-bundle.crt";
 
 /// Flags that name a controller.
 #[derive(Clone, Debug, Args)]
@@ -60,8 +64,8 @@ pub(crate) struct ControllerFlags {
     #[arg(long, value_name = "NAME")]
     controller_identity: Option<String>,
 
-    /// Roots of the mesh, PEM [default: those of the ConfigMap linkerd-identity-trust-roots in the
-    /// controller's namespace]
+    /// Roots of the mesh, PEM [default: those of the ConfigMap portcullis-identity-trust-roots in the
+    /// controller's namespace, or of linkerd-identity-trust-roots]
     #[arg(long, value_name = "FILE")]
     trust_roots: Option<PathBuf>,
 
@@ -248,22 +252,38 @@ async fn roots(
     if let Some(path) = &flags.trust_roots {
         return file(path);
     }
-    let (name, key) = ROOTS;
     let namespace = &flags.pod.controller_namespace;
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-    let found = match one(&cluster.client, &path, name).await {
-        Ok(found) => found,
-        Err(error) if is_forbidden(&error) || is_not_found(&error) => bail!(
-            "the roots of the mesh are not known: {}; --trust-roots FILE names them",
-            words(&error)
-        ),
-        Err(error) => return Err(explain(&error, &cluster.asked, "read the roots of the mesh")),
-    };
-    let text = found.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+    let mut refused = Vec::new();
+    for name in ROOTS {
+        match one(&cluster.client, &path, name).await {
+            Ok(found) => return bundle(&found, namespace, name),
+            Err(error) if is_forbidden(&error) || is_not_found(&error) => {
+                refused.push(words(&error));
+            }
+            Err(error) => {
+                return Err(explain(&error, &cluster.asked, "read the roots of the mesh"));
+            }
+        }
+    }
+    bail!(
+        "the roots of the mesh are not known: {}; --trust-roots FILE names them",
+        refused.join("; ")
+    )
+}
+
+fn bundle(
+    found: &Value,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let text = found.get("data").and_then(|data| data.get(BUNDLE)).and_then(Value::as_str);
     let text = text.ok_or_else(|| {
-        anyhow!("ConfigMap {namespace}/{name} has no `{key}`; --trust-roots FILE names the roots")
+        anyhow!(
+            "ConfigMap {namespace}/{name} has no `{BUNDLE}`; --trust-roots FILE names the roots"
+        )
     })?;
-    certificates(text).with_context(|| format!("`{key}` of ConfigMap {namespace}/{name}"))
+    certificates(text).with_context(|| format!("`{BUNDLE}` of ConfigMap {namespace}/{name}"))
 }
 
 fn file(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[command(next_help_heading = "Controller")]
 pub(crate) struct PodFlags {
     /// Namespace in which the controller runs
-    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = super::namespace)]
+    #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = super::namespace)]
     pub(crate) controller_namespace: Arc<str>,
 
     /// Labels of the controller's pods

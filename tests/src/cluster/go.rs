@@ -28,6 +28,8 @@ pub(super) struct Module {
     pub(super) binary: &'static str,
     /// Other names of the result, which it looks at.
     pub(super) called: &'static [&'static str],
+    /// The module whose version is built in as that of Kubernetes, which Helm and others ask for.
+    pub(super) version_of: Option<&'static str>,
     /// About how long it takes on two cores where nothing is cached.
     pub(super) minutes: u8,
 }
@@ -65,6 +67,9 @@ impl Module {
             file.file_name().hash(&mut hasher);
             fs::read(&file).with_context(|| file.display().to_string())?.hash(&mut hasher);
         }
+        if let Some(module) = self.version_of {
+            module.hash(&mut hasher);
+        }
         Ok(cache()?.join("cluster").join(format!("{:016x}", hasher.finish())))
     }
 
@@ -96,6 +101,13 @@ impl Module {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    fn linker_flags(&self) -> Result<String> {
+        let Some(module) = self.version_of else { return Ok("-ldflags=-s -w".to_owned()) };
+        let version = self.go(&["list", "-m", "-f", "{{.Version}}", module])?;
+        let variable = "k8s.io/component-base/version.gitVersion";
+        Ok(format!("-ldflags=-s -w -X {variable}={}", version.trim()))
+    }
+
     fn build(&self, folder: &Path) -> Result<()> {
         let Self { what, minutes, .. } = self;
         say(&format!(
@@ -106,7 +118,8 @@ impl Module {
         self.go(&["list", "-deps", "-f", "{{.ImportPath}}", self.package])?;
         fs::create_dir_all(folder)?;
         let binary = folder.join(self.binary);
-        let arguments = ["build", "-v", "-trimpath", "-ldflags=-s -w", "-o"];
+        let flags = self.linker_flags()?;
+        let arguments = ["build", "-v", "-trimpath", &flags, "-o"];
         let mut command = self.command(&arguments)?;
         let mut child = command.arg(&binary).arg(self.package).stderr(Stdio::piped()).spawn()?;
         let started = Instant::now();

@@ -157,10 +157,32 @@ impl Objects {
         Ok(found.map(serde_json::to_value).transpose()?)
     }
 
+    /// Merges a part into an object, lists by their keys, as the API server does for its own kinds.
+    ///
+    /// # Errors
+    /// What the API server says, with the object.
+    pub async fn merge(&self, object: &Value, part: &Value) -> Result<Value> {
+        let (api, patch) = (self.api(object).await?, Patch::Strategic(part));
+        let patched = api.patch(name(object)?, &PatchParams::default(), &patch).await;
+        let patched = patched.with_context(|| format!("patch {}", display(object)))?;
+        Ok(serde_json::to_value(patched)?)
+    }
+
+    /// Sends an object to a path, for what is answered and not kept, such as reviews.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn post(&self, path: &str, object: &Value) -> Result<Value> {
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(object)?)?;
+        Ok(self.client.request(request).await.with_context(|| path.to_owned())?)
+    }
+
     /// Installs every definition of a folder, and Gateway API's, and waits until they are served.
-    pub(super) async fn install(&self, folder: &Path) -> Result<()> {
+    pub(super) async fn install(&self, folder: Option<&Path>) -> Result<()> {
         let mut paths = tokio::task::spawn_blocking(programs::gateway_api_crds).await??;
-        for entry in std::fs::read_dir(folder)? {
+        for entry in folder.map(std::fs::read_dir).transpose()?.into_iter().flatten() {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
                 paths.push(path);

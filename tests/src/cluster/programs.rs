@@ -20,6 +20,7 @@ const KUBERNETES: Module = Module {
         "kubelet",
         "kubectl",
     ],
+    version_of: Some("k8s.io/kubernetes"),
     minutes: 9,
 };
 
@@ -29,6 +30,7 @@ const HELM: Module = Module {
     package: "helm.sh/helm/v3/cmd/helm",
     binary: "helm",
     called: &[],
+    version_of: None,
     minutes: 4,
 };
 
@@ -38,6 +40,7 @@ const COREDNS: Module = Module {
     package: ".",
     binary: "coredns",
     called: &[],
+    version_of: None,
     minutes: 3,
 };
 

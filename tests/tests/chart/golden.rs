@@ -1,6 +1,7 @@
 //! What the chart renders, against files that `PORTCULLIS_WRITE_CHART=1` writes anew.
 
-use crate::helm::{chart, examples, helm, succeeded, template};
+use crate::helm;
+use policy_tests::chart::{KUBE_VERSION, examples, folder, succeeded};
 use policy_tests::sources::root;
 use std::collections::BTreeSet;
 
@@ -20,23 +21,25 @@ fn shortened(rendered: &str) -> String {
 
 #[test]
 fn the_chart_is_linted_with_every_example() {
-    for (name, values) in examples() {
-        let Some(mut command) = helm() else { return };
-        command.args(["lint", "--strict"]).arg(chart()).arg("--values").arg(&values);
-        command.args(["--kube-version", crate::helm::KUBE_VERSION]);
-        let output = command.output().unwrap();
-        assert!(succeeded(&output).contains("0 chart(s) failed"), "{name}");
+    let Some(helm) = helm() else { return };
+    for (name, values) in examples().unwrap() {
+        let (chart, values) = (folder().display().to_string(), values.display().to_string());
+        let arguments = ["lint", "--strict", &chart, "--values", &values];
+        let output = helm.call(&[&arguments[..], &["--kube-version", KUBE_VERSION]].concat());
+        let said = succeeded(&output.unwrap()).unwrap();
+        assert!(said.contains("0 chart(s) failed"), "{name}: {said}");
     }
 }
 
 #[test]
 fn every_example_renders_what_is_expected() {
+    let Some(helm) = helm() else { return };
     let folder = root().join("tests/tests/chart/golden");
     let write = std::env::var_os("PORTCULLIS_WRITE_CHART").is_some();
     let mut expected = BTreeSet::new();
-    for (name, values) in examples() {
-        let Some(output) = template(&["--values", values.to_str().unwrap()]) else { return };
-        let rendered = shortened(&succeeded(&output));
+    for (name, values) in examples().unwrap() {
+        let output = helm.template(&["--values", values.to_str().unwrap()]).unwrap();
+        let rendered = shortened(&succeeded(&output).unwrap());
         let path = folder.join(format!("{name}.yaml"));
         if write {
             std::fs::create_dir_all(&folder).unwrap();
@@ -61,11 +64,10 @@ fn every_example_renders_what_is_expected() {
 
 #[test]
 fn an_older_cluster_is_told_one_address_of_the_node_and_one_too_old_is_refused() {
-    let older = ["--kube-version", "1.28.4"];
-    let Some(output) = template(&older) else { return };
-    let rendered = succeeded(&output);
+    let Some(helm) = helm() else { return };
+    let rendered = succeeded(&helm.template(&["--kube-version", "1.28.4"]).unwrap()).unwrap();
     assert!(rendered.contains("fieldPath: status.hostIP}") && !rendered.contains("hostIPs"));
-    let output = template(&["--kube-version", "1.27.9"]).unwrap();
+    let output = helm.template(&["--kube-version", "1.27.9"]).unwrap();
     let refusal = String::from_utf8_lossy(&output.stderr);
     assert!(refusal.contains("requires kubeVersion: >=1.28.0-0"), "{refusal}");
 }
@@ -79,15 +81,16 @@ fn policies_of_the_control_plane_are_objects_once_every_kind_is_known() {
         "policy.linkerd.io/v1beta1/ServerAuthorization",
         "gateway.networking.k8s.io/v1/GRPCRoute",
     ];
-    let rendered = |kinds: &[&str]| {
+    let Some(helm) = helm() else { return };
+    let servers = |kinds: &[&str]| {
         let known: Vec<_> = kinds.iter().flat_map(|kind| ["--api-versions", kind]).collect();
-        template(&known).map(|output| succeeded(&output).matches("\nkind: Server\n").count())
+        let rendered = succeeded(&helm.template(&known).unwrap()).unwrap();
+        rendered.matches("\nkind: Server\n").count()
     };
-    let Some(servers) = rendered(&kinds) else { return };
-    assert_eq!(servers, 4);
+    assert_eq!(servers(&kinds), 4);
     for left_out in 0..kinds.len() {
         let mut kinds = kinds.to_vec();
         let kind = kinds.remove(left_out);
-        assert_eq!(rendered(&kinds), Some(0), "without {kind}");
+        assert_eq!(servers(&kinds), 0, "without {kind}");
     }
 }
