@@ -5,7 +5,7 @@ use crate::field::join_key;
 use crate::near::nearest;
 use crate::object::FieldError;
 use crate::reader::{one_of, quote};
-use policy_core::{DefaultPolicy, PathHandling};
+use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -34,6 +34,10 @@ pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
 pub const PROXY_INJECTED: &str = "injected";
 /// On a Server: what is done about ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
+
+/// On a Server: whether the application is told who its clients are. Both mean the same.
+pub const INFORMATIONAL_HEADERS: [&str; 2] =
+    ["portcullis.dev/http-informational-headers", "polixy.linkerd.io/http-informational-headers"];
 
 /// Annotations as metadata holds them.
 pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
@@ -198,6 +202,23 @@ pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
             Reading { value: PathHandling::Canonical, errors }
         }
     }
+}
+
+/// Whether requests to a Server carry informational headers: unless one of
+/// [`INFORMATIONAL_HEADERS`] is `disabled`. Any other value but `enabled` is an error and enables.
+pub fn informational_headers(annotations: &Annotations) -> Reading<InformationalHeaders> {
+    let (mut value, mut errors) = (InformationalHeaders::Enabled, Vec::new());
+    for name in INFORMATIONAL_HEADERS {
+        match annotations.get(name).map(|text| &**text) {
+            None | Some("enabled") => {}
+            Some("disabled") => value = InformationalHeaders::Disabled,
+            Some(text) => {
+                let consequence = "is read as `enabled`";
+                errors.push(unknown(name, text, &["disabled", "enabled"], consequence));
+            }
+        }
+    }
+    Reading { value, errors }
 }
 
 /// The path of an annotation in its object.

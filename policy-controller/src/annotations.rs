@@ -28,7 +28,11 @@ pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
             errors.extend(annotation::undeclared_ports(annotations).errors);
             errors
         }
-        Body::Valid(Resource::Server(_)) => annotation::path_normalization(annotations).errors,
+        Body::Valid(Resource::Server(_)) => {
+            let mut errors = annotation::path_normalization(annotations).errors;
+            errors.extend(annotation::informational_headers(annotations).errors);
+            errors
+        }
         Body::Valid(_) | Body::Invalid(_) => Vec::new(),
     }
 }

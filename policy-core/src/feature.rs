@@ -6,7 +6,8 @@ use crate::matching::{PathPattern, RequestMatch, Segment};
 use crate::name::Origin;
 use crate::network::{NetworkMatch, NetworkTerm};
 use crate::policy::{
-    Exemption, PathHandling, Route, RouteKind, RouteTable, Rule, ServerPolicy, Unmatched,
+    Exemption, InformationalHeaders, PathHandling, Route, RouteKind, RouteTable, Rule,
+    ServerPolicy, Unmatched,
 };
 use std::collections::BTreeSet;
 
@@ -36,11 +37,13 @@ pub enum Feature {
     ServerEffects,
     /// Paths matched and forwarded as received.
     RawPaths,
+    /// Requests without what the proxy knows of their connection.
+    NoInformationalHeaders,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Feature; 10] = [
+    pub const ALL: [Feature; 11] = [
         Self::PathParameters,
         Self::HostTables,
         Self::DenyReasons,
@@ -51,6 +54,7 @@ impl Feature {
         Self::Timeouts,
         Self::ServerEffects,
         Self::RawPaths,
+        Self::NoInformationalHeaders,
     ];
 
     /// The name on the wire.
@@ -66,6 +70,7 @@ impl Feature {
             Self::Timeouts => "timeouts",
             Self::ServerEffects => "server-effects",
             Self::RawPaths => "raw-paths",
+            Self::NoInformationalHeaders => "no-informational-headers",
         }
     }
 
@@ -87,7 +92,8 @@ impl Feature {
             | Self::Exemptions
             | Self::ResponseHeaders
             | Self::Timeouts
-            | Self::RawPaths => false,
+            | Self::RawPaths
+            | Self::NoInformationalHeaders => false,
         }
     }
 }
@@ -99,6 +105,7 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
         protocol: _,
         deny,
         paths,
+        informational_headers,
         authorizations,
         exemptions,
         routes,
@@ -113,6 +120,10 @@ pub fn required(policy: &ServerPolicy) -> BTreeSet<Feature> {
     match paths {
         PathHandling::Canonical => {}
         PathHandling::Raw => _ = found.insert(Feature::RawPaths),
+    }
+    match informational_headers {
+        InformationalHeaders::Enabled => {}
+        InformationalHeaders::Disabled => _ = found.insert(Feature::NoInformationalHeaders),
     }
     if !effects.is_empty() {
         found.insert(Feature::ServerEffects);

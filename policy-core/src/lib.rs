@@ -45,8 +45,8 @@ pub use name::{ObjectRef, Origin, Source};
 pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};
 pub use pattern::{Pattern, PatternError};
 pub use policy::{
-    DefaultPolicy, Exemption, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable, Rule,
-    ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
+    DefaultPolicy, Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route,
+    RouteKind, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
 };
 pub use request::{Connection, RequestView, Tls};
 pub use revision::Revision;

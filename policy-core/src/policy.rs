@@ -43,6 +43,8 @@ pub struct ServerPolicy {
     pub deny: Option<Denied>,
     /// What is done about ambiguous targets.
     pub paths: PathHandling,
+    /// Whether the application is told who its clients are.
+    pub informational_headers: InformationalHeaders,
     /// Grants for every connection, and for every request whose route inherits them.
     pub authorizations: AuthorizationSet,
     /// What is let through before routes are looked at (kubelet probes).
@@ -67,6 +69,7 @@ impl ServerPolicy {
             protocol,
             deny: None,
             paths: PathHandling::Canonical,
+            informational_headers: InformationalHeaders::Enabled,
             authorizations: Arc::from([]),
             exemptions: Vec::new(),
             routes: RouteTable {
@@ -135,6 +138,17 @@ pub enum PathHandling {
     Canonical,
     /// Paths are matched and forwarded as received (opt-out by annotation).
     Raw,
+}
+
+/// Whether requests carry what the proxy knows of their connection: `l5d-client-id`,
+/// `l5d-connection-secure` and `forwarded`. What a client says in the first two is taken out in any
+/// case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InformationalHeaders {
+    /// They do.
+    Enabled,
+    /// They do not (opt-out by annotation).
+    Disabled,
 }
 
 /// A connection or request that passes without looking at routes.

@@ -14,9 +14,9 @@ use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, object, policy, route, set,
 };
 use policy_core::{
-    Decision, DefaultPolicy, Denied, Effect, EffectKind, Exemption, HostPattern, NetworkMatch,
-    NetworkSymbol, PathHandling, PathPattern, RequestMatch, RouteKind, ServerPolicy, Source, Test,
-    Unmatched, Withheld,
+    Decision, DefaultPolicy, Denied, Effect, EffectKind, Exemption, HostPattern,
+    InformationalHeaders, NetworkMatch, NetworkSymbol, PathHandling, PathPattern, RequestMatch,
+    RouteKind, ServerPolicy, Source, Test, Unmatched, Withheld,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -119,6 +119,8 @@ fn each_thing_beyond_linkerd_names_its_feature() {
     let timeout = || effect(EffectKind::Timeout(Duration::from_secs(1)));
     assert_eq!(need(&|p| p.deny = Some(Denied::ServerInvalid)), [Feature::DenyReasons]);
     assert_eq!(need(&|p| p.paths = PathHandling::Raw), [Feature::RawPaths]);
+    let silent = |p: &mut ServerPolicy| p.informational_headers = InformationalHeaders::Disabled;
+    assert_eq!(need(&silent), [Feature::NoInformationalHeaders]);
     assert_eq!(need(&|p| p.effects = vec![timeout()]), [Feature::Timeouts, Feature::ServerEffects]);
     assert_eq!(
         need(&|p| p.routes.hosts = [(HostPattern::parse("a"), Unmatched::NotFound)].into()),

@@ -16,8 +16,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use policy_core::{
-    AuthorizationSet, DefaultPolicy, ObjectRef, Origin, Owner, PathHandling, PathPattern, Protocol,
-    RequestMatch, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Unmatched,
+    AuthorizationSet, DefaultPolicy, InformationalHeaders, ObjectRef, Origin, Owner, PathHandling,
+    PathPattern, Protocol, RequestMatch, Revision, Route, RouteKind, RouteTable, Rule,
+    ServerPolicy, Unmatched,
 };
 use policy_proxy::record::{AccessLog, Format};
 use policy_proxy::store::UndeclaredPorts;
@@ -75,6 +76,7 @@ fn policy() -> ServerPolicy {
         protocol: Protocol::Detect { timeout: Duration::from_secs(10) },
         deny: None,
         paths: PathHandling::Canonical,
+        informational_headers: InformationalHeaders::Enabled,
         authorizations: Arc::from([]),
         exemptions: Vec::new(),
         routes: RouteTable {

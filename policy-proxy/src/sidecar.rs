@@ -8,6 +8,7 @@
 mod accept;
 mod arrival;
 mod body;
+mod bounds;
 mod copy;
 mod detect;
 mod direct;
@@ -27,6 +28,7 @@ mod tunnel;
 mod upstream;
 mod worker;
 
+pub use bounds::{Limits, Sockets, Timeouts};
 pub use handle::Sidecar;
 pub use listen::StartError;
 
@@ -34,7 +36,6 @@ use crate::admin::Admin;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How a sidecar listens and what it bounds.
 #[derive(Clone)]
@@ -58,6 +59,8 @@ pub struct SidecarConfig {
     pub timeouts: Timeouts,
     /// Bounds on size and number.
     pub limits: Limits,
+    /// What the system does for connections.
+    pub sockets: Sockets,
 }
 
 /// What a client's address stands for.
@@ -93,50 +96,6 @@ pub enum Target {
     },
 }
 
-/// Bounds on time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Until a ClientHello, and until HTTP is told from other bytes where policy states no bound.
-    pub detect: Duration,
-    /// Until a TLS handshake is complete.
-    pub handshake: Duration,
-    /// How long a connection waits for the first policy of its port.
-    pub pending_policy: Duration,
-    /// Until the application accepts a connection.
-    pub connect: Duration,
-    /// From the first byte of an HTTP/1 request head to its last.
-    pub request_head: Duration,
-    /// How long an HTTP connection may stay open without a request.
-    pub idle: Duration,
-    /// HTTP/2 PING interval; also bounds how long its answer may take.
-    pub http2_ping: Duration,
-    /// How long drain waits for open requests and connections.
-    pub grace: Duration,
-}
-
-/// Bounds on size and number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Open connections per port; more are closed at once.
-    pub connections: usize,
-    /// Requests that may wait for the application at a time; more are answered 503.
-    pub in_flight: usize,
-    /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
-    pub request_head: u32,
-    /// Header fields of an HTTP/1 request.
-    pub headers: usize,
-    /// HTTP/2 streams that one client may have open.
-    pub http2_streams: u32,
-    /// HTTP/2 streams that a client reset and that were not looked at yet (rapid reset).
-    pub http2_pending_resets: usize,
-    /// HTTP/2 flow control window of a stream, in bytes.
-    pub http2_stream_window: u32,
-    /// HTTP/2 flow control window of a connection, in bytes.
-    pub http2_connection_window: u32,
-    /// Bytes that TLS buffers per connection and direction.
-    pub tls_buffer: usize,
-}
-
 impl SidecarConfig {
     /// A sidecar without listeners, with one worker and the default bounds.
     pub fn new(workload: &str) -> Self {
@@ -149,6 +108,7 @@ impl SidecarConfig {
             client_address: None,
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            sockets: Sockets::default(),
         }
     }
 }
@@ -160,36 +120,5 @@ impl std::fmt::Debug for SidecarConfig {
             .field("listeners", &self.listeners)
             .field("workers", &self.workers)
             .finish_non_exhaustive()
-    }
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            detect: Duration::from_secs(10),
-            handshake: Duration::from_secs(10),
-            pending_policy: Duration::from_secs(10),
-            connect: Duration::from_secs(1),
-            request_head: Duration::from_secs(10),
-            idle: Duration::from_secs(600),
-            http2_ping: Duration::from_secs(30),
-            grace: Duration::from_secs(120),
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 65_536,
-            in_flight: 100_000,
-            request_head: 64 * 1024,
-            headers: 100,
-            http2_streams: 256,
-            http2_pending_resets: 20,
-            http2_stream_window: 65_535,
-            http2_connection_window: 1024 * 1024,
-            tls_buffer: 64 * 1024,
-        }
     }
 }

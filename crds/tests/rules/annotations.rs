@@ -1,10 +1,10 @@
 //! Annotations that policy depends on.
 
-use policy_core::{DefaultPolicy, PathHandling};
+use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
 use policy_crds::annotation::{
-    Annotations, DEFAULT_POLICY, OPAQUE_PORTS, PATH_NORMALIZATION, REQUIRE_IDENTITY,
-    UNDECLARED_PORTS, UndeclaredPorts, default_policy, meet, opaque_ports, path_normalization,
-    require_identity_ports, undeclared_ports,
+    Annotations, DEFAULT_POLICY, INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION,
+    REQUIRE_IDENTITY, UNDECLARED_PORTS, UndeclaredPorts, default_policy, informational_headers,
+    meet, opaque_ports, path_normalization, require_identity_ports, undeclared_ports,
 };
 use std::num::NonZeroU16;
 
@@ -134,6 +134,27 @@ fn undeclared_ports_deny_unless_they_clearly_do_not() {
         bad.errors[0].message,
         "unknown value `allow`, which denies until it is corrected; expected one of `deny`, `default`"
     );
+}
+
+#[test]
+fn informational_headers_are_set_unless_an_annotation_says_exactly_disabled() {
+    for name in INFORMATIONAL_HEADERS {
+        let of = |text: &str| informational_headers(&annotations(&[(name, text)]));
+        assert_eq!(of("disabled").value, InformationalHeaders::Disabled);
+        assert!(of("disabled").errors.is_empty() && of("enabled").errors.is_empty());
+        for other in ["Disabled", "false", ""] {
+            let reading = of(other);
+            assert_eq!(reading.value, InformationalHeaders::Enabled, "{other}");
+            assert_eq!(reading.errors.len(), 1, "{other}");
+        }
+        assert_eq!(
+            of("Disabled").errors[0].message,
+            "unknown value `Disabled`, which is read as `enabled`; did you mean `disabled`?"
+        );
+    }
+    assert_eq!(informational_headers(&annotations(&[])).value, InformationalHeaders::Enabled);
+    let both = [(INFORMATIONAL_HEADERS[0], "enabled"), (INFORMATIONAL_HEADERS[1], "disabled")];
+    assert_eq!(informational_headers(&annotations(&both)).value, InformationalHeaders::Disabled);
 }
 
 #[test]

@@ -47,6 +47,13 @@ pub(super) const WORKLOAD_ANNOTATIONS: [&str; 8] = [
     annotation::OPAQUE_PORTS,
     annotation::REQUIRE_IDENTITY,
 ];
+/// Those that a Server heeds.
+const SERVER_ANNOTATIONS: [&str; 3] = [
+    annotation::PATH_NORMALIZATION,
+    annotation::INFORMATIONAL_HEADERS[0],
+    annotation::INFORMATIONAL_HEADERS[1],
+];
+
 /// Annotations of a namespace that policy depends on.
 const NAMESPACE_ANNOTATIONS: [&str; 5] = [
     annotation::DEFAULT_POLICY[0],
@@ -141,7 +148,7 @@ pub(super) fn differs(kind: Kind, old: &Value, new: &Value) -> bool {
 /// The annotations that policy depends on, by kind.
 pub(super) fn annotations(kind: Kind) -> &'static [&'static str] {
     match kind {
-        Kind::Server => &[annotation::PATH_NORMALIZATION],
+        Kind::Server => &SERVER_ANNOTATIONS,
         Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => &ROUTE_ANNOTATIONS,
         Kind::Pod | Kind::ExternalWorkload => &WORKLOAD_ANNOTATIONS,
         Kind::Namespace => &NAMESPACE_ANNOTATIONS,

@@ -60,6 +60,7 @@ fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
     };
     let mut policy = ServerPolicy::without_grants(owner(key), protocol);
     policy.paths = annotation::path_normalization(&meta.annotations).value;
+    policy.informational_headers = annotation::informational_headers(&meta.annotations).value;
 
     let grants = cx.ask(&ServerGrants(key.clone()));
     let mut authorizations = grants.authorizations.clone();

@@ -194,6 +194,7 @@ impl Core {
         ServerPolicy {
             protocol: policy.protocol,
             paths: policy.paths,
+            informational_headers: policy.informational_headers,
             ..Self::denied(policy.owner.clone(), reason)
         }
     }

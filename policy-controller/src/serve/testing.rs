@@ -6,9 +6,9 @@ use crate::publish::{
 use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
 use parking_lot::Mutex;
 use policy_core::{
-    Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, ObjectRef, Origin, Owner,
-    PathHandling, PathPattern, Protocol, RequestMatch, Requirement, Revision, Route, RouteKind,
-    RouteTable, Rule, ServerPolicy, Source, Unmatched,
+    Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
+    ObjectRef, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch, Requirement,
+    Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Unmatched,
 };
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,7 @@ pub(crate) fn routed(name: &str, routes: &[&str]) -> Arc<ServerPolicy> {
         protocol: Protocol::Http1,
         deny: None,
         paths: PathHandling::Canonical,
+        informational_headers: InformationalHeaders::Enabled,
         authorizations: DefaultPolicy::AllUnauthenticated.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {

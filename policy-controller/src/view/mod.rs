@@ -6,10 +6,10 @@ mod text;
 pub use shadow::{Shadowed, shadowed};
 
 use policy_core::{
-    Authorization, Effect, EffectKind, HeaderMatch, HostPattern, IdentityMatch, NetworkMatch,
-    NetworkSymbol, NetworkTerm, Owner, PathHandling, PathPattern, Protocol, QueryMatch, RateLimit,
-    RequestMatch, Requirement, Route, ServerPolicy, Test, Unmatched, ValueMatch, Withheld,
-    matching::Segment,
+    Authorization, Effect, EffectKind, HeaderMatch, HostPattern, IdentityMatch,
+    InformationalHeaders, NetworkMatch, NetworkSymbol, NetworkTerm, Owner, PathHandling,
+    PathPattern, Protocol, QueryMatch, RateLimit, RequestMatch, Requirement, Route, ServerPolicy,
+    Test, Unmatched, ValueMatch, Withheld, matching::Segment,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -27,6 +27,8 @@ pub struct PolicyView {
     pub deny: Option<String>,
     /// `canonical` or `raw`.
     pub paths: String,
+    /// Whether the application is told who its clients are.
+    pub informational_headers: bool,
     /// Grants on the port, in the order they are tried.
     pub authorizations: Vec<GrantView>,
     /// What is let through before routes are looked at.
@@ -119,6 +121,7 @@ impl From<&ServerPolicy> for PolicyView {
             protocol,
             deny,
             paths,
+            informational_headers,
             authorizations,
             exemptions,
             routes,
@@ -145,6 +148,7 @@ impl From<&ServerPolicy> for PolicyView {
                 PathHandling::Canonical => "canonical".to_owned(),
                 PathHandling::Raw => "raw".to_owned(),
             },
+            informational_headers: *informational_headers == InformationalHeaders::Enabled,
             authorizations: authorizations.iter().map(|a| grant(a)).collect(),
             exemptions: exemptions.collect(),
             routes: routes.routes.iter().map(|r| route(r)).collect(),

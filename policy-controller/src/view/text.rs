@@ -13,6 +13,9 @@ impl PolicyView {
         if self.paths == "raw" {
             lines.push("paths      raw".to_owned());
         }
+        if !self.informational_headers {
+            lines.push("headers    no informational headers".to_owned());
+        }
         lines.extend(self.rate_limits.iter().map(|limit| format!("limit      {limit}")));
         lines.extend(self.effects.iter().map(|effect| format!("effect     {effect}")));
         for exemption in &self.exemptions {

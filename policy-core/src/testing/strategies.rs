@@ -12,8 +12,8 @@ use crate::name::{Origin, Source};
 use crate::network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::pattern::Pattern;
 use crate::policy::{
-    Exemption, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable, Rule, ServerPolicy,
-    Unmatched,
+    Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route, RouteKind, RouteTable,
+    Rule, ServerPolicy, Unmatched,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
@@ -224,6 +224,7 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
             protocol,
             deny,
             paths: PathHandling::Canonical,
+            informational_headers: InformationalHeaders::Enabled,
             authorizations,
             exemptions,
             routes,

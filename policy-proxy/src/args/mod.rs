@@ -3,6 +3,7 @@
 mod admin;
 mod discover;
 mod identity;
+mod limits;
 mod log;
 mod redirect;
 mod sidecar;
@@ -11,6 +12,7 @@ mod store;
 pub use admin::AdminArgs;
 pub use discover::DiscoverArgs;
 pub use identity::IdentityArgs;
+pub use limits::LimitsArgs;
 pub use log::LogArgs;
 pub use redirect::RedirectArgs;
 pub use sidecar::SidecarArgs;
@@ -54,6 +56,9 @@ pub struct RunArgs {
     /// What is listened on, and the bounds of connections and requests.
     #[command(flatten)]
     pub sidecar: SidecarArgs,
+    /// The bounds of connections and requests.
+    #[command(flatten)]
+    pub limits: LimitsArgs,
     /// What decides while policy is missing or old.
     #[command(flatten)]
     pub store: StoreArgs,

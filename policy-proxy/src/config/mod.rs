@@ -3,6 +3,7 @@
 mod admin;
 mod discover;
 mod identity;
+mod limits;
 mod log;
 mod parse;
 mod reader;
@@ -50,7 +51,11 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     let facts = sidecar::facts(args, &mut reader);
     let discover = discover::discover(args, &mut reader, &facts);
     let admin = admin::admin(args, &mut reader);
-    let sidecar = sidecar::sidecar(args, &mut reader, &facts);
+    let mut sidecar = sidecar::sidecar(args, &mut reader, &facts);
+    limits::read(args, &mut reader, &mut sidecar);
+    for line in limits::without_effect(&reader) {
+        tracing::info!("{line}");
+    }
     let store = store::store(args, &mut reader, facts, sidecar.timeouts.detect);
     let identity = identity::identity(args, &mut reader);
     let access_log = log::access_log(args, &mut reader);

@@ -61,6 +61,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether Linkerd's variable of this name is set to something.
+    pub(super) fn is_set(&self, linkerd: &str) -> bool {
+        let value = (self.environment)(&format!("LINKERD2_PROXY_{linkerd}"));
+        value.is_some_and(|value| !value.is_empty())
+    }
+
     /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.
     pub(super) fn read<T, E: ToString>(
         &mut self,

@@ -21,10 +21,10 @@ use crate::store::{InForce, PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
 use body::{BoxError, Watch};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use policy_core::{Denial, Denied, Identity, Permit};
+use policy_core::{Denial, Denied, Permit};
 use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -154,9 +154,9 @@ where
         if let Some(told) = &mut asking.told {
             told.judged(&kept);
         }
-        let id = peer.identity().map(Identity::as_str);
-        if let Some(id) = id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            head.headers.insert(headers::CLIENT_ID, id);
+        if policy.informs() {
+            // The server is the application itself and no hop on the way to it.
+            headers::Informed::new(&peer, None).tell(&mut head.headers);
         }
         let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
         let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));

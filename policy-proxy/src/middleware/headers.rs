@@ -3,12 +3,19 @@
 //! One pass over the names finds whether there is anything to do. Names that a client lists in
 //! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use crate::peer::{Peer, PeerTls};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
+use policy_core::Identity;
+use std::net::{IpAddr, SocketAddr};
 
 /// The header that names the client to the application.
 pub(crate) const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
+/// Tells the application whether the client's connection is inside TLS that ends here.
+pub(crate) const CONNECTION_SECURE: HeaderName = HeaderName::from_static("l5d-connection-secure");
 /// The HTTP/1 version that a meshed peer carries in HTTP/2.
 pub(crate) const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
 /// The error's text, for meshed peers.
@@ -85,6 +92,50 @@ pub(crate) fn wrap_carried(headers: &mut HeaderMap, version: Version) {
     headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
 }
 
+/// What the application is told of a connection, beside the request's own headers (delegation 2.7.4).
+/// Made once per connection.
+#[derive(Debug)]
+pub(crate) struct Informed {
+    client_id: Option<HeaderValue>,
+    secure: HeaderValue,
+    forwarded: Option<HeaderValue>,
+}
+
+impl Informed {
+    /// For a proxy that forwards to `by`; a server that is the application itself is no hop of its own
+    /// and says nothing in `forwarded`.
+    pub(crate) fn new(peer: &Peer, by: Option<SocketAddr>) -> Self {
+        let id = peer.identity().map(Identity::as_str);
+        let secure = matches!(peer.tls(), PeerTls::Terminated(_));
+        let forwarded = by.map(|by| forwarded(peer.ip(), by));
+        Self {
+            client_id: id.and_then(|id| HeaderValue::from_str(id).ok()),
+            secure: HeaderValue::from_static(if secure { "true" } else { "false" }),
+            forwarded: forwarded.and_then(|element| HeaderValue::try_from(element).ok()),
+        }
+    }
+
+    /// Tells it. What the client itself says was taken out before; what other proxies say in
+    /// `forwarded` stays in front of ours.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(id) = &self.client_id {
+            headers.insert(CLIENT_ID, id.clone());
+        }
+        headers.insert(CONNECTION_SECURE, self.secure.clone());
+        if let Some(forwarded) = &self.forwarded {
+            headers.append(FORWARDED, forwarded.clone());
+        }
+    }
+}
+
+/// One element of RFC 7239: an IPv6 address is in brackets, and what has a colon in quotes.
+fn forwarded(client: IpAddr, by: SocketAddr) -> String {
+    match client {
+        IpAddr::V4(client) => format!("for={client};by=\"{by}\""),
+        IpAddr::V6(client) => format!("for=\"[{client}]\";by=\"{by}\""),
+    }
+}
+
 /// Cleans a response's head. `switching`: it is a 101 that was asked for.
 pub(crate) fn clean_response(headers: &mut HeaderMap, switching: bool) {
     let found = look(headers);
@@ -108,7 +159,7 @@ pub(crate) fn clean_reserved(headers: &mut HeaderMap) {
 /// there.
 pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
     clean_reserved(trailers);
-    for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE] {
+    for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, FORWARDED] {
         trailers.remove(name);
     }
 }
@@ -204,8 +255,13 @@ fn has_token(line: &HeaderValue, token: &str) -> bool {
 
 const OPTIONS: [&[u8]; 3] = [b"keep-alive", b"close", b"upgrade"];
 const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
-const RESERVED: [&str; 4] =
-    ["l5d-client-id", "l5d-orig-proto", "l5d-proxy-error", "l5d-proxy-connection"];
+const RESERVED: [&str; 5] = [
+    "l5d-client-id",
+    "l5d-connection-secure",
+    "l5d-orig-proto",
+    "l5d-proxy-error",
+    "l5d-proxy-connection",
+];
 
 #[cfg(test)]
 mod tests {
@@ -236,6 +292,9 @@ mod tests {
             ("L5D_Client_Id", "b"),
             ("l5d-client_id", "c"),
             ("l5d_proxy-error", "d"),
+            ("l5d-connection-secure", "true"),
+            ("L5D_connection-Secure", "true"),
+            ("l5d_connection_secure", "true"),
             ("l5d-orig-proto", "e"),
             ("l5d-dst-canonical", "kept"),
         ];
@@ -246,7 +305,7 @@ mod tests {
     fn connection_lists_are_obeyed_but_not_for_framing_host_or_our_own() {
         let lines = [
             ("connection", "keep-alive, x-a, host"),
-            ("connection", "Content-Length, close"),
+            ("connection", "Content-Length, close, l5d-client-id, l5d-connection-secure"),
             ("x-a", "1"),
             ("x-b", "1"),
             ("host", "h"),
@@ -255,6 +314,41 @@ mod tests {
             ("proxy-connection", "x"),
         ];
         assert_eq!(left(&lines).0, ["content-length: 0", "host: h", "x-b: 1"]);
+    }
+
+    #[test]
+    fn the_application_is_told_after_what_others_say_and_ipv6_is_quoted() {
+        let told = |client: &str, by: Option<&str>, tls: PeerTls| {
+            let peer = Peer::new(client.parse().unwrap(), tls);
+            let mut headers = HeaderMap::new();
+            headers.append(FORWARDED, HeaderValue::from_static("for=192.0.2.1"));
+            Informed::new(&peer, by.map(|by| by.parse().unwrap())).tell(&mut headers);
+            let show =
+                |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
+            headers.iter().map(show).collect::<Vec<_>>()
+        };
+        let plain = told("10.1.2.3:5", Some("10.9.9.9:80"), PeerTls::Absent);
+        assert_eq!(
+            plain,
+            [
+                "forwarded: for=192.0.2.1",
+                "forwarded: for=10.1.2.3;by=\"10.9.9.9:80\"",
+                "l5d-connection-secure: false"
+            ]
+        );
+        let id = Identity::Dns("bot.example".into());
+        let mesh = told("[2001:db8::1]:5", Some("[fd00::1]:80"), PeerTls::Terminated(Some(id)));
+        assert_eq!(
+            mesh,
+            [
+                "forwarded: for=192.0.2.1",
+                "forwarded: for=\"[2001:db8::1]\";by=\"[fd00::1]:80\"",
+                "l5d-client-id: bot.example",
+                "l5d-connection-secure: true"
+            ]
+        );
+        let layer = told("10.1.2.3:5", None, PeerTls::Terminated(None));
+        assert_eq!(layer, ["forwarded: for=192.0.2.1", "l5d-connection-secure: true"]);
     }
 
     #[test]

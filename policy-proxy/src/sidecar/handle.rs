@@ -33,7 +33,7 @@ impl Sidecar {
         identity: IdentityHandle,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> Result<Self, StartError> {
-        let mut workers = listen::bind(&config.listeners, config.workers)?;
+        let mut workers = listen::bind(&config.listeners, config.workers, &config.sockets)?;
         let addresses =
             workers.first().map(|own| own.iter().map(|bound: &Bound| bound.address).collect());
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();

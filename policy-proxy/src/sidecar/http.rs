@@ -83,19 +83,27 @@ async fn serve_http2(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> h
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let own = Rc::clone(connection);
     let service = service_fn(move |request| answer(Rc::clone(&own), request));
-    let mut serving = pin!(
-        http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(limits.http2_streams)
-            .max_pending_accept_reset_streams(limits.http2_pending_resets)
-            .max_local_error_reset_streams(MOST_ERROR_RESETS)
-            .max_header_list_size(limits.request_head)
-            .initial_stream_window_size(limits.http2_stream_window)
-            .initial_connection_window_size(limits.http2_connection_window)
-            .keep_alive_interval(timeouts.http2_ping)
-            .keep_alive_timeout(timeouts.http2_ping)
-            .serve_connection(io, service)
-    );
+    let mut builder = http2::Builder::new(LocalExecutor);
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.http2_streams)
+        .max_pending_accept_reset_streams(limits.http2_pending_resets)
+        .max_local_error_reset_streams(MOST_ERROR_RESETS)
+        .max_header_list_size(limits.request_head)
+        .initial_stream_window_size(limits.http2_stream_window)
+        .initial_connection_window_size(limits.http2_connection_window)
+        .keep_alive_interval(timeouts.http2_ping)
+        .keep_alive_timeout(timeouts.http2_ping_answer);
+    if limits.http2_adaptive_window {
+        builder.adaptive_window(true);
+    }
+    if limits.http2_frame.is_some() {
+        builder.max_frame_size(limits.http2_frame);
+    }
+    if let Some(bytes) = limits.http2_send_buffer {
+        builder.max_send_buf_size(bytes);
+    }
+    let mut serving = pin!(builder.serve_connection(io, service));
     let mut told = false;
     poll_fn(|cx| {
         match connection.ending.poll(cx) {
@@ -146,7 +154,9 @@ async fn answer(
             // Nothing has been awaited since the decision, so no review can have missed this.
             let Forward { permit, plan, kept, policy } = forward;
             let guard = connection.open(kept, permit, Arc::clone(&policy));
-            connection.set_client_id(&mut head.headers);
+            if policy.informs() {
+                connection.informed.tell(&mut head.headers);
+            }
             if let Some(version) = asked.carried {
                 headers::unwrap_carried(&mut head, version);
             }

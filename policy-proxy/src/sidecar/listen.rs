@@ -1,6 +1,6 @@
 //! Listening sockets: each address once per worker.
 
-use super::{Listener, Target};
+use super::{Listener, Sockets, Target};
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -34,6 +34,7 @@ pub enum StartError {
 pub(super) fn bind(
     listeners: &[Listener],
     workers: NonZeroUsize,
+    sockets: &Sockets,
 ) -> Result<Vec<Vec<Bound>>, StartError> {
     let mut all: Vec<Vec<Bound>> = (0..workers.get()).map(|_| Vec::new()).collect();
     for listener in listeners {
@@ -41,11 +42,11 @@ pub(super) fn bind(
         let shared = workers.get() > 1;
         if shared && listener.address.port() != 0 {
             // With SO_REUSEPORT alone, another process of the same user would go unnoticed.
-            listen(listener.address, false).map_err(failed)?;
+            listen(listener.address, false, sockets).map_err(failed)?;
         }
         let mut address = listener.address;
         for own in &mut all {
-            let socket = listen(address, shared).map_err(failed)?;
+            let socket = listen(address, shared, sockets).map_err(failed)?;
             address = socket.local_addr().map_err(failed)?;
             own.push(Bound { socket, address, target: listener.target });
         }
@@ -53,7 +54,11 @@ pub(super) fn bind(
     Ok(all)
 }
 
-fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener> {
+fn listen(
+    address: SocketAddr,
+    shared: bool,
+    sockets: &Sockets,
+) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if shared {
@@ -62,12 +67,17 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<std::net::TcpListener
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     // Connections inherit it: a client that vanished without a word does not stay for ever.
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(QUIET).with_interval(ASKED_AGAIN))?;
-    socket.listen(BACKLOG)?;
+    socket.set_tcp_keepalive(&keepalive(sockets.accept_keepalive))?;
+    if let Some(bound) = sockets.accept_user_timeout {
+        socket.set_tcp_user_timeout(Some(bound))?;
+    }
+    socket.listen(sockets.backlog)?;
     Ok(socket.into())
 }
 
-const BACKLOG: i32 = 1024;
-/// After this long without a byte a client is asked whether it is still there.
-const QUIET: Duration = Duration::from_secs(60);
+/// Asks after `quiet` without a byte, and again and again.
+pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
+    TcpKeepalive::new().with_time(quiet).with_interval(ASKED_AGAIN)
+}
+
 const ASKED_AGAIN: Duration = Duration::from_secs(10);

@@ -15,6 +15,7 @@ use crate::respond::Fault;
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::Caller;
 use policy_core::{Decision, Denial, Denied, Permit};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
@@ -29,7 +30,19 @@ struct Carried {
     peer: Peer,
     caller: Caller,
     at: SystemTime,
-    lost: Signal<Denied>,
+    /// Raised to end the connection.
+    over: Signal<Over>,
+    /// When bytes were last carried, by the worker's clock.
+    active: Cell<u32>,
+}
+
+/// Why an open connection ends from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// Its permission was lost.
+    Revoked,
+    /// Nothing was carried for longer than the bound.
+    Idle,
 }
 
 /// Decides on a connection and carries it. `silent`: nothing was read although HTTP was looked for;
@@ -37,15 +50,17 @@ struct Carried {
 pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bool) {
     let Arrival { worker, seat, handle, client, upstream, at } = arrival;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
-    let carried = Rc::new(Carried { worker, handle, peer, caller, at, lost: Signal::new() });
+    let active = Cell::new(worker.now());
+    let carried =
+        Rc::new(Carried { worker, handle, peer, caller, at, over: Signal::new(), active });
     let weak = Rc::downgrade(&carried);
     let member: Weak<dyn Member> = weak;
     let _membership = carried.worker.join(member);
     if !carried.decide() {
         return;
     }
-    let bound = carried.worker.shared.config.timeouts.connect;
-    let server = match upstream::connect(upstream, bound).await {
+    let config = &carried.worker.shared.config;
+    let server = match upstream::connect(upstream, config.timeouts.connect, &config.sockets).await {
         Ok(server) => server,
         Err(fault) => {
             let kind = match fault {
@@ -111,9 +126,18 @@ impl Carried {
     /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
     async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
         let mut copy = pin!(copy);
-        let copied = poll_fn(|cx| match self.lost.poll(cx) {
+        let mut before = (0, 0);
+        let copied = poll_fn(|cx| match self.over.poll(cx) {
             Some(_) => Poll::Ready(Ok(Copied::Done)),
-            None => copy.as_mut().poll_copy(cx),
+            None => {
+                let copied = copy.as_mut().poll_copy(cx);
+                let passed = copy.passed();
+                if passed != before {
+                    before = passed;
+                    self.active.set(self.worker.now());
+                }
+                copied
+            }
         })
         .await;
         let (up, down) = copy.passed();
@@ -148,17 +172,23 @@ impl Member for Carried {
             }
             Err(reason) => Some(Denial { reason, route: None }),
         };
-        if lost.is_some() && self.lost.get().is_none() {
+        if lost.is_some() && self.over.get().is_none() {
             let policy = live.in_force().ok();
             if let Some(policy) = policy {
                 policy.counters.tcp_terminated(self.worker.index, self.caller);
             }
             self.record(policy, Err(Denial { reason: Denied::Revoked, route: None }));
-            self.lost.raise(Denied::Revoked);
+            self.over.raise(Over::Revoked);
         }
     }
 
-    fn tick(&self) {}
+    fn tick(&self) {
+        let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
+        let quiet = self.worker.now().saturating_sub(self.active.get());
+        if u64::from(quiet) > bound.as_secs() && self.over.get().is_none() {
+            self.over.raise(Over::Idle);
+        }
+    }
 
     /// Bytes run on until they end by themselves or the grace period is over.
     fn drain(&self) {}

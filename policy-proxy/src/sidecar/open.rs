@@ -7,14 +7,14 @@ use super::slots::Slots;
 use super::upstream::Upstream;
 use super::worker::{Member, Membership, Seat, Worker};
 use crate::middleware::gate::Gate;
-use crate::middleware::headers::CLIENT_ID;
+use crate::middleware::headers::Informed;
 use crate::middleware::open::Kept;
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind, RequestRecord};
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::Caller;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use policy_core::{Denial, Denied, Identity, Permit, Protocol};
+use http::{HeaderMap, StatusCode};
+use policy_core::{Denial, Denied, Permit, Protocol};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -36,7 +36,7 @@ pub(super) struct HttpConnection {
     pub(super) ending: Signal<Ending>,
     caller: Caller,
     /// What the application is told of the client.
-    client_id: Option<HeaderValue>,
+    pub(super) informed: Informed,
     open: RefCell<Slots<Open>>,
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
@@ -100,7 +100,6 @@ impl HttpConnection {
     fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
-        let id = peer.identity().map(Identity::as_str);
         Self {
             gate: RefCell::new(Gate::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config),
@@ -108,7 +107,7 @@ impl HttpConnection {
             http2,
             ending: Signal::new(),
             caller,
-            client_id: id.and_then(|id| HeaderValue::from_str(id).ok()),
+            informed: Informed::new(&peer, Some(upstream)),
             open: RefCell::new(Slots::new()),
             idle_since: Cell::new(worker.now()),
             _seat: seat,
@@ -122,13 +121,6 @@ impl HttpConnection {
     /// The client's address, as policy sees it.
     pub(super) fn client(&self) -> SocketAddr {
         self.peer.address()
-    }
-
-    /// Says who the client is. What the client itself says of it was taken out before.
-    pub(super) fn set_client_id(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.client_id {
-            headers.insert(CLIENT_ID, id.clone());
-        }
     }
 
     /// A request's head is complete.

@@ -1,12 +1,15 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
+use super::Sockets;
 use super::body::RequestBody;
+use super::listen::keepalive;
 use crate::respond::Fault;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -20,7 +23,8 @@ use tokio::task::spawn_local;
 pub(super) struct Upstream {
     address: SocketAddr,
     connect: Duration,
-    ping: Duration,
+    sockets: Sockets,
+    ping: (Duration, Duration),
     windows: (u32, u32),
     head: u32,
     /// The HTTP/1 connection while no request uses it.
@@ -46,11 +50,22 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 }
 
 /// Connects to the application.
-pub(super) async fn connect(address: SocketAddr, bound: Duration) -> Result<TcpStream, Fault> {
+pub(super) async fn connect(
+    address: SocketAddr,
+    bound: Duration,
+    sockets: &Sockets,
+) -> Result<TcpStream, Fault> {
     match tokio::time::timeout(bound, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
             // Without it, small writes wait for acknowledgements; a dead socket tells soon.
             let _ = stream.set_nodelay(true);
+            let socket = SockRef::from(&stream);
+            if let Some(quiet) = sockets.connect_keepalive {
+                let _ = socket.set_tcp_keepalive(&keepalive(quiet));
+            }
+            if let Some(bound) = sockets.connect_user_timeout {
+                let _ = socket.set_tcp_user_timeout(Some(bound));
+            }
             Ok(stream)
         }
         Ok(Err(_)) => Err(Fault::Connect),
@@ -64,8 +79,9 @@ impl Upstream {
         Self {
             address,
             connect: config.timeouts.connect,
-            ping: config.timeouts.http2_ping,
-            windows: (limits.http2_stream_window, limits.http2_connection_window),
+            sockets: config.sockets,
+            ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
+            windows: limits.http2_upstream_windows,
             head: limits.request_head,
             idle: RefCell::new(None),
             http2: RefCell::new(None),
@@ -108,7 +124,7 @@ impl Upstream {
     }
 
     async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, Fault> {
-        let stream = connect(self.address, self.connect).await?;
+        let stream = connect(self.address, self.connect, &self.sockets).await?;
         let size = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
         let handshake =
             http1::Builder::new().max_buf_size(size).handshake(TokioIo::new(stream)).await;
@@ -192,14 +208,14 @@ impl Upstream {
         if let Some(sender) = self.ready_http2() {
             return Ok(sender);
         }
-        let stream = connect(self.address, self.connect).await?;
+        let stream = connect(self.address, self.connect, &self.sockets).await?;
         let handshake = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(self.windows.0)
             .initial_connection_window_size(self.windows.1)
             .max_header_list_size(self.head)
-            .keep_alive_interval(self.ping)
-            .keep_alive_timeout(self.ping)
+            .keep_alive_interval(self.ping.0)
+            .keep_alive_timeout(self.ping.1)
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;

@@ -3,7 +3,7 @@
 use crate::limiter::Limiter;
 use crate::telemetry::Counters;
 use policy_core::evaluator::Evaluator;
-use policy_core::{Denied, Facts, Revision};
+use policy_core::{Denied, Facts, InformationalHeaders, Revision};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -66,6 +66,14 @@ impl Live {
 }
 
 impl InForce {
+    /// Whether the application is told who its clients are.
+    pub(crate) fn informs(&self) -> bool {
+        match self.evaluator.policy().informational_headers {
+            InformationalHeaders::Enabled => true,
+            InformationalHeaders::Disabled => false,
+        }
+    }
+
     pub(super) fn with_facts(&self, facts: &Arc<Facts>, generation: u64) -> Self {
         Self {
             evaluator: Arc::clone(&self.evaluator),

@@ -2,7 +2,8 @@
 
 use super::*;
 use policy_core::{
-    DefaultPolicy, Owner, PathHandling, Protocol, RateLimit, RouteTable, Source, Unmatched,
+    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, RateLimit, RouteTable,
+    Source, Unmatched,
 };
 use std::num::NonZeroU32;
 
@@ -26,6 +27,7 @@ fn limited(default: DefaultPolicy, rate: Option<u32>) -> Arc<ServerPolicy> {
         protocol: Protocol::Http1,
         deny: None,
         paths: PathHandling::Canonical,
+        informational_headers: InformationalHeaders::Enabled,
         authorizations: default.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {

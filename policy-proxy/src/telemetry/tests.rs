@@ -3,7 +3,8 @@
 use super::*;
 use crate::limiter::Scope;
 use policy_core::{
-    DefaultPolicy, Denial, Identity, Owner, PathHandling, Protocol, RouteTable, Unmatched,
+    DefaultPolicy, Denial, Identity, InformationalHeaders, Owner, PathHandling, Protocol,
+    RouteTable, Unmatched,
 };
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ fn policy() -> Arc<ServerPolicy> {
         protocol: Protocol::Detect { timeout: Duration::from_secs(10) },
         deny: None,
         paths: PathHandling::Canonical,
+        informational_headers: InformationalHeaders::Enabled,
         authorizations: DefaultPolicy::AllUnauthenticated.authorizations(),
         exemptions: Vec::new(),
         routes: RouteTable {

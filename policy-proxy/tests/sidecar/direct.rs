@@ -134,7 +134,8 @@ async fn what_is_permitted_is_what_would_be_on_a_redirected_connection() {
 
 #[tokio::test]
 async fn a_request_on_the_direct_path_carries_the_verified_identity() {
-    let mesh = Mesh::new(server(detect(), identities(&[&name("bot")]))).await;
+    let policy = informing(server(detect(), identities(&[&name("bot")])));
+    let mesh = Mesh::new(policy).await;
     for session in [None, Some(Session::Http1)] {
         let mut client = Client::new(mesh.open("bot", PORT, session).await).await;
         let got = client.ask("/", &[("l5d-client-id", "root")]).await;

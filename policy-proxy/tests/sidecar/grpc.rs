@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use policy_core::{Protocol, RequestMatch};
 use std::time::{Duration, Instant};
 
-fn call(path: &str) -> Request<Full<Bytes>> {
+pub(crate) fn call(path: &str) -> Request<Full<Bytes>> {
     Request::post(format!("http://web.example{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")

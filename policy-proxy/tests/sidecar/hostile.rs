@@ -1,6 +1,7 @@
 //! Clients that mean harm. Each bound is stated with its test.
 
 use crate::support::*;
+use http::StatusCode;
 use policy_core::Protocol;
 use policy_proxy::IdentityHandle;
 use std::time::{Duration, Instant};
@@ -215,4 +216,70 @@ async fn too_many_connections_are_closed_at_once() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut client = Client::new(setup.connect().await).await;
     assert_eq!(client.get("/").await.status, 200, "places are given back");
+}
+
+/// The bound is the sidecar's, whichever workers serve the connections.
+#[tokio::test]
+async fn connections_of_a_port_are_bounded_across_workers() {
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.limits.connections = 3;
+        config.workers = std::num::NonZeroUsize::new(4).unwrap();
+    })
+    .await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut client = Client::new(setup.connect().await).await;
+        assert_eq!(client.get("/").await.status, StatusCode::OK);
+        open.push(client);
+    }
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    for _ in 0..8 {
+        assert_eq!(raw(setup.address, request, false).await, "");
+    }
+    assert_eq!(app.requests(), 3);
+    drop(open);
+    // Their places are given back.
+    let again =
+        async { while !raw(setup.address, request, false).await.starts_with("HTTP/1.1 200") {} };
+    tokio::time::timeout(Duration::from_secs(60), again).await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_beyond_what_may_wait_are_answered_at_once_and_others_go_on() {
+    let app = App::start().await;
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.limits.in_flight = 1;
+    })
+    .await;
+    // An answer that has begun is none that is waited for.
+    let mut streaming = Client::new(setup.connect().await).await;
+    let _stream = streaming.send(crate::support::request("/stream", &[])).await;
+    let mut waiting = Client::new(setup.connect().await).await;
+    let waits = tokio::spawn(async move { waiting.get("/never").await });
+    while app.requests() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut third = Client::new(setup.connect().await).await;
+    let got = third.get("/").await;
+    assert_eq!(got.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(got.headers["connection"], "close");
+    let call = crate::grpc::call("/pkg.Echo/Say");
+    let refused = crate::http2::client(&setup).await.send_request(call).await.unwrap();
+    assert_eq!(refused.headers()["grpc-status"], "14");
+    assert_eq!(app.requests(), 2, "neither reached the application");
+    assert!(setup.metrics().contains("inbound_http_errors_total{error=\"too_many_requests\"} 2\n"));
+    setup.logged("allow - - GET / 503").await;
+    waits.abort();
+    let again = async {
+        loop {
+            let mut client = Client::new(setup.connect().await).await;
+            if client.get("/").await.status == StatusCode::OK {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), again).await.unwrap();
 }

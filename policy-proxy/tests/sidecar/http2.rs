@@ -225,7 +225,7 @@ async fn trailers_say_nothing_that_only_a_head_may_say() {
     assert_eq!(got.body, "{\"x-sum\": \"admin\"}");
 }
 
-/// Bound: twice `http2_ping` (here one second), since nothing but the rest of the head may follow, an
+/// Bound: `http2_ping` and `http2_ping_answer` (here a second each), since nothing but the rest of the head may follow, an
 /// answer to a PING neither.
 #[tokio::test]
 async fn a_client_that_stalls_inside_a_head_is_closed() {
@@ -233,6 +233,7 @@ async fn a_client_that_stalls_inside_a_head_is_closed() {
     let policy = Some(server(Protocol::Http2, everybody()));
     let setup = Setup::with(policy, app.address, policy_proxy::IdentityHandle::empty(), |config| {
         config.timeouts.http2_ping = Duration::from_secs(1);
+        config.timeouts.http2_ping_answer = Duration::from_secs(1);
     })
     .await;
     let settings = &b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"[..];

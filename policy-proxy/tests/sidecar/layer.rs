@@ -62,7 +62,8 @@ async fn a_request_from_nobody_in_particular_is_refused() {
 
 #[tokio::test]
 async fn the_server_sees_the_canonical_target_and_the_verified_identity() {
-    let (mut service, mut inner) = layered(&store(server(detect(), identities(&["a.example"]))));
+    let policy = informing(server(detect(), identities(&["a.example"])));
+    let (mut service, mut inner) = layered(&store(policy));
     inner.allow(1);
     assert_ready_ok!(service.poll_ready());
     let tls = PeerTls::Terminated(Some(Identity::Dns("a.example".into())));
@@ -71,6 +72,8 @@ async fn the_server_sees_the_canonical_target_and_the_verified_identity() {
     let (request, answer) = inner.next_request().await.unwrap();
     assert_eq!(request.uri(), "/a?b");
     assert_eq!(request.headers()["l5d-client-id"], "a.example");
+    assert_eq!(request.headers()["l5d-connection-secure"], "true");
+    assert!(!request.headers().contains_key("forwarded"), "the layer is no hop");
     answer.send_response(Response::new(Full::from("hi")));
     let response = assert_ready_ok!(call.poll());
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "hi");

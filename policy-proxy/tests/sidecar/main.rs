@@ -15,6 +15,10 @@ mod http1;
 #[cfg(test)]
 mod http2;
 #[cfg(test)]
+mod idle;
+#[cfg(test)]
+mod informed;
+#[cfg(test)]
 mod layer;
 #[cfg(test)]
 mod opaque;

@@ -8,9 +8,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use policy_core::{
-    Authorization, AuthorizationSet, Condition, DefaultPolicy, Identity, IdentityMatch, Origin,
-    Owner, PathHandling, PathPattern, Protocol, RequestMatch, Requirement, Revision, Route,
-    RouteKind, RouteTable, Rule, ServerPolicy, Source, Test, Unmatched,
+    Authorization, AuthorizationSet, Condition, DefaultPolicy, Identity, IdentityMatch,
+    InformationalHeaders, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch,
+    Requirement, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Test,
+    Unmatched,
 };
 use policy_proxy::record::{Record, Recorder};
 use policy_proxy::sidecar::{Listener, Target};
@@ -30,13 +31,15 @@ use tokio_stream::wrappers::IntervalStream;
 
 pub(crate) const PORT: NonZeroU16 = NonZeroU16::new(8080).unwrap();
 
-/// A Server of this protocol, with these grants and no routes.
+/// A Server of this protocol, with these grants and no routes. Its application is told nothing of its
+/// clients, so that what it echoes is short; see [`informing`].
 pub(crate) fn server(protocol: Protocol, authorizations: AuthorizationSet) -> ServerPolicy {
     ServerPolicy {
         owner: Owner::Default(DefaultPolicy::AllUnauthenticated),
         protocol,
         deny: None,
         paths: PathHandling::Canonical,
+        informational_headers: InformationalHeaders::Disabled,
         authorizations,
         exemptions: Vec::new(),
         routes: RouteTable {
@@ -48,6 +51,12 @@ pub(crate) fn server(protocol: Protocol, authorizations: AuthorizationSet) -> Se
         effects: Vec::new(),
         withheld: Vec::new(),
     }
+}
+
+/// The same, with informational headers.
+pub(crate) fn informing(mut policy: ServerPolicy) -> ServerPolicy {
+    policy.informational_headers = InformationalHeaders::Enabled;
+    policy
 }
 
 pub(crate) fn detect() -> Protocol {

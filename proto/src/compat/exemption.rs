@@ -73,8 +73,8 @@ pub(super) fn probes<F: Flavor>(
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
         let (own, inherits, filters) = match others {
-            Others::Nobody => (Vec::new(), false, Vec::new()),
-            Others::Server => (Vec::new(), true, Vec::new()),
+            Others::Nobody => (Vec::new(), false, super::route::first::<F>()),
+            Others::Server => (Vec::new(), true, super::route::first::<F>()),
             Others::Rule(route, rule) => shared(real, route, rule),
         };
         let rule = PlannedRule { matches: matches.into_values().collect(), filters };

@@ -18,6 +18,19 @@ pub(super) enum Filtered<T> {
     Denied(&'static str),
 }
 
+/// What every request loses first: Linkerd's proxies set `l5d-client-id` themselves and know nothing of
+/// `l5d-connection-secure`, so that a client could tell the application what it likes.
+pub(super) fn claims() -> EffectKind {
+    const SECURE: [&str; 4] = [
+        "l5d-connection-secure",
+        "l5d-connection_secure",
+        "l5d_connection-secure",
+        "l5d_connection_secure",
+    ];
+    let remove = SECURE.map(HeaderName::from_static).to_vec();
+    EffectKind::RequestHeaders(HeaderChange { remove, ..HeaderChange::default() })
+}
+
 pub(super) fn http(effect: &EffectKind) -> Filtered<http_route::Filter> {
     use http_route::filter::Kind;
     let kind = match effect {

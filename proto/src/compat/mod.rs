@@ -21,7 +21,7 @@ use crate::linkerd::{inbound, net};
 use crate::replaced::{Part, Replacement, Report};
 use grant::Grants;
 use policy_core::network::Facts;
-use policy_core::policy::{Protocol, ServerPolicy};
+use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
 use std::net::IpAddr;
 
 /// Choices of whoever runs the controller.
@@ -72,6 +72,7 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         deny: _,
         // Linkerd's proxies match paths as received; nothing to say.
         paths: _,
+        informational_headers,
         authorizations,
         exemptions,
         routes: _,
@@ -80,6 +81,10 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         withheld: _,
     } = policy;
     let server = grants.server(authorizations);
+    if protocol.is_http() && *informational_headers == InformationalHeaders::Disabled {
+        let message = "informational headers switched off: Linkerd's proxies set `l5d-client-id`";
+        grants.report().note(Part::Port, message);
+    }
     if protocol.is_http() {
         exemption::note_connections(exemptions, grants.report());
     }

@@ -12,7 +12,9 @@ use policy_core::authorization::{Authorization, AuthorizationSet, Condition, Req
 use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::name::Source;
-use policy_core::policy::{PathHandling, Protocol, Route, RouteTable, ServerPolicy, Unmatched};
+use policy_core::policy::{
+    InformationalHeaders, PathHandling, Protocol, Route, RouteTable, ServerPolicy, Unmatched,
+};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub(super) fn server(server: &Server) -> Result<ServerPolicy> {
         protocol,
         deny: None,
         paths: PathHandling::Canonical,
+        // The message cannot say otherwise.
+        informational_headers: InformationalHeaders::Enabled,
         authorizations: read_grants(authorizations)?,
         exemptions: Vec::new(),
         routes: RouteTable {

@@ -1,6 +1,6 @@
 //! Reads routes.
 
-use super::{meta, read::read_grants};
+use super::{filter, meta, read::read_grants};
 use crate::error::{At, DecodeError, each, required};
 use crate::linkerd::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::query_param_match;
@@ -29,7 +29,7 @@ pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let rules = each("rules", rules, |http_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, http_match)?,
-            effects: each("filters", filters, |filter| http_filter(filter, &source))?,
+            effects: asked(each("filters", filters, |filter| http_filter(filter, &source))?),
         })
     })?;
     Ok(Route {
@@ -51,7 +51,7 @@ pub(super) fn grpc(route: &GrpcRoute) -> Result<Route> {
     let rules = each("rules", rules, |grpc_route::Rule { matches, filters }| {
         Ok(Rule {
             matches: each("matches", matches, grpc_match)?,
-            effects: each("filters", filters, |filter| grpc_filter(filter, &source))?,
+            effects: asked(each("filters", filters, |filter| grpc_filter(filter, &source))?),
         })
     })?;
     Ok(Route {
@@ -179,6 +179,14 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
     // Empty is any, for `RequestMatch::grpc` as on the wire.
     let call = RequestMatch::grpc(Some(&service), Some(&method));
     Ok(RequestMatch { headers: each("headers", headers, header)?, ..call })
+}
+
+/// Without what our own controller has every request lose, which this side does of itself.
+fn asked(mut effects: Vec<Effect>) -> Vec<Effect> {
+    if effects.first().is_some_and(|effect| effect.kind == filter::claims()) {
+        effects.remove(0);
+    }
+    effects
 }
 
 fn http_filter(filter: &http_route::Filter, source: &Source) -> Result<Effect> {

@@ -1,7 +1,7 @@
 //! Routes: the policy's own, those for probes, and those that say what happens where none matches.
 
 use super::exemption::probes;
-use super::filter::Filtered;
+use super::filter::{self, Filtered};
 use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule};
 use super::grant::Grants;
 use super::{Body, closed, meta};
@@ -141,12 +141,20 @@ fn planned<F: Flavor>(
     })
 }
 
+/// The filters that every rule begins with.
+pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
+    match F::filter(&filter::claims()) {
+        Filtered::Sent(filter) => vec![filter],
+        Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
+    }
+}
+
 /// Nothing if one of the effects cannot be applied and the requests must not pass without it.
 fn filters<'e, F: Flavor>(
     effects: impl IntoIterator<Item = &'e Effect>,
     report: &mut Report,
 ) -> Option<Vec<F::Filter>> {
-    let mut filters = Some(Vec::new());
+    let mut filters = Some(first::<F>());
     for Effect { source, kind } in effects {
         match F::filter(kind) {
             Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),

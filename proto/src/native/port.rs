@@ -38,6 +38,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         protocol,
         deny,
         paths,
+        informational_headers,
         authorizations,
         exemptions,
         routes: RouteTable { routes, hosts, otherwise },
@@ -52,13 +53,8 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         protocol: Some(write::protocol(*protocol)),
         deny: deny.map(|reason| reason.as_str().to_owned()),
         paths: write::paths(*paths),
-        exemptions: exemptions
-            .iter()
-            .map(|Exemption { request, authorization }| m::Exemption {
-                request: request.as_ref().map(write::request),
-                authorization: pool.key(authorization),
-            })
-            .collect(),
+        informational_headers: write::informational_headers(*informational_headers),
+        exemptions: exemptions.iter().map(|exemption| pool.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
         effects: effects.iter().map(write::effect).collect(),
         withheld: withheld.iter().map(write::withheld).collect(),
@@ -220,6 +216,14 @@ struct Pool {
 }
 
 impl Pool {
+    fn exemption(&mut self, exemption: &Exemption) -> m::Exemption {
+        let Exemption { request, authorization } = exemption;
+        m::Exemption {
+            request: request.as_ref().map(write::request),
+            authorization: self.key(authorization),
+        }
+    }
+
     fn keys(&mut self, set: &AuthorizationSet) -> Vec<u64> {
         if set.is_empty() {
             return Vec::new();

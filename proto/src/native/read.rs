@@ -15,7 +15,9 @@ use policy_core::matching::{
 use policy_core::name::{ObjectRef, Origin, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use policy_core::pattern::Pattern;
-use policy_core::policy::{DefaultPolicy, Owner, PathHandling, Protocol, Route, RouteKind};
+use policy_core::policy::{
+    DefaultPolicy, InformationalHeaders, Owner, PathHandling, Protocol, Route, RouteKind,
+};
 use policy_core::policy::{Rule, Unmatched};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -352,6 +354,14 @@ pub(super) fn paths(paths: i32) -> Result<PathHandling> {
         Ok(m::PathHandling::Canonical) => Ok(PathHandling::Canonical),
         Ok(m::PathHandling::Raw) => Ok(PathHandling::Raw),
         Ok(m::PathHandling::Unspecified) | Err(_) => unknown(paths),
+    }
+}
+
+pub(super) fn informational_headers(headers: i32) -> Result<InformationalHeaders> {
+    match m::InformationalHeaders::try_from(headers) {
+        Ok(m::InformationalHeaders::Enabled) => Ok(InformationalHeaders::Enabled),
+        Ok(m::InformationalHeaders::Disabled) => Ok(InformationalHeaders::Disabled),
+        Ok(m::InformationalHeaders::Unspecified) | Err(_) => unknown(headers),
     }
 }
 

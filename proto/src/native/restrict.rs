@@ -8,7 +8,7 @@ use policy_core::effect::Effect;
 use policy_core::feature::{self, Feature};
 use policy_core::name::Origin;
 use policy_core::policy::{
-    Exemption, PathHandling, Route, RouteTable, Rule, ServerPolicy, Unmatched,
+    Exemption, InformationalHeaders, PathHandling, Route, RouteTable, Rule, ServerPolicy, Unmatched,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -61,6 +61,7 @@ impl Restriction<'_> {
             protocol,
             deny: _,
             paths,
+            informational_headers,
             authorizations,
             exemptions,
             routes,
@@ -73,6 +74,7 @@ impl Restriction<'_> {
             protocol: *protocol,
             deny: None,
             paths: self.paths(*paths),
+            informational_headers: self.informational_headers(*informational_headers),
             authorizations: self.authorizations(authorizations),
             exemptions: self.exemptions(exemptions),
             routes: self.table(routes),
@@ -102,6 +104,18 @@ impl Restriction<'_> {
                 PathHandling::Canonical
             }
             PathHandling::Raw | PathHandling::Canonical => paths,
+        }
+    }
+
+    fn informational_headers(&mut self, headers: InformationalHeaders) -> InformationalHeaders {
+        match headers {
+            InformationalHeaders::Disabled
+                if self.missing.contains(&Feature::NoInformationalHeaders) =>
+            {
+                self.report.note(Part::Port, "informational headers switched off: they are set");
+                InformationalHeaders::Enabled
+            }
+            InformationalHeaders::Disabled | InformationalHeaders::Enabled => headers,
         }
     }
 
