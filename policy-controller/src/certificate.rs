@@ -1,8 +1,9 @@
-//! The validity of an X.509 certificate: the one thing that is needed of certificates and that the
-//! verifier keeps to itself.
+//! The validity of an X.509 certificate: read, which verifiers keep to themselves, and written.
 
+use crate::der::{GENERALIZED_TIME, INTEGER, SEQUENCE, UTC_TIME, context, element};
 use jiff::civil::DateTime;
-use std::time::SystemTime;
+use rcgen::{CertificateParams, date_time_ymd};
+use std::time::{Duration, SystemTime};
 
 /// The time after which the certificate `der` is not valid. `None` if there is no reading it.
 pub(crate) fn not_after(der: &[u8]) -> Option<SystemTime> {
@@ -15,7 +16,7 @@ pub(crate) fn validity(der: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (mut body, _) = element(certificate, SEQUENCE)?;
     // The version is left out where it is 1.
-    if let Some((_, rest)) = element(body, VERSION) {
+    if let Some((_, rest)) = element(body, context(0)) {
         body = rest;
     }
     let (_serial, body) = element(body, INTEGER)?;
@@ -24,28 +25,6 @@ pub(crate) fn validity(der: &[u8]) -> Option<(SystemTime, SystemTime)> {
     let (validity, _) = element(body, SEQUENCE)?;
     let (not_before, rest) = time(validity)?;
     time(rest).map(|(not_after, _)| (not_before, not_after))
-}
-
-/// The content of the element of this tag that `input` begins with, and what follows it.
-fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&found, rest) = input.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    if found != tag {
-        return None;
-    }
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        // So many bytes of length follow; four are more than any certificate has.
-        0x81..=0x84 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            let length = bytes.iter().try_fold(0usize, |length, byte| {
-                length.checked_mul(256)?.checked_add(usize::from(*byte))
-            })?;
-            (length, rest)
-        }
-        _ => return None,
-    };
-    rest.split_at_checked(length)
 }
 
 fn time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
@@ -66,18 +45,35 @@ fn time(input: &[u8]) -> Option<(SystemTime, &[u8])> {
     Some((at.into(), rest))
 }
 
-const INTEGER: u8 = 0x02;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
+/// Makes what is made of `params` valid from `now` for `lifetime`, and a little before.
+///
+/// # Errors
+/// If these times cannot be written.
+pub(crate) fn valid(
+    params: &mut CertificateParams,
+    now: SystemTime,
+    lifetime: Duration,
+) -> Result<(), rcgen::Error> {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let epoch = date_time_ymd(1970, 1, 1);
+    let at = |since: Duration| {
+        let whole = Duration::from_secs(since.as_secs());
+        whole.try_into().ok().and_then(|span| epoch.checked_add(span)).ok_or(rcgen::Error::Time)
+    };
+    params.not_before = at(since.saturating_sub(BACKDATED))?;
+    params.not_after = at(since.saturating_add(lifetime))?;
+    Ok(())
+}
+
+/// How long before it is made a certificate is valid, for clocks that are behind.
+const BACKDATED: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
-    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-    use std::time::{Duration, UNIX_EPOCH};
+    use rcgen::KeyPair;
+    use std::time::UNIX_EPOCH;
 
     fn made(year: i32, month: u8, day: u8) -> Vec<u8> {
         let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();

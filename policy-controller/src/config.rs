@@ -168,6 +168,13 @@ impl ControllerConfig {
         format!("{name}.{}", self.namespace_suffix(namespace)).into()
     }
 
+    /// The same, if it can be an identity: names of ServiceAccounts may be longer than a label of the
+    /// DNS, and all of it longer than a name.
+    pub fn certifiable_identity(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
+        Some(self.service_account_identity(namespace, name))
+            .filter(|identity| is_dns_name(identity))
+    }
+
     /// What the identities of all ServiceAccounts of a namespace end in, without the leading dot.
     pub fn namespace_suffix(&self, namespace: &str) -> Arc<str> {
         format!(
@@ -179,6 +186,15 @@ impl ControllerConfig {
 }
 
 fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
+    if is_dns_name(value) {
+        Ok(())
+    } else {
+        Err(ConfigError::NotAName { setting, value: value.clone() })
+    }
+}
+
+/// Whether `text` can be part of an identity: labels of the DNS, lower-case, with dots between them.
+fn is_dns_name(text: &str) -> bool {
     let label = |text: &str| {
         !text.is_empty()
             && text.len() <= 63
@@ -186,11 +202,7 @@ fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
             && !text.ends_with('-')
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
-    if value.len() <= 253 && value.split('.').all(label) {
-        Ok(())
-    } else {
-        Err(ConfigError::NotAName { setting, value: value.clone() })
-    }
+    text.len() <= 253 && text.split('.').all(label)
 }
 
 #[cfg(test)]
@@ -207,6 +219,16 @@ mod tests {
             &*config.service_account_identity("emojivoto", "web"),
             "web.emojivoto.serviceaccount.identity.linkerd.cluster.local"
         );
+    }
+
+    #[test]
+    fn a_service_account_whose_name_is_too_long_has_no_identity() {
+        let config = ControllerConfig::default();
+        let dotted = config.certifiable_identity("shop", "web.a").unwrap();
+        assert_eq!(&*dotted, "web.a.shop.serviceaccount.identity.linkerd.cluster.local");
+        for name in ["a".repeat(64), vec!["a".repeat(60); 4].join("."), String::new()] {
+            assert_eq!(config.certifiable_identity("shop", &name), None, "{name}");
+        }
     }
 
     #[test]

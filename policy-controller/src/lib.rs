@@ -35,6 +35,7 @@ mod annotations;
 mod certificate;
 mod compiled;
 mod controller;
+mod der;
 mod history;
 mod metric_names;
 mod process_metrics;
@@ -59,6 +60,7 @@ pub mod cluster;
 pub mod config;
 pub mod guard;
 pub mod injector;
+pub mod issuer;
 pub mod rbac;
 pub mod run;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use crate::admission::{WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 use crate::injector::INJECTOR_CONFIGURATION;
+use crate::issuer::{CONFIG_MAP, SECRET};
 use crate::kinds::{REGISTRY, Row, Scope, Watched};
 use crate::resolve::condition::CONDITIONED;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -116,10 +117,10 @@ const ISSUER_SECRET: &[Rule] = &[
 const TOKEN_REVIEWS: Rule = rule("authentication.k8s.io", &["tokenreviews"], &["create"]);
 
 /// The ConfigMap with the roots of the mesh, in every namespace that has pods with a sidecar.
-pub const TRUST_ROOTS: &str = "portcullis-identity-trust-roots";
+pub const TRUST_ROOTS: &str = CONFIG_MAP;
 
 /// The Secret with the authority that the issuer makes.
-pub const ISSUER_AUTHORITY: &str = "portcullis-identity-issuer";
+pub const ISSUER_AUTHORITY: &str = SECRET;
 
 const fn rule(
     group: &'static str,
@@ -256,17 +257,37 @@ pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
     Role { metadata, rules: Some(rules) }
 }
 
-/// Everything that a controller of the whole cluster has to be allowed, for a service account in the
-/// control plane's namespace, as YAML documents to be applied.
+/// Everything that controller and issuer of the whole cluster have to be allowed, for service accounts
+/// in the control plane's namespace, as YAML documents to be applied.
 ///
 /// # Errors
 /// As [`yaml`].
-pub fn manifests(namespace: &str, service_account: &str) -> Result<String, serde_json::Error> {
+pub fn manifests(
+    namespace: &str,
+    controller: &str,
+    issuer: &str,
+) -> Result<String, serde_json::Error> {
     let (cluster, namespaced) = provisioning_rules();
-    let name = service_account;
-    let rules = [cluster_rules(), cluster, injector_rules(true)].concat();
-    let cluster_role = cluster_role(name, rules);
-    let role = role(namespace, name, [control_plane_rules(), namespaced].concat());
+    let cluster = [cluster_rules(), cluster, injector_rules(true)].concat();
+    let namespaced = [control_plane_rules(), namespaced].concat();
+    let controller = account(namespace, controller, cluster, namespaced)?;
+    let (cluster, namespaced) = (
+        issuer_cluster_rules(),
+        [issuer_control_plane_rules(), issuer_provisioning_rules()].concat(),
+    );
+    let issuer = account(namespace, issuer, cluster, namespaced)?;
+    Ok([controller, issuer].concat().join("---\n"))
+}
+
+/// A service account and what it is allowed, in the whole cluster and in its namespace.
+fn account(
+    namespace: &str,
+    name: &str,
+    cluster: Vec<PolicyRule>,
+    namespaced: Vec<PolicyRule>,
+) -> Result<Vec<String>, serde_json::Error> {
+    let cluster_role = cluster_role(name, cluster);
+    let role = role(namespace, name, namespaced);
     let account = ServiceAccount { metadata: role.metadata.clone(), ..ServiceAccount::default() };
     let subject = Subject {
         kind: "ServiceAccount".to_owned(),
@@ -289,9 +310,13 @@ pub fn manifests(namespace: &str, service_account: &str) -> Result<String, serde
         role_ref: role_ref("Role"),
         subjects: Some(vec![subject]),
     };
-    let documents =
-        [yaml(&account)?, yaml(&cluster_role)?, yaml(&everywhere)?, yaml(&role)?, yaml(&at_home)?];
-    Ok(documents.join("---\n"))
+    Ok(vec![
+        yaml(&account)?,
+        yaml(&cluster_role)?,
+        yaml(&everywhere)?,
+        yaml(&role)?,
+        yaml(&at_home)?,
+    ])
 }
 
 /// An object as YAML.
@@ -390,10 +415,42 @@ mod tests {
         }
     }
 
+    /// Whom these rules let do `verb` to the Secret of this name.
+    fn reaches(rules: &[PolicyRule], verb: &str, name: &str) -> bool {
+        rules.iter().any(|rule| {
+            let has = |list: &Option<Vec<String>>, text: &str| {
+                list.as_ref().is_some_and(|list| list.iter().any(|one| one == text || one == "*"))
+            };
+            has(&rule.api_groups, "")
+                && has(&rule.resources, "secrets")
+                && has(&Some(rule.verbs.clone()), verb)
+                && (rule.resource_names.is_none() || has(&rule.resource_names, name))
+        })
+    }
+
+    #[test]
+    fn only_the_issuer_reads_the_secret_of_its_authority() {
+        let (cluster, namespaced) = provisioning_rules();
+        let controller =
+            [cluster_rules(), namespace_rules(), control_plane_rules(), cluster, namespaced];
+        let controller = controller.concat();
+        assert!(reaches(&controller, "get", WEBHOOK_SECRET));
+        for verb in ["get", "list", "watch", "update", "patch", "delete"] {
+            assert!(!reaches(&controller, verb, SECRET), "{verb}");
+        }
+        let issuer = [issuer_cluster_rules(), issuer_provisioning_rules()].concat();
+        assert!(reaches(&issuer, "get", SECRET) && reaches(&issuer, "update", SECRET));
+        assert!(!reaches(&issuer_cluster_rules(), "get", SECRET), "in its own namespace alone");
+        for verb in ["get", "list", "watch", "update", "patch", "delete"] {
+            assert!(!reaches(&issuer, verb, WEBHOOK_SECRET), "{verb}");
+            assert!(!reaches(&issuer_control_plane_rules(), verb, SECRET), "{verb}");
+        }
+    }
+
     #[test]
     fn the_documented_rights_are_these() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rbac.yaml");
-        let expected = manifests("linkerd", "policy-controller").unwrap();
+        let expected = manifests("linkerd", "policy-controller", "portcullis-issuer").unwrap();
         if std::env::var_os("PORTCULLIS_WRITE_DOCS").is_some() {
             std::fs::write(path, &expected).unwrap();
         }

@@ -187,8 +187,12 @@ fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
         let first = text.lines().next().unwrap_or_default();
         anyhow!("{}", first.trim_start_matches("error: "))
     })?;
-    let Command::Run(run) = cli.command;
-    args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
+    match cli.command {
+        Command::Run(run) => {
+            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
+        }
+        Command::Issuer(_) => Err(anyhow!("this is the issuer, not the controller")),
+    }
 }
 
 #[cfg(test)]

@@ -79,6 +79,18 @@ pub(super) fn parse(token: &str) -> Result<Unverified<'_>, ReviewError> {
     })
 }
 
+/// The first of a token's audiences that is `accepted`. Nothing of the token has been verified.
+pub(crate) fn audience_of(
+    token: &str,
+    accepted: impl Fn(&str) -> bool,
+) -> Result<Option<String>, ReviewError> {
+    let audiences = match parse(token)?.claims.aud {
+        Audience::One(one) => vec![one],
+        Audience::Several(several) => several,
+    };
+    Ok(audiences.into_iter().find(|audience| accepted(audience)))
+}
+
 impl Claims {
     /// Checks audience and time; the time when the token expires.
     pub(super) fn check(&self, audience: &str, now: SystemTime) -> Result<SystemTime, ReviewError> {

@@ -17,6 +17,7 @@ mod keys;
 pub use args::{AuthArgsError, ServeAuth, ServeAuthArgs, ViewerTokens};
 pub use bounded::Bounded;
 pub use cluster::ClusterReviewer;
+pub(crate) use jwt::audience_of;
 pub use keys::{KeyError, KeyReviewer};
 
 /// The audience that a viewer's token must have unless another is configured.

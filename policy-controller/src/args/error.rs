@@ -5,6 +5,7 @@ use crate::admission::AdmissionArgsError;
 use crate::config::ConfigError;
 use crate::guard::GuardArgsError;
 use crate::injector::InjectorArgsError;
+use crate::issuer::IssuerArgsError;
 use crate::replicas::ReplicaArgsError;
 use crate::source::kubernetes::KubernetesArgsError;
 use crate::status::StatusArgsError;
@@ -72,6 +73,9 @@ pub enum ArgsError {
     /// A flag about the controller's own ports that makes no sense.
     #[error(transparent)]
     Guard(#[from] GuardArgsError),
+    /// A flag of the issuer that makes no sense.
+    #[error(transparent)]
+    Issuer(#[from] IssuerArgsError),
     /// A flag about replicas that makes no sense.
     #[error(transparent)]
     Replicas(#[from] ReplicaArgsError),

@@ -19,6 +19,7 @@ use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
 use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
 use crate::guard::{GuardArgs, GuardSettings};
 use crate::injector::{InjectorArgs, InjectorArgsError, InjectorSettings};
+use crate::issuer::IssuerArgs;
 use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
 use crate::replicas::{ReplicaArgs, ReplicaSettings};
@@ -45,6 +46,9 @@ pub struct Cli {
 pub enum Command {
     /// Read policy resources and serve the policies they make.
     Run(Box<RunArgs>),
+    /// Issue certificates to workloads and bring the roots of the mesh to them.
+    #[command(after_long_help = crate::issuer::AFTER_HELP)]
+    Issuer(Box<IssuerArgs>),
 }
 
 /// Flags that mean nothing where a directory is read.

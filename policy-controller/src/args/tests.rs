@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
     let command = ["policy-controller", "run", "--manifests", "/m"];
     let cli = Cli::try_parse_from(command.iter().chain(flags)).unwrap();
-    let Command::Run(args) = cli.command;
+    let Command::Run(args) = cli.command else { panic!("another command") };
     Settings::try_from(*args)
 }
 

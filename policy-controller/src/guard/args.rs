@@ -26,6 +26,8 @@ pub struct GuardArgs {
 /// What these flags mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardSettings {
+    /// The value of the label portcullis.dev/component of our own pod.
+    pub component: &'static str,
     /// The local policy; absent: the one that the controller carries.
     pub local_policy: Option<PathBuf>,
     /// Namespace of our own pod.
@@ -67,6 +69,7 @@ impl GuardArgs {
         let mut node = node?;
         node.extend(loopback());
         Ok(GuardSettings {
+            component: super::local::NAME,
             local_policy: self.local_policy.clone(),
             namespace: namespace.to_owned(),
             pod: pod.filter(named).map(ToOwned::to_owned),
@@ -93,6 +96,7 @@ mod tests {
         assert_eq!(
             settings,
             GuardSettings {
+                component: "policy-controller",
                 local_policy: None,
                 namespace: "mesh".to_owned(),
                 pod: Some("pod-0".to_owned()),

@@ -41,9 +41,11 @@ pub enum LocalPolicyError {
     /// It says nothing of a port.
     #[error(
         "--local-policy: `{file}`: no valid Server selects port `{name}` ({port}) of pods with the \
-         label portcullis.dev/component: policy-controller"
+         label portcullis.dev/component: {component}"
     )]
     Unowned {
+        /// The label's value.
+        component: &'static str,
         /// Which file.
         file: String,
         /// The port's name.
@@ -85,7 +87,8 @@ impl Local {
         let invalid = |what| LocalPolicyError::Invalid { file: file.clone(), what };
         let mut objects = read(&text, &settings.namespace).map_err(invalid)?;
         let named = named(ports);
-        objects.push(own_pod(&settings.namespace, &named).map_err(invalid)?);
+        objects.push(own_pod(settings, &named).map_err(invalid)?);
+        let component = settings.component;
         // Nothing that the flags grant to workloads is granted here.
         let config = ControllerConfig {
             default_policy: DefaultPolicy::Deny,
@@ -96,11 +99,12 @@ impl Local {
             ..config.clone()
         };
         let compiled = compile_objects(objects, &config);
-        let key = WorkloadKey::pod(&settings.namespace, NAME);
+        let key = WorkloadKey::pod(&settings.namespace, component);
         let mut policies = BTreeMap::new();
         for (name, port) in named {
             let policy = compiled.port(&key, port).filter(|policy| is_owned(policy));
-            let unowned = || LocalPolicyError::Unowned { file: file.clone(), name, port };
+            let unowned =
+                || LocalPolicyError::Unowned { component, file: file.clone(), name, port };
             policies.insert(port, policy.ok_or_else(unowned)?);
         }
         Ok(Self { policies })
@@ -164,17 +168,21 @@ fn parsed(value: &Value) -> Result<Object, String> {
 }
 
 /// Ourselves, as far as Servers look at pods.
-fn own_pod(namespace: &str, ports: &[(&'static str, NonZeroU16)]) -> Result<Object, String> {
+fn own_pod(
+    settings: &GuardSettings,
+    ports: &[(&'static str, NonZeroU16)],
+) -> Result<Object, String> {
+    let (namespace, name) = (&settings.namespace, settings.component);
     let ports: Vec<_> =
         ports.iter().map(|(name, port)| json!({"name": name, "containerPort": port})).collect();
     parsed(&json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": NAME,
+            "name": name,
             "namespace": namespace,
-            "labels": {"portcullis.dev/component": NAME},
+            "labels": {"portcullis.dev/component": name},
         },
-        "spec": {"serviceAccountName": NAME, "containers": [{"name": NAME, "ports": ports}]},
+        "spec": {"serviceAccountName": name, "containers": [{"name": name, "ports": ports}]},
     }))
 }

@@ -98,7 +98,7 @@ impl Guard {
                 store.apply(port, policy.clone(), local.revision()).map_err(built)?;
             }
         }
-        let name = settings.pod.as_deref().unwrap_or(local::NAME);
+        let name = settings.pod.as_deref().unwrap_or(settings.component);
         let shared = Shared {
             workload: WorkloadKey::pod(&settings.namespace, name),
             ports,

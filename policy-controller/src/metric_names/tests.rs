@@ -3,6 +3,7 @@
 use crate::admission::AdmissionMetrics;
 use crate::guard::GuardMetrics;
 use crate::index_metrics::IndexMetrics;
+use crate::issuer::IssuerMetrics;
 use crate::lease::LeaseMetrics;
 use crate::process_metrics::ProcessMetrics;
 use crate::programmed::ProgrammedMetrics;
@@ -38,6 +39,7 @@ fn scraped() -> BTreeMap<String, String> {
     AdmissionMetrics::default().register(&mut registry);
     GuardMetrics::default().register(&mut registry);
     IndexMetrics::default().register(&mut registry);
+    IssuerMetrics::default().register(&mut registry);
     LeaseMetrics::default().register(&mut registry);
     ProcessMetrics.register(&mut registry);
     ProgrammedMetrics::default().register(&mut registry);

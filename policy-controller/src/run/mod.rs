@@ -7,6 +7,7 @@
 mod embedded;
 mod freshness;
 mod index;
+mod issuer;
 mod ports;
 mod serving;
 mod side;
@@ -14,6 +15,7 @@ mod signals;
 mod vital;
 
 pub use embedded::{Embedded, start_embedded};
+pub use issuer::issuer;
 
 use crate::access::{KeyError, ServeAuth};
 use crate::admin::{Admin, Readiness, Requirement};
@@ -22,6 +24,7 @@ use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings,
 use crate::cluster::ClusterError;
 use crate::config::ControllerConfig;
 use crate::guard::LocalPolicyError;
+use crate::issuer::IssuerSettings;
 use crate::serve::{Stale, TlsError};
 use crate::source::SourceError;
 use crate::source::directory::{Diagnostic, DirectorySource};
@@ -76,6 +79,9 @@ pub enum RunError {
     /// Objects cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// The authority that was supplied to the issuer cannot be used.
+    #[error("--issuer-cert, --issuer-key, --roots: {0}")]
+    Authority(String),
     /// Something that has to go on has ended.
     #[error("{0} ended unexpectedly")]
     Ended(&'static str),
@@ -83,12 +89,20 @@ pub enum RunError {
 
 /// The program: reads the command line, runs, and says how it ended.
 pub fn main() -> ExitCode {
-    let Cli { command: Command::Run(args) } = Cli::parse();
-    let ended = Settings::try_from(*args).map_err(RunError::from).and_then(|settings| {
-        init_logging(&settings.log_level, settings.log_format)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(run(settings))
-    });
+    let ended = match Cli::parse().command {
+        Command::Run(args) => {
+            Settings::try_from(*args).map_err(RunError::from).and_then(|settings| {
+                init_logging(&settings.log_level, settings.log_format)?;
+                block_on(run(settings))
+            })
+        }
+        Command::Issuer(args) => {
+            IssuerSettings::try_from(*args).map_err(RunError::from).and_then(|settings| {
+                init_logging(&settings.log_level, settings.log_format)?;
+                block_on(issuer(settings))
+            })
+        }
+    };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -96,6 +110,10 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run)
 }
 
 /// Runs a controller until it is told to stop by SIGTERM or SIGINT; a second one aborts.
@@ -108,7 +126,8 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let listed = readiness.require("objects have not been listed completely");
     let serving = readiness.require("the gRPC port is not open");
-    let port = AdminPort::open(&settings, readiness.clone(), &vital).await?;
+    let port = AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &vital)
+        .await?;
     let admin = port.admin.clone();
 
     let Settings { source, controller, serve, auth, replicas, guard, .. } = settings;

@@ -7,7 +7,7 @@ use super::side::{self, Side, SideTasks};
 use super::vital::Vital;
 use crate::admin::{self, Admin, Readiness};
 use crate::admission::Admission;
-use crate::args::{ClusterSettings, Settings};
+use crate::args::ClusterSettings;
 use crate::guard::{Guard, GuardSettings, GuardedPorts};
 use crate::process_metrics::ProcessMetrics;
 use crate::serve::Stale;
@@ -23,22 +23,22 @@ use tokio_util::sync::CancellationToken;
 /// The admin port, which answers before anything else does and until everything else has ended.
 pub(super) struct AdminPort {
     pub(super) admin: Admin,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
 
 impl AdminPort {
     pub(super) async fn open(
-        settings: &Settings,
+        address: SocketAddr,
+        guarded: bool,
         readiness: Readiness,
         vital: &Vital,
     ) -> Result<Self, RunError> {
-        let listener =
-            admin::bind("/live, /ready and /metrics (--admin-addr)", settings.admin).await?;
+        let listener = admin::bind("/live, /ready and /metrics (--admin-addr)", address).await?;
         let address = listener.local_addr()?;
         let mut admin = Admin::new(readiness, Registry::default());
-        if settings.guard.is_some() {
+        if guarded {
             admin = admin.to_be_guarded();
         }
         admin.register(|registry| ProcessMetrics.register(registry));
@@ -141,10 +141,12 @@ fn guarded_ports(
     admission: Option<&Admission>,
     admin: SocketAddr,
 ) -> Result<GuardedPorts, io::Error> {
-    let port = |address: SocketAddr| {
-        let unbound = || io::Error::other(format!("{address} is not bound"));
-        NonZeroU16::new(address.port()).ok_or_else(unbound)
-    };
-    let admission = admission.map(|admission| port(admission.address())).transpose()?;
-    Ok(GuardedPorts { grpc: port(grpc)?, admission, admin: port(admin)? })
+    let admission = admission.map(|admission| number(admission.address())).transpose()?;
+    Ok(GuardedPorts { grpc: number(grpc)?, admission, admin: number(admin)? })
+}
+
+/// The number of a port that is bound.
+pub(super) fn number(address: SocketAddr) -> Result<NonZeroU16, io::Error> {
+    let unbound = || io::Error::other(format!("{address} is not bound"));
+    NonZeroU16::new(address.port()).ok_or_else(unbound)
 }

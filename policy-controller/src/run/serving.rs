@@ -154,7 +154,8 @@ mod tests {
 
     fn asks_about_tokens(flags: &[&str]) -> bool {
         let command = ["policy-controller", "run"];
-        let Command::Run(args) = Cli::try_parse_from(command.iter().chain(flags)).unwrap().command;
+        let command = Cli::try_parse_from(command.iter().chain(flags)).unwrap().command;
+        let Command::Run(args) = command else { panic!("another command") };
         let settings = Settings::try_from(*args).unwrap();
         let SourceSettings::Cluster(cluster) = &settings.source else { panic!("a directory") };
         let serving = Serving {

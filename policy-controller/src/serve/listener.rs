@@ -112,7 +112,7 @@ fn refused(shared: &Shared, remote: SocketAddr) {
 }
 
 /// Errors of one connection concern nobody else; lack of descriptors or memory passes with time.
-async fn after_accept_error(error: &io::Error) {
+pub(crate) async fn after_accept_error(error: &io::Error) {
     let of_one_connection = matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted

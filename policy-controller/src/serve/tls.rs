@@ -1,4 +1,5 @@
-//! Mutual TLS of the gRPC port: credentials kept in files, and handshakes.
+//! Mutual TLS of the gRPC port: credentials, kept in files or given by whoever renews them, and
+//! handshakes.
 //!
 //! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
 //! [`policy_proxy::identity`]): a client without one may still carry a token. Changed files take
@@ -68,17 +69,21 @@ pub enum TlsError {
 /// The credentials in force; clones share them.
 #[derive(Clone, Debug)]
 pub struct TlsHandle {
-    files: Arc<TlsFiles>,
-    loaded: Arc<watch::Sender<Arc<Loaded>>>,
+    /// Absent: somebody gives them ([`TlsHandle::put`]).
+    files: Option<Arc<TlsFiles>>,
+    /// None until they have been given once.
+    loaded: Arc<watch::Sender<Option<Arc<Loaded>>>>,
     metrics: AccessMetrics,
 }
 
 /// Credentials ready for handshakes.
 #[derive(Debug)]
 struct Loaded {
-    texts: Texts,
-    identity: TlsIdentity,
+    /// What was in the files, where there are files.
+    texts: Option<Texts>,
+    identity: Arc<TlsIdentity>,
     server: Arc<ServerConfig>,
+    expires: Option<SystemTime>,
 }
 
 /// What was in the files.
@@ -111,43 +116,61 @@ impl TlsHandle {
     /// [`TlsError`] names the file that is missing or unusable.
     pub(crate) async fn load(files: TlsFiles, metrics: &AccessMetrics) -> Result<Self, TlsError> {
         let loaded = files.parse(files.read().await?)?;
-        let handle = Self {
-            files: Arc::new(files),
-            loaded: Arc::new(watch::Sender::new(Arc::new(loaded))),
-            metrics: metrics.clone(),
-        };
-        handle.note();
+        let handle = Self { files: Some(Arc::new(files)), ..Self::empty(metrics) };
+        handle.use_from_now_on(loaded);
         Ok(handle)
+    }
+
+    /// No credentials yet: handshakes fail until they are given.
+    pub(crate) fn empty(metrics: &AccessMetrics) -> Self {
+        let loaded = Arc::new(watch::Sender::new(None));
+        Self { files: None, loaded, metrics: metrics.clone() }
+    }
+
+    /// Uses these credentials for handshakes from now on.
+    pub(crate) fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
+        self.use_from_now_on(Loaded::new(identity, expires));
+    }
+
+    fn use_from_now_on(&self, loaded: Loaded) {
+        self.metrics.expires(loaded.expires);
+        self.loaded.send_replace(Some(Arc::new(loaded)));
+    }
+
+    fn current(&self) -> Option<Arc<Loaded>> {
+        self.loaded.borrow().clone()
     }
 
     /// The identity that our own certificate proves.
     pub fn identity(&self) -> Option<Identity> {
-        self.loaded.borrow().identity.name().cloned()
+        self.current()?.identity.name().cloned()
     }
 
     /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
-    /// `None`: our certificate proves no identity.
+    /// `None`: our certificate proves no identity, or there is none yet.
     ///
     /// # Errors
     /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
     pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
-        let loaded = self.loaded.borrow().clone();
+        let Some(loaded) = self.current() else { return Ok(None) };
         let Some(own) = loaded.identity.name() else { return Ok(None) };
         let mut config = loaded.identity.client(own.clone())?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Some(config))
     }
 
-    /// Puts changed files in force, until it is dropped.
+    /// Puts changed files in force, until it is dropped. Without files there is nothing to do.
     pub async fn follow(self) {
         self.follow_every(INTERVAL).await;
     }
 
     pub(crate) async fn follow_every(self, interval: Duration) {
-        let mut seen = Some(self.loaded.borrow().texts.clone());
+        let Some(files) = self.files.clone() else { return std::future::pending().await };
+        let in_force = || self.current().and_then(|loaded| loaded.texts.clone());
+        let mut seen = in_force();
         loop {
             tokio::time::sleep(interval).await;
-            let texts = match self.files.read().await {
+            let texts = match files.read().await {
                 Ok(texts) if seen.as_ref() == Some(&texts) => continue,
                 Ok(texts) => texts,
                 Err(error) => {
@@ -159,14 +182,13 @@ impl TlsHandle {
                 }
             };
             seen = Some(texts.clone());
-            if self.loaded.borrow().texts == texts {
+            if in_force().as_ref() == Some(&texts) {
                 continue;
             }
-            match self.files.parse(texts) {
+            match files.parse(texts) {
                 Ok(loaded) => {
-                    self.loaded.send_replace(Arc::new(loaded));
+                    self.use_from_now_on(loaded);
                     self.metrics.reloaded("renewed");
-                    self.note();
                     tracing::info!("certificate of the gRPC port renewed");
                 }
                 Err(error) => {
@@ -182,7 +204,7 @@ impl TlsHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.loaded.borrow().server.clone());
+        let acceptor = TlsAcceptor::from(self.current().ok_or_else(none)?.server.clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -219,18 +241,26 @@ impl TlsHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.loaded.borrow().identity.server().clone());
+        let loaded = self.current().ok_or_else(none)?;
+        let acceptor = TlsAcceptor::from(loaded.identity.server().clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
         let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         let identity = leaf.and_then(|leaf| identity_of(leaf));
         Ok((stream, identity))
     }
+}
 
-    fn note(&self) {
-        let texts = &self.loaded.borrow().texts;
-        let leaf = CertificateDer::from_pem_slice(&texts.certs).ok();
-        self.metrics.expires(leaf.and_then(|leaf| not_after(&leaf)));
+/// Why a handshake fails before there is a certificate.
+fn none() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
+}
+
+impl Loaded {
+    fn new(identity: Arc<TlsIdentity>, expires: Option<SystemTime>) -> Self {
+        let mut server = ServerConfig::clone(identity.server());
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        Self { texts: None, identity, server: Arc::new(server), expires }
     }
 }
 
@@ -255,10 +285,10 @@ impl TlsFiles {
             Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
         };
         let roots = certificates(&self.roots, &texts.roots)?;
+        let expires = chain.first().and_then(|leaf| not_after(leaf));
         let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
-        let mut server = ServerConfig::clone(identity.server());
-        server.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(Loaded { texts, identity, server: Arc::new(server) })
+        let loaded = Loaded::new(Arc::new(identity), expires);
+        Ok(Loaded { texts: Some(texts), ..loaded })
     }
 }
 

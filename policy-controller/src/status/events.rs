@@ -59,7 +59,16 @@ impl Events {
     /// Warns about an object. The same warning about the same object is one event for as long as the
     /// API server keeps it (an hour by default). `reason` is one word.
     pub fn warn(&self, regarding: ObjectReference, reason: &str, note: &str) {
-        let note = Note { regarding, warning: true, reason: reason.into(), note: bounded(note) };
+        self.put(regarding, true, reason, note);
+    }
+
+    /// The same of something that is as it should be.
+    pub fn tell(&self, regarding: ObjectReference, reason: &str, note: &str) {
+        self.put(regarding, false, reason, note);
+    }
+
+    fn put(&self, regarding: ObjectReference, warning: bool, reason: &str, note: &str) {
+        let note = Note { regarding, warning, reason: reason.into(), note: bounded(note) };
         if self.queue.try_send(note).is_err() {
             self.metrics.dropped.inc();
         }

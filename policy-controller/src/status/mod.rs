@@ -19,7 +19,7 @@ mod merge;
 mod metrics;
 mod plan;
 mod programmed;
-mod queue;
+pub(crate) mod queue;
 mod stated;
 mod survey;
 mod writer;

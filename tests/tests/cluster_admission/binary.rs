@@ -55,7 +55,7 @@ async fn the_binary_with_the_documented_configuration_and_rights_refuses_and_war
     let client = cluster.client();
     let (mesh, ns) =
         (cluster.namespace("mesh").await.unwrap(), cluster.namespace("binary").await.unwrap());
-    let rights = rbac::manifests(&mesh, ACCOUNT).unwrap();
+    let rights = rbac::manifests(&mesh, ACCOUNT, "portcullis-issuer").unwrap();
     cluster.apply(&rights).await.unwrap();
     let user = format!("system:serviceaccount:{mesh}:{ACCOUNT}");
     let kubeconfig = cluster.kubeconfig_for(&user, &["system:authenticated"]).unwrap();

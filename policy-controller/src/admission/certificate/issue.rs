@@ -1,15 +1,13 @@
 //! Makes a certificate and the authority that vouches for it. The authority signs nothing else: its
 //! key is forgotten at once, so that nobody can take it.
 
+use crate::certificate::valid;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
-
-/// How long before it is made a certificate is valid, for clocks that are behind.
-const BACKDATED: Duration = Duration::from_secs(3600);
 
 /// A certificate, its key and its authority, PEM.
 pub(super) struct Issued {
@@ -30,7 +28,7 @@ pub(super) fn issue(
     authority.distinguished_name = common_name("portcullis admission authority");
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    validity(&mut authority, now, lifetime)?;
+    valid(&mut authority, now, lifetime)?;
     let root = authority.self_signed(&authority_key)?;
     let issuer = Issuer::new(authority, authority_key);
 
@@ -41,7 +39,7 @@ pub(super) fn issue(
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
-    validity(&mut params, now, lifetime)?;
+    valid(&mut params, now, lifetime)?;
     let certificate = params.signed_by(&key, &issuer)?;
     Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem(), authority: root.pem() })
 }
@@ -57,20 +55,4 @@ fn san(name: &str) -> Result<SanType, rcgen::Error> {
         Ok(address) => Ok(SanType::IpAddress(address)),
         Err(_) => Ok(SanType::DnsName(name.try_into()?)),
     }
-}
-
-fn validity(
-    params: &mut CertificateParams,
-    now: SystemTime,
-    lifetime: Duration,
-) -> Result<(), rcgen::Error> {
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let epoch = date_time_ymd(1970, 1, 1);
-    let at = |since: Duration| {
-        let whole = Duration::from_secs(since.as_secs());
-        whole.try_into().ok().and_then(|span| epoch.checked_add(span)).ok_or(rcgen::Error::Time)
-    };
-    params.not_before = at(since.saturating_sub(BACKDATED))?;
-    params.not_after = at(since.saturating_add(lifetime))?;
-    Ok(())
 }

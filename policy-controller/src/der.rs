@@ -1,0 +1,138 @@
+//! Elements of DER (ITU-T X.690), as much as certificates and requests for them need: strict in
+//! reading, so that nothing has two readings, and exact in writing.
+
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const OID: u8 = 0x06;
+pub(crate) const UTF8_STRING: u8 = 0x0c;
+pub(crate) const PRINTABLE_STRING: u8 = 0x13;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
+
+/// The tag of a constructed element that its context numbers, up to 30.
+pub(crate) const fn context(number: u8) -> u8 {
+    0xa0 | number
+}
+
+/// The content of the element of this tag that `input` begins with, and what follows it.
+pub(crate) fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = next(input)?;
+    (found == tag).then_some((content, rest))
+}
+
+/// The element that `input` begins with: tag, content, and what follows it. A length that could be
+/// written shorter, or is left open, is none (X.690 section 10.1), nor is a tag of several bytes.
+pub(crate) fn next(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = input.split_first()?;
+    if tag & 0x1f == 0x1f {
+        return None;
+    }
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        // So many bytes of length follow; four are more than any certificate has.
+        0x81..=0x84 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let length = bytes.iter().try_fold(0usize, |length, byte| {
+                length.checked_mul(256)?.checked_add(usize::from(*byte))
+            })?;
+            let shortest = length > 0x7f && bytes.first() != Some(&0);
+            shortest.then_some((length, rest))?
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// The content of the element of this tag that is all of `input`.
+pub(crate) fn only(input: &[u8], tag: u8) -> Option<&[u8]> {
+    element(input, tag).filter(|(_, rest)| rest.is_empty()).map(|(content, _)| content)
+}
+
+/// The element of this tag that `input` begins with, tag and length included, and what follows it.
+pub(crate) fn whole(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (_, rest) = element(input, tag)?;
+    input.split_at_checked(input.len().checked_sub(rest.len())?)
+}
+
+/// An element of this tag whose content is `parts`, one after the other.
+pub(crate) fn write(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
+    let mut out = vec![tag];
+    let bytes = length.to_be_bytes();
+    let significant = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let bytes = bytes.get(significant..).unwrap_or_default();
+    match (u8::try_from(length), u8::try_from(bytes.len())) {
+        (Ok(short), _) if short < 0x80 => out.push(short),
+        (_, count) => {
+            out.push(0x80 | count.unwrap_or_default());
+            out.extend_from_slice(bytes);
+        }
+    }
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+/// A number that is not negative, of these bytes, most significant first.
+pub(crate) fn number(bytes: &[u8]) -> Vec<u8> {
+    let significant = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let bytes = bytes.get(significant..).unwrap_or_default();
+    let sign: &[u8] = if bytes.first().is_none_or(|byte| *byte >= 0x80) { &[0] } else { &[] };
+    write(INTEGER, &[sign, bytes])
+}
+
+/// A bit string of whole bytes.
+pub(crate) fn bits(bytes: &[u8]) -> Vec<u8> {
+    write(BIT_STRING, &[&[0], bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lengths_are_written_as_short_as_can_be_and_read_in_no_other_way() {
+        for (length, head) in [
+            (0, vec![0x04, 0x00]),
+            (127, vec![0x04, 0x7f]),
+            (128, vec![0x04, 0x81, 0x80]),
+            (256, vec![0x04, 0x82, 0x01, 0x00]),
+            (70_000, vec![0x04, 0x83, 0x01, 0x11, 0x70]),
+        ] {
+            let content = vec![7; length];
+            let written = write(OCTET_STRING, &[&content]);
+            assert_eq!(written[..head.len()], head);
+            assert_eq!(only(&written, OCTET_STRING), Some(&*content));
+        }
+        for other in
+            [&[0x04, 0x81, 0x01, 7][..], &[4, 0x82, 0, 1, 7], &[4, 0x80, 7, 0, 0], &[0x1f, 1, 0]]
+        {
+            assert_eq!(next(other), None, "{other:?}");
+        }
+        assert_eq!(only(&[4, 1, 7, 9], OCTET_STRING), None, "something follows");
+        assert_eq!(element(&[4, 2, 7], OCTET_STRING), None, "something is missing");
+    }
+
+    #[test]
+    fn numbers_are_never_negative() {
+        assert_eq!(number(&[]), [2, 1, 0]);
+        assert_eq!(number(&[0, 0, 5]), [2, 1, 5]);
+        assert_eq!(number(&[0x80]), [2, 2, 0, 0x80]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_within_the_input(input in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some((tag, content, rest)) = next(&input) {
+                let read = write(tag, &[content]);
+                prop_assert_eq!([read, rest.to_vec()].concat(), input);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The authority in use, as those see it who sign with it.
+
+use super::authority::{Authority, AuthorityError, Leaf, Lifetime};
+use super::csr::PublicKey;
+use super::plan::STALE;
+use parking_lot::RwLock;
+use rustls::pki_types::CertificateDer;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The authority in use; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Signer {
+    in_use: Arc<RwLock<Option<InUse>>>,
+}
+
+#[derive(Clone, Debug)]
+struct InUse {
+    authority: Arc<Authority>,
+    /// When it was last found to be in use; absent: it is nobody else's to change.
+    confirmed: Option<Instant>,
+    /// The longest that what it signs may be valid, skew included.
+    longest: Duration,
+}
+
+/// Why nothing is signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// There is no authority yet.
+    #[error("there is no authority yet; the issuer's log says why")]
+    None,
+    /// It may have been replaced.
+    #[error(
+        "the Secret of the authority was last read {0} s ago (allowed: {allowed} s)",
+        allowed = STALE.as_secs()
+    )]
+    Stale(u64),
+    /// It cannot sign.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+}
+
+/// A certificate and what leads from it to a root, root not included.
+#[derive(Clone, Debug)]
+pub(super) struct Signed {
+    pub(super) leaf: Leaf,
+    pub(super) intermediates: Vec<CertificateDer<'static>>,
+}
+
+impl Signer {
+    /// Uses this authority from now on. `confirmed`: when it was read from where others may change
+    /// it.
+    pub(super) fn put(
+        &self,
+        authority: Arc<Authority>,
+        confirmed: Option<Instant>,
+        longest: Duration,
+    ) {
+        *self.in_use.write() = Some(InUse { authority, confirmed, longest });
+    }
+
+    /// Signs a certificate for `identity`.
+    pub(super) fn sign(
+        &self,
+        key: &PublicKey,
+        identity: &str,
+        lifetime: Lifetime,
+        now: (Instant, SystemTime),
+    ) -> Result<Signed, SignError> {
+        let in_use = self.in_use.read().clone().ok_or(SignError::None)?;
+        if let Some(confirmed) = in_use.confirmed {
+            let age = now.0.saturating_duration_since(confirmed);
+            if age > STALE {
+                return Err(SignError::Stale(age.as_secs()));
+            }
+        }
+        let longest = in_use.longest.saturating_sub(lifetime.skew);
+        let lifetime = Lifetime { lifetime: lifetime.lifetime.min(longest), ..lifetime };
+        let leaf = in_use.authority.sign(key, identity, lifetime, now.1)?;
+        let intermediates = in_use.authority.intermediates().cloned().collect();
+        Ok(Signed { leaf, intermediates })
+    }
+}

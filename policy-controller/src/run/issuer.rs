@@ -1,0 +1,60 @@
+//! The process of the issuer.
+
+use super::ports::{AdminPort, number};
+use super::signals::Signals;
+use super::vital::Vital;
+use super::{RunError, abort};
+use crate::admin::{self, Readiness};
+use crate::guard::{Guard, GuardedPorts};
+use crate::issuer::{Issuer, IssuerSettings};
+use tokio_util::sync::CancellationToken;
+
+/// Runs an issuer until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+///
+/// # Errors
+/// If it cannot listen, a supplied authority cannot be used, or something ends that has to go on.
+pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
+    let mut signals = Signals::new()?;
+    let (vital, mut ended) = Vital::new();
+    let readiness = Readiness::default();
+    let ready = readiness.require("there is no authority whose roots are published");
+    let admin = AdminPort::open(settings.admin, true, readiness.clone(), &vital).await?;
+    let client = settings.cluster.connect().await?;
+    let issuer = Issuer::new(&settings, client, ready).await.map_err(RunError::Authority)?;
+    admin.admin.register(|registry| issuer.register(registry));
+
+    let listener = admin::bind("certificates (--grpc-addr)", settings.grpc).await?;
+    let grpc = listener.local_addr()?;
+    tracing::info!(%grpc, admin = %admin.address, identity = %settings.identity, "listening");
+    let (grpc, own) = (number(grpc)?, number(admin.address)?);
+    let ports = GuardedPorts { grpc, admission: None, admin: own };
+    let guard = Guard::new(&settings.guard, ports, &settings.controller)?;
+    admin.admin.register(|registry| guard.metrics().register(registry));
+    admin.admin.guard(guard.clone(), Some(issuer.tls()));
+
+    let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
+    let parts = issuer.guarded_by(&guard);
+    vital.spawn("the look after namespaces", parts.roots.follow());
+    vital.spawn("the look after the authority", parts.keeper.run());
+    let events = vital.spawn("the writer of events", parts.events.run(stop.clone()));
+    let served = vital.spawn("the port of the issuer", parts.port.run(listener, drain.clone()));
+    let result = tokio::select! {
+        () = signals.next() => Ok(()),
+        Some(name) = ended.recv() => Err(RunError::Ended(name)),
+    };
+    tracing::info!("shutting down: requests under way are answered");
+    let _stopping = readiness.require("shutting down");
+    drain.cancel();
+    stop.cancel();
+    let ending = async {
+        // A panic of one of them was reported where it happened.
+        _ = served.await;
+        _ = events.await;
+    };
+    tokio::select! {
+        () = ending => {}
+        () = signals.next() => abort(),
+    }
+    admin.close().await;
+    result
+}
