@@ -47,7 +47,10 @@ pub(crate) fn instant(civil: Civil) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
+/// What lies after the year 9999 is shown as its end: somebody else may have said the number, and
+/// years are counted one by one.
 fn of(seconds: u64) -> Civil {
+    let seconds = seconds.min(LAST);
     let (mut day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let mut year = 1970;
     while let Some(rest) = day.checked_sub(months(year).iter().sum()) {
@@ -67,6 +70,9 @@ fn of(seconds: u64) -> Civil {
         second: second.rem_euclid(60),
     }
 }
+
+/// 9999-12-31T23:59:59, in seconds since 1970.
+const LAST: u64 = 253_402_300_799;
 
 /// The days of each month.
 fn months(year: u64) -> [u64; 12] {
@@ -113,6 +119,12 @@ mod tests {
         ] {
             assert!(!date(year, month, day), "{year}-{month}-{day}");
         }
+    }
+
+    #[test]
+    fn a_time_beyond_all_dates_is_shown_at_once() {
+        let latest = UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
+        assert_eq!(shown(latest), "9999-12-31T23:59:59Z");
     }
 
     proptest! {

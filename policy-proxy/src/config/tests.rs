@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};
+use crate::control::ControllerAddress;
+use crate::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig};
 use policy_core::{DefaultPolicy, Owner};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -129,4 +131,124 @@ fn the_log_settings_are_read_on_their_own() {
     assert_eq!(settings, Ok(LogConfig { filter: "info".to_owned(), json: true }));
     let wrong = LogArgs { log_format: Some("xml".to_owned()), ..LogArgs::default() };
     assert!(log(&RunArgs { log: wrong, ..RunArgs::default() }, &|_| None).is_err());
+}
+
+fn identity(variables: &[(&str, &str)]) -> Option<IdentityConfig> {
+    let variables: Vec<_> = LINKERD[..3].iter().chain(variables).copied().collect();
+    from(&variables, RunArgs::default()).unwrap().identity
+}
+
+fn identity_error(variables: &[(&str, &str)]) -> String {
+    let variables: Vec<_> = LINKERD[..3].iter().chain(variables).copied().collect();
+    from(&variables, RunArgs::default()).unwrap_err().to_string()
+}
+
+const LOCAL: &str = "web.shop.serviceaccount.identity.linkerd.cluster.local";
+
+#[test]
+fn linkerds_variables_make_a_client_of_its_issuer() {
+    let config = identity(&[
+        (
+            "LINKERD2_PROXY_IDENTITY_SVC_ADDR",
+            "linkerd-identity-headless.linkerd.svc.cluster.local.:8080",
+        ),
+        (
+            "LINKERD2_PROXY_IDENTITY_SVC_NAME",
+            "linkerd-identity.linkerd.serviceaccount.identity.linkerd.cluster.local",
+        ),
+        ("LINKERD2_PROXY_IDENTITY_DIR", "/var/run/linkerd/identity/end-entity"),
+        ("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS", "PEM"),
+        ("LINKERD2_PROXY_IDENTITY_LOCAL_NAME", LOCAL),
+        ("LINKERD2_PROXY_IDENTITY_TOKEN_FILE", "/var/run/secrets/tokens/linkerd-identity-token"),
+        ("LINKERD2_PROXY_IDENTITY_MIN_REFRESH", "20s"),
+        ("LINKERD2_PROXY_IDENTITY_MAX_REFRESH", "2h"),
+    ]);
+    let Some(IdentityConfig::Certify(config)) = config else { panic!("{config:?}") };
+    assert!(!config.issuer.is_loopback());
+    let token = "/var/run/secrets/tokens/linkerd-identity-token".into();
+    let mut expected =
+        CertifyConfig::new(config.issuer.clone(), LOCAL, token, Roots::Text("PEM".to_owned()));
+    expected.folder = Some("/var/run/linkerd/identity/end-entity".into());
+    expected.refresh = (Duration::from_secs(20), Duration::from_secs(7200));
+    assert_eq!(config, expected);
+}
+
+#[test]
+fn our_variables_make_a_client_of_our_issuer() {
+    let config = identity(&[
+        ("PORTCULLIS_IDENTITY", "certify"),
+        ("PORTCULLIS_IDENTITY_ADDR", "localhost.:8080"),
+        ("PORTCULLIS_IDENTITY_NAME", LOCAL),
+        ("PORTCULLIS_IDENTITY_TOKEN", "/var/run/secrets/portcullis/token"),
+        ("PORTCULLIS_IDENTITY_ROOTS", "/var/run/portcullis/roots/ca-bundle.crt"),
+    ]);
+    let issuer = ControllerAddress::parse("localhost.:8080", None).unwrap();
+    let roots = Roots::File("/var/run/portcullis/roots/ca-bundle.crt".into());
+    let token = "/var/run/secrets/portcullis/token".into();
+    let expected = CertifyConfig::new(issuer, LOCAL, token, roots);
+    assert_eq!(config, Some(IdentityConfig::Certify(expected)));
+}
+
+#[test]
+fn an_agents_socket_makes_a_client_of_the_workload_api() {
+    let config = identity(&[
+        ("LINKERD2_PROXY_IDENTITY_SPIRE_WORKLOAD_API_ADDRESS", "unix:///run/spire/agent.sock"),
+        ("LINKERD2_PROXY_IDENTITY_SERVER_ID", "spiffe://cluster.local/ns/shop/sa/web"),
+        ("LINKERD2_PROXY_IDENTITY_SERVER_NAME", "web.shop.example"),
+        ("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS", "the agent says the roots"),
+        ("LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MIN", "50ms"),
+        ("LINKERD2_PROXY_IDENTITY_SPIRE_EXP_BACKOFF_MAX", "2s"),
+    ]);
+    let agent = || AgentAddress::parse("/run/spire/agent.sock").unwrap();
+    let id = Some("spiffe://cluster.local/ns/shop/sa/web");
+    let mut expected = SpiffeConfig::new(agent(), id, "web.shop.example");
+    expected.backoff = (Duration::from_millis(50), Duration::from_secs(2));
+    assert_eq!(config, Some(IdentityConfig::Spiffe(expected)));
+    let standard = identity(&[
+        ("PORTCULLIS_IDENTITY", "spiffe"),
+        ("SPIFFE_ENDPOINT_SOCKET", "unix:///run/spire/agent.sock"),
+        ("PORTCULLIS_IDENTITY_NAME", "web.shop.example"),
+    ]);
+    let expected = SpiffeConfig::new(agent(), None, "web.shop.example");
+    assert_eq!(standard, Some(IdentityConfig::Spiffe(expected)));
+}
+
+#[test]
+fn what_is_wrong_with_an_identity_is_named() {
+    let issuer = ("PORTCULLIS_IDENTITY_ADDR", "issuer.portcullis.svc:8080");
+    let said = identity_error(&[issuer]);
+    for part in
+        ["--identity-token", "--identity-name", "--identity-roots", "--identity-service-name"]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let rest = [
+        ("PORTCULLIS_IDENTITY_ADDR", "127.0.0.1:8080"),
+        ("PORTCULLIS_IDENTITY_TOKEN", "/token"),
+        ("PORTCULLIS_IDENTITY_ROOTS", "/roots"),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| identity_error(&[&rest[..], more].concat());
+    let said = with(&[("PORTCULLIS_IDENTITY_NAME", "web..example")]);
+    assert_eq!(said, "PORTCULLIS_IDENTITY_NAME: `web..example`: expected a DNS name");
+    let name = ("PORTCULLIS_IDENTITY_NAME", "web.example");
+    let said = with(&[name, ("LINKERD2_PROXY_IDENTITY_SERVER_ID", "spiffe://td/web")]);
+    assert!(
+        said.starts_with("LINKERD2_PROXY_IDENTITY_SERVER_ID: `spiffe://td/web`: expected"),
+        "{said}"
+    );
+    let said = with(&[name, ("PORTCULLIS_IDENTITY_MIN_REFRESH", "2d")]);
+    assert!(said.starts_with("--identity-min-refresh: "), "{said}");
+    let said = with(&[name, ("PORTCULLIS_IDENTITY_MAX_REFRESH", "often")]);
+    assert!(said.starts_with("PORTCULLIS_IDENTITY_MAX_REFRESH: `often`: expected"), "{said}");
+    let said = with(&[name, ("LINKERD2_PROXY_IDENTITY_DISABLED", "1")]);
+    assert!(said.contains("--identity=none"), "{said}");
+    let spiffe = [("PORTCULLIS_IDENTITY", "spiffe"), ("PORTCULLIS_IDENTITY_NAME", "web.example")];
+    let said = identity_error(&spiffe);
+    assert!(said.contains("--identity-spiffe-socket: must be given"), "{said}");
+    let socket = ("SPIFFE_ENDPOINT_SOCKET", "tcp://127.0.0.1:80");
+    let said = identity_error(&[&spiffe[..], &[socket]].concat());
+    assert!(said.starts_with("SPIFFE_ENDPOINT_SOCKET: `tcp://127.0.0.1:80`: expected"), "{said}");
+    let said = identity_error(&[("PORTCULLIS_IDENTITY", "vault")]);
+    let expected = "PORTCULLIS_IDENTITY: `vault`: expected files, certify, spiffe or none";
+    assert!(said.contains(expected), "{said}");
 }

@@ -113,9 +113,10 @@ impl Collector for IdentityMetrics {
             "reason",
             &by_reason,
         )?;
-        let changed = [("", numbers.roots_changed)];
         let help = "Changes of the roots that were put in force";
-        family(&mut encoder, "identity_roots_changes", help, "", &changed)
+        encoder
+            .encode_descriptor("identity_roots_changes", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&numbers.roots_changed, None)
     }
 }
 
@@ -152,7 +153,7 @@ impl Numbers {
     }
 }
 
-/// A counter with one label, or with none where its name is empty.
+/// A counter with one label.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -163,9 +164,7 @@ fn family(
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (value, count) in counts {
         let mut labels = Labels::default();
-        if !label.is_empty() {
-            labels.push(label, *value);
-        }
+        labels.push(label, *value);
         metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
     }
     Ok(())

@@ -1,0 +1,372 @@
+//! A certificate authority, an issuer that answers as it is told, and a world of files around a source.
+
+use policy_proto::linkerd::identity::identity_server::{Identity, IdentityServer};
+use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
+use policy_proxy::control::ControllerAddress;
+use policy_proxy::identity::{
+    CertifyConfig, FailureKind, IdentityConfig, IdentitySource, IdentityState, IdentityStatus,
+    Roots,
+};
+use policy_proxy::telemetry::IdentityMetrics;
+use policy_proxy::{Credentials, IdentityHandle, TlsIdentity};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    PublicKeyData, SanType, SignatureAlgorithm,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
+use tonic::{Request, Response, Status};
+
+pub(crate) const NAME: &str = "web.shop.serviceaccount.identity.portcullis.cluster.local";
+pub(crate) const ISSUER: &str =
+    "portcullis-issuer.portcullis.serviceaccount.identity.portcullis.cluster.local";
+/// Longer than anything here takes; only a test that fails waits for it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A certificate authority of a mesh.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// The key that a request was made for.
+pub(crate) struct Requested(Vec<u8>);
+
+impl PublicKeyData for Requested {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &rcgen::PKCS_ECDSA_P256_SHA256
+    }
+}
+
+/// The point of the P-256 key of a request: a bit string of 66 bytes without unused bits, uncompressed.
+pub(crate) fn requested(request: &[u8]) -> Requested {
+    let head = [0x03, 0x42, 0x00, 0x04];
+    let at = request.windows(4).position(|found| found == head).expect("a P-256 key");
+    Requested(request[at + 3..at + 68].to_vec())
+}
+
+pub(crate) fn dns(name: &str) -> SanType {
+    SanType::DnsName(name.try_into().unwrap())
+}
+
+pub(crate) fn uri(name: &str) -> SanType {
+    SanType::URI(name.try_into().unwrap())
+}
+
+/// A certificate for an hour, as far as `change` has nothing else to say.
+pub(crate) fn leaf(
+    names: &[SanType],
+    change: impl FnOnce(&mut CertificateParams),
+) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = names.to_vec();
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    lasting(&mut params, -60, 3600);
+    change(&mut params);
+    params
+}
+
+/// Valid from and until so many seconds from now.
+pub(crate) fn lasting(params: &mut CertificateParams, from: i64, until: i64) {
+    let now = rcgen::date_time_ymd(1970, 1, 1) + SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let at = |seconds: i64| match u64::try_from(seconds) {
+        Ok(later) => now + Duration::from_secs(later),
+        Err(_) => now - Duration::from_secs(seconds.unsigned_abs()),
+    };
+    params.not_before = at(from);
+    params.not_after = at(until);
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        // Of its own name: an error then says that nobody knows it, not that its signature is wrong.
+        let name: String =
+            key.public_key_raw().iter().take(9).map(|b| format!("{b:02x}")).collect();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        Self(CertifiedIssuer::self_signed(params, key).unwrap())
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(crate) fn root(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
+    /// Signs `params` for somebody else's key.
+    pub(crate) fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> Vec<u8> {
+        params.signed_by(key, &self.0).unwrap().der().to_vec()
+    }
+
+    /// An authority below this one, with its certificate.
+    pub(crate) fn below(&self) -> (Self, Vec<u8>) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "below");
+        let key = KeyPair::generate().unwrap();
+        let below = CertifiedIssuer::signed_by(params, key, &self.0).unwrap();
+        let der = below.der().to_vec();
+        (Self(below), der)
+    }
+
+    /// What a server of this name proves and trusts.
+    pub(crate) fn identity(&self, name: &str) -> TlsIdentity {
+        let key = KeyPair::generate().unwrap();
+        let chain = vec![self.sign(&leaf(&[dns(name)], |_| {}), &key).into()];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let server_name = name.into();
+        TlsIdentity::new(Credentials { server_name, roots: vec![self.root()], chain, key }).unwrap()
+    }
+
+    /// The answer of an honest issuer, with what `change` makes of the certificate.
+    pub(crate) fn answer(
+        &self,
+        request: &CertifyRequest,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> CertifyResponse {
+        let params = leaf(&[dns(&request.identity)], change);
+        let key = requested(&request.certificate_signing_request);
+        answered(self.sign(&params, &key), &params)
+    }
+}
+
+/// An answer of this certificate alone, which says of its end what the certificate says.
+pub(crate) fn answered(leaf: Vec<u8>, params: &CertificateParams) -> CertifyResponse {
+    let seconds = params.not_after.unix_timestamp();
+    CertifyResponse {
+        leaf_certificate: leaf,
+        intermediate_certificates: Vec::new(),
+        valid_until: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+    }
+}
+
+type Answering = dyn Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync;
+
+/// An issuer that answers as it is told, over TLS.
+#[derive(Clone)]
+pub(crate) struct Issuer {
+    pub(crate) address: SocketAddr,
+    answering: Arc<Mutex<Arc<Answering>>>,
+    asked: Arc<Mutex<Vec<CertifyRequest>>>,
+    delay: Arc<Mutex<Duration>>,
+}
+
+#[tonic::async_trait]
+impl Identity for Issuer {
+    async fn certify(
+        &self,
+        request: Request<CertifyRequest>,
+    ) -> Result<Response<CertifyResponse>, Status> {
+        let request = request.into_inner();
+        self.asked.lock().unwrap().push(request.clone());
+        let answering = self.answering.lock().unwrap().clone();
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
+        answering(&request).map(Response::new)
+    }
+}
+
+impl Issuer {
+    /// Proves `own` to whoever connects.
+    pub(crate) async fn start(
+        own: TlsIdentity,
+        answering: impl Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync + 'static,
+    ) -> Self {
+        let mut config = rustls::ServerConfig::clone(own.server());
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = Self {
+            address: listener.local_addr().unwrap(),
+            answering: Arc::new(Mutex::new(Arc::new(answering))),
+            asked: Arc::default(),
+            delay: Arc::default(),
+        };
+        let (accepted, incoming) = mpsc::channel(8);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let _ = accepted.send(Ok::<_, std::io::Error>(Tls(stream))).await;
+                }
+            }
+        });
+        let service = IdentityServer::new(issuer.clone());
+        let server = tonic::transport::Server::builder().add_service(service);
+        tokio::spawn(server.serve_with_incoming(ReceiverStream::new(incoming)));
+        issuer
+    }
+
+    pub(crate) fn answers(
+        &self,
+        answering: impl Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync + 'static,
+    ) {
+        *self.answering.lock().unwrap() = Arc::new(answering);
+    }
+
+    pub(crate) fn delays(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
+    }
+
+    pub(crate) fn asked(&self) -> Vec<CertifyRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// A source that runs, and what it lives from.
+pub(crate) struct World {
+    pub(crate) folder: TempDir,
+    pub(crate) identity: IdentityHandle,
+    pub(crate) status: IdentityStatus,
+    metrics: Registry,
+    task: JoinHandle<()>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl World {
+    /// A client of the issuer at `address`, with a token and the roots of `authority` in files.
+    pub(crate) async fn certify(
+        address: SocketAddr,
+        authority: &Authority,
+        change: impl FnOnce(&mut CertifyConfig),
+    ) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (token, roots) = (folder.path().join("token"), folder.path().join("roots.pem"));
+        std::fs::write(&token, "a token\n").unwrap();
+        std::fs::write(&roots, authority.pem()).unwrap();
+        // The address is loopback, where plaintext would be allowed, so it goes by another name.
+        let address = format!("localhost:{}", address.port());
+        let issuer = ControllerAddress::parse(&address, Some(ISSUER)).unwrap();
+        let mut config = CertifyConfig::new(issuer, NAME, token, Roots::File(roots));
+        config.backoff = (Duration::from_millis(5), Duration::from_millis(50));
+        config.interval = Duration::from_millis(20);
+        change(&mut config);
+        Self::start(IdentityConfig::Certify(config), folder).await
+    }
+
+    pub(crate) async fn start(config: IdentityConfig, folder: TempDir) -> Self {
+        let own = IdentityMetrics::default();
+        let mut metrics = Registry::default();
+        own.register(&mut metrics);
+        let source = IdentitySource::open(config, own).await.unwrap();
+        let (identity, status) = (source.identity(), source.status());
+        let task = tokio::spawn(source.run());
+        Self { folder, identity, status, metrics, task }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Waits until the source says so.
+    pub(crate) async fn until(&self, holds: impl Fn(&IdentityState) -> bool) -> IdentityState {
+        let mut status = self.status.clone();
+        let waiting = async {
+            loop {
+                let state = status.state();
+                if holds(&state) {
+                    return state;
+                }
+                status.changed().await;
+            }
+        };
+        let late = |_| panic!("never; at last {:?}", self.status.state());
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(late)
+    }
+
+    pub(crate) async fn ready(&self) -> IdentityState {
+        self.until(|state| state.missing(SystemTime::now()).is_none()).await
+    }
+
+    /// The words of the next failure of this kind.
+    pub(crate) async fn failure(&self, kind: FailureKind) -> String {
+        let failed = |state: &IdentityState| state.failure.as_ref().is_some_and(|f| f.kind == kind);
+        self.until(failed).await.failure.unwrap().message.to_string()
+    }
+
+    /// Our own certificate, DER.
+    pub(crate) fn certificate(&self) -> Option<Vec<u8>> {
+        self.identity.current().as_ref().map(|own| own.chain()[0].to_vec())
+    }
+
+    pub(crate) fn metric(&self, series: &str) -> Option<u64> {
+        let mut text = String::new();
+        encode(&mut text, &self.metrics).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map(|value| value.parse().unwrap())
+    }
+}
+
+/// Waits until something holds that nobody tells of.
+pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let late = |_| panic!("never: {what}");
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(late);
+}
+/// A TLS connection, as a server of gRPC takes it.
+pub(crate) struct Tls(TlsStream<TcpStream>);
+
+impl Connected for Tls {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Tls {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Tls {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
