@@ -27,10 +27,11 @@
 mod certificates;
 mod controller;
 mod go;
+pub mod node;
 mod objects;
 mod plane;
 mod process;
-pub(crate) mod programs;
+mod programs;
 mod skip;
 
 pub use controller::{ControllerBuilder, ControllerProcess};
@@ -42,7 +43,7 @@ pub use skip::{
 
 use anyhow::{Context as _, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use plane::ControlPlane;
+use plane::{ControlPlane, Ground};
 use process::Home;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -109,17 +110,8 @@ impl ClusterBuilder {
         }
         let programs = tokio::task::spawn_blocking(programs::find).await??;
         let home = Home::new()?;
-        let plane = ControlPlane::start(&home, programs, self.api_server).await?;
-        let kubeconfig = plane.kubeconfig().to_owned();
-        let config = plane.config().clone();
-        Ok(Cluster {
-            config,
-            kubeconfig,
-            plane: Some(plane),
-            _turn: None,
-            users: AtomicU32::new(0),
-            home,
-        })
+        let plane = ControlPlane::start(&home, programs, Ground::Loopback, self.api_server).await?;
+        Ok(Cluster::of(plane, home))
     }
 }
 
@@ -135,6 +127,17 @@ impl Cluster {
     /// For a control plane with other flags.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::default()
+    }
+
+    fn of(plane: ControlPlane, home: Home) -> Self {
+        Self {
+            config: plane.config().clone(),
+            kubeconfig: plane.kubeconfig().to_owned(),
+            plane: Some(plane),
+            _turn: None,
+            users: AtomicU32::new(0),
+            home,
+        }
     }
 
     async fn existing(kubeconfig: PathBuf) -> Result<Self> {

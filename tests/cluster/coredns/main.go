@@ -4,16 +4,17 @@ package main
 
 import (
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/ready"
-	"github.com/coredns/coredns/coremain"
 )
 
 func main() {
 	// In the order in which CoreDNS runs its plugins.
-	dnsserver.Directives = []string{"health", "ready", "errors", "cache", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "health", "ready", "errors", "cache", "kubernetes"}
 	coremain.Run()
 }

@@ -1,8 +1,10 @@
-//! The control plane for tests, by hand: `test-cluster build` builds it, so that the tests need not;
-//! `test-cluster run` starts one with our definitions installed, and ends it when its standard input
-//! does.
+//! The cluster for tests, by hand: `test-cluster build` builds its programs, so that the tests need
+//! not; `test-cluster run` starts a control plane with our definitions installed, `test-cluster node`
+//! a whole node with our images loaded, and ends it when its standard input does; `test-cluster images`
+//! builds our images.
 
 use anyhow::Result;
+use policy_tests::cluster::node::{Node, build_images};
 use policy_tests::cluster::{Cluster, Missing, in_ci, prepare};
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -12,7 +14,9 @@ async fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("build") => build().await,
         Some("run") => run().await,
-        _ => Err(anyhow::anyhow!("usage: test-cluster build | run")),
+        Some("node") => node().await,
+        Some("images") => images().await,
+        _ => Err(anyhow::anyhow!("usage: test-cluster build | run | node | images")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -42,6 +46,26 @@ async fn run() -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.install_crds().await?;
     println!("export KUBECONFIG={}", cluster.kubeconfig().display());
+    until_input_ends().await
+}
+
+async fn node() -> Result<()> {
+    let node = Node::start().await?;
+    if std::env::args().all(|argument| argument != "--bare") {
+        node.load_our_images().await?;
+    }
+    println!("export KUBECONFIG={}", node.kubeconfig().display());
+    until_input_ends().await
+}
+
+async fn images() -> Result<()> {
+    for archive in tokio::task::spawn_blocking(build_images).await?? {
+        println!("{}", archive.display());
+    }
+    Ok(())
+}
+
+async fn until_input_ends() -> Result<()> {
     let until_end = || std::io::stdin().read_to_end(&mut Vec::new());
     tokio::task::spawn_blocking(until_end).await??;
     Ok(())

@@ -6,7 +6,9 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A certificate and its key, as files.
 #[derive(Clone, Debug)]
@@ -16,7 +18,7 @@ pub(super) struct Pair {
 }
 
 /// What kube-apiserver and its administrator prove themselves by.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Certificates {
     pub(super) authority: PathBuf,
     pub(super) serving: Pair,
@@ -25,10 +27,18 @@ pub(super) struct Certificates {
     pub(super) token_key: PathBuf,
     /// The key that they are checked by.
     pub(super) token_public_key: PathBuf,
+    issuer: Arc<Issuer<'static, KeyPair>>,
+}
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificates").field("authority", &self.authority).finish_non_exhaustive()
+    }
 }
 
 impl Certificates {
-    pub(super) fn write(folder: &Path) -> Result<Self> {
+    /// For an API server that is called by `addresses` too.
+    pub(super) fn write(folder: &Path, addresses: &[IpAddr]) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "portcullis tests");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -39,24 +49,53 @@ impl Certificates {
         let issuer = Issuer::new(params, key);
 
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
-        let mut params = CertificateParams::new(names)?;
+        let addresses = addresses.iter().map(ToString::to_string);
+        let mut params =
+            CertificateParams::new(names.into_iter().chain(addresses).collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let serving = signed(folder, "serving", &params, &issuer)?;
 
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "admin");
-        params.distinguished_name.push(DnType::OrganizationName, "system:masters");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let admin = signed(folder, "admin", &params, &issuer)?;
+        let admin = signed(folder, "admin", &client("admin", Some("system:masters")), &issuer)?;
 
         let tokens = KeyPair::generate()?;
         let token_key = folder.join("service-accounts.key");
         fs::write(&token_key, tokens.serialize_pem())?;
         let token_public_key = folder.join("service-accounts.pub");
         fs::write(&token_public_key, tokens.public_key_pem())?;
-        Ok(Self { authority, serving, admin, token_key, token_public_key })
+        let issuer = Arc::new(issuer);
+        Ok(Self { authority, serving, admin, token_key, token_public_key, issuer })
     }
+
+    /// What a user proves itself to the API server by, in files that are called `file`.
+    pub(super) fn client(
+        &self,
+        folder: &Path,
+        file: &str,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<Pair> {
+        signed(folder, file, &client(user, group), &self.issuer)
+    }
+
+    /// What a kubelet serves `logs` and `exec` with.
+    pub(super) fn kubelet(&self, folder: &Path, addresses: &[IpAddr]) -> Result<Pair> {
+        let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "kubelet");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        signed(folder, "kubelet-serving", &params, &self.issuer)
+    }
+}
+
+fn client(user: &str, group: Option<&str>) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, user);
+    if let Some(group) = group {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }
 
 fn signed(

@@ -1,6 +1,7 @@
 //! One etcd and one kube-apiserver.
 
-use super::certificates::Certificates;
+use super::certificates::{Certificates, Pair};
+use super::node::Sandbox;
 use super::process::{Home, Process};
 use super::programs::Programs;
 use super::{config_of, random};
@@ -10,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use std::net::TcpListener;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,8 +30,43 @@ pub(super) struct ControlPlane {
     programs: Programs,
     certificates: Certificates,
     flags: Vec<String>,
+    ground: Ground,
     kubeconfig: PathBuf,
     config: kube::Config,
+}
+
+/// Where a control plane runs.
+#[derive(Clone, Debug)]
+pub(super) enum Ground {
+    /// On this machine's loopback, without nodes.
+    Loopback,
+    /// Beside a node.
+    Node(Sandbox),
+}
+
+impl Ground {
+    fn run(&self, home: &Home, name: &str, command: &mut Command) -> Result<Process> {
+        match self {
+            Self::Loopback => home.run(name, command),
+            Self::Node(sandbox) => sandbox.run(home, name, command),
+        }
+    }
+
+    /// Where clients on this machine find the API server.
+    fn host(&self) -> IpAddr {
+        match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Node(_) => Sandbox::ADDRESS.into(),
+        }
+    }
+
+    /// Addresses of the API server beside loopback.
+    fn addresses(&self) -> Vec<IpAddr> {
+        match self {
+            Self::Loopback => Vec::new(),
+            Self::Node(_) => Sandbox::api_server_addresses(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +96,17 @@ fn free_port() -> Result<u16> {
 
 impl ControlPlane {
     /// Starts both; with other ports where somebody else was quicker.
-    pub(super) async fn start(home: &Home, programs: Programs, flags: Vec<String>) -> Result<Self> {
-        let certificates = Certificates::write(home.path())?;
+    pub(super) async fn start(
+        home: &Home,
+        programs: Programs,
+        ground: Ground,
+        flags: Vec<String>,
+    ) -> Result<Self> {
+        let certificates = Certificates::write(home.path(), &ground.addresses())?;
         let mut attempt = 0_u8;
         loop {
-            let started = Self::try_start(home, &programs, &certificates, flags.clone()).await;
+            let started =
+                Self::try_start(home, &programs, &certificates, &ground, flags.clone()).await;
             attempt = attempt.saturating_add(1);
             match started {
                 Err(error) if attempt < 4 && format!("{error:?}").contains("already in use") => {}
@@ -77,12 +119,15 @@ impl ControlPlane {
         home: &Home,
         programs: &Programs,
         certificates: &Certificates,
+        ground: &Ground,
         flags: Vec<String>,
     ) -> Result<Self> {
         let ports = Ports::free()?;
-        let kubeconfig = write_kubeconfig(home, certificates, ports.api_server)?;
+        let server = format!("https://{}:{}", ground.host(), ports.api_server);
+        let kubeconfig = home.path().join("admin.kubeconfig");
+        write_kubeconfig(&kubeconfig, &server, &certificates.authority, &certificates.admin)?;
         let config = config_of(&kubeconfig).await?;
-        let etcd = home.run("etcd", &mut etcd_command(home, programs, ports))?;
+        let etcd = ground.run(home, "etcd", &mut etcd_command(home, programs, ports))?;
         let plane = Self {
             api_server: Mutex::new(None),
             etcd,
@@ -90,6 +135,7 @@ impl ControlPlane {
             programs: programs.clone(),
             certificates: certificates.clone(),
             flags,
+            ground: ground.clone(),
             kubeconfig,
             config,
         };
@@ -105,6 +151,22 @@ impl ControlPlane {
         &self.config
     }
 
+    pub(super) fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// A kubeconfig of a user who proves itself by `pair`.
+    pub(super) fn kubeconfig_of(&self, folder: &Path, file: &str, pair: &Pair) -> Result<PathBuf> {
+        let server = format!("https://{}:{}", self.ground.host(), self.ports.api_server);
+        let path = folder.join(format!("{file}.kubeconfig"));
+        write_kubeconfig(&path, &server, &self.certificates.authority, pair)?;
+        Ok(path)
+    }
+
     pub(super) fn kill_api_server(&mut self) {
         *self.api_server.get_mut() = None;
     }
@@ -112,7 +174,8 @@ impl ControlPlane {
     pub(super) async fn start_api_server(&self, home: &Home) -> Result<()> {
         let mut api_server = self.api_server.lock().await;
         *api_server = None;
-        let process = home.run("kube-apiserver", &mut self.api_server_command())?;
+        let mut command = self.api_server_command();
+        let process = self.ground.run(home, "kube-apiserver", &mut command)?;
         self.wait_ready(api_server.insert(process)).await
     }
 
@@ -196,23 +259,31 @@ impl ControlPlane {
             .arg(format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd))
             .arg(format!("--secure-port={}", self.ports.api_server))
             .args([
-                "--bind-address=127.0.0.1",
-                "--authorization-mode=RBAC",
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-                "--service-cluster-ip-range=10.43.0.0/16",
-                // Nobody makes service accounts, so pods come without.
-                "--disable-admission-plugins=ServiceAccount",
                 "--allow-privileged=true",
-                // The address of the API server is a loopback one, which no endpoint may have.
-                "--endpoint-reconciler-type=none",
                 // Its objects double the time to start.
                 "--enable-priority-and-fairness=false",
                 "--profiling=false",
             ])
+            .args(match &self.ground {
+                Ground::Loopback => LOOPBACK_FLAGS.map(str::to_owned).to_vec(),
+                Ground::Node(_) => Sandbox::api_server_flags(&self.certificates),
+            })
             .args(&self.flags);
         command
     }
 }
+
+/// An API server without nodes.
+const LOOPBACK_FLAGS: [&str; 5] = [
+    "--bind-address=127.0.0.1",
+    "--authorization-mode=RBAC",
+    "--service-cluster-ip-range=10.43.0.0/16",
+    // Nobody makes service accounts, so pods come without.
+    "--disable-admission-plugins=ServiceAccount",
+    // The address of the API server is a loopback one, which no endpoint may have.
+    "--endpoint-reconciler-type=none",
+];
 
 fn etcd_command(home: &Home, programs: &Programs, ports: Ports) -> Command {
     let client = format!("http://127.0.0.1:{}", ports.etcd);
@@ -230,22 +301,21 @@ fn etcd_command(home: &Home, programs: &Programs, ports: Ports) -> Command {
     command
 }
 
-fn write_kubeconfig(home: &Home, certificates: &Certificates, port: u16) -> Result<PathBuf> {
+fn write_kubeconfig(path: &Path, server: &str, authority: &Path, user: &Pair) -> Result<()> {
     let kubeconfig = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "tests",
-        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "admin"}}],
+        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "user"}}],
         "clusters": [{"name": "tests", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"),
-            "certificate-authority": certificates.authority,
+            "server": server,
+            "certificate-authority": authority,
         }}],
-        "users": [{"name": "admin", "user": {
-            "client-certificate": certificates.admin.certificate,
-            "client-key": certificates.admin.key,
+        "users": [{"name": "user", "user": {
+            "client-certificate": user.certificate,
+            "client-key": user.key,
         }}],
     });
-    let path = home.path().join("admin.kubeconfig");
-    std::fs::write(&path, serde_json::to_vec_pretty(&kubeconfig)?)?;
-    Ok(path)
+    std::fs::write(path, serde_json::to_vec_pretty(&kubeconfig)?)?;
+    Ok(())
 }

@@ -5,14 +5,17 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// Waits until the pipe to this process closes, which also happens when it is killed; then kills
-/// whoever left a process id in the folder, a stopped process too, and removes the folder.
+/// whoever left a process id in the folder, a stopped process too, runs `cleanup` if it is there, and
+/// removes the folder.
 const GUARD: &str = r#"trap '' INT TERM HUP
 read -r _
 for file in "$1"/*.pid; do
   [ -e "$file" ] && kill -9 "$(cat "$file")" 2>/dev/null
 done
+[ -e "$1/cleanup" ] && sh "$1/cleanup"
 rm -rf -- "$1" 2>/dev/null || { sleep 1; rm -rf -- "$1"; }"#;
 
 /// A folder for files and processes of a test. Gone when dropped, or when this process dies.
@@ -54,9 +57,31 @@ impl Home {
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         let pid_file = self.path.join(format!("{name}.pid"));
-        let process = Process { name: name.to_owned(), child, pid_file, log };
-        fs::write(&process.pid_file, process.child.id().to_string())?;
+        let id = child.id();
+        let process = Process { name: name.to_owned(), child, id, pid_file, log };
+        fs::write(&process.pid_file, id.to_string())?;
         Ok(process)
+    }
+
+    /// As [`Home::run`], for a command that starts the process proper as its only child and ends
+    /// with it, as `nsenter` does for the sake of a namespace of processes.
+    pub(super) fn run_within(&self, name: &str, command: &mut Command) -> Result<Process> {
+        let mut process = self.run(name, command)?;
+        let outer = process.child.id();
+        let children = format!("/proc/{outer}/task/{outer}/children");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let found = fs::read_to_string(&children).unwrap_or_default();
+            if let Some(id) = found.split_whitespace().next() {
+                process.id = id.parse()?;
+                fs::write(&process.pid_file, id)?;
+                return Ok(process);
+            }
+            if process.ended()?.is_some() || Instant::now() > deadline {
+                bail!("{name} does not start\n{}", process.tail());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
@@ -73,6 +98,8 @@ impl Drop for Home {
 pub(super) struct Process {
     name: String,
     child: Child,
+    /// The child's, or that of its only child.
+    id: u32,
     /// There for as long as the id cannot belong to anybody else.
     pid_file: PathBuf,
     log: PathBuf,
@@ -80,7 +107,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     /// How it ended; absent: it runs.
@@ -94,7 +121,7 @@ impl Process {
 
     /// Sends a signal by name, such as `STOP`.
     pub(super) fn signal(&self, signal: &str) -> Result<()> {
-        let pid = self.child.id().to_string();
+        let pid = self.id.to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status().context("kill")?;
         if !sent.success() {
             bail!("{} (process {pid}) could not be sent {signal}", self.name);
@@ -117,7 +144,10 @@ impl Process {
 
     /// Ends it at once, stopped or not.
     pub(super) fn kill(&mut self) {
-        // It may have ended by itself.
+        // It may have ended by itself, and its id may then be somebody else's.
+        if self.id != self.child.id() && matches!(self.ended(), Ok(None)) {
+            _ = self.signal("KILL");
+        }
         _ = self.child.kill();
         _ = fs::remove_file(&self.pid_file);
         _ = self.child.wait();

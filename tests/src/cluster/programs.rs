@@ -46,7 +46,7 @@ const COREDNS: Module = Module {
 
 /// Where the programs are.
 #[derive(Clone, Debug)]
-pub(crate) struct Programs {
+pub(super) struct Programs {
     pub(super) folder: PathBuf,
 }
 
@@ -65,7 +65,7 @@ impl Programs {
 }
 
 /// The control plane's programs; builds them if need be, which takes minutes the first time.
-pub(crate) fn find() -> Result<Programs> {
+pub(super) fn find() -> Result<Programs> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS") {
         let programs = Programs { folder: folder.into() };
         return match programs.absent() {
@@ -77,7 +77,7 @@ pub(crate) fn find() -> Result<Programs> {
 }
 
 /// The programs of the control plane and of a node, all of one version; built if need be.
-pub(crate) fn kubernetes() -> Result<Programs> {
+pub(super) fn kubernetes() -> Result<Programs> {
     Ok(Programs { folder: KUBERNETES.built()? })
 }
 
@@ -139,7 +139,7 @@ pub(super) fn cache() -> Result<PathBuf> {
     Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("portcullis"))
 }
 
-pub(crate) fn locked(name: &str) -> Result<File> {
+pub(super) fn locked(name: &str) -> Result<File> {
     let cache = cache()?;
     fs::create_dir_all(&cache)?;
     let file = File::create(cache.join(name))?;

@@ -72,7 +72,7 @@ pub fn helm_or_skip() -> Option<PathBuf> {
 }
 
 /// What a test needs, or what is missing for it.
-fn available<T>(started: Result<T>) -> Result<T, String> {
+pub(super) fn available<T>(started: Result<T>) -> Result<T, String> {
     started.map_err(|error| match error.downcast_ref::<Missing>() {
         Some(missing) => missing.to_string(),
         None => fail(&error),
@@ -92,7 +92,7 @@ pub fn in_ci() -> bool {
 /// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
 /// in the file that `PORTCULLIS_SKIPPED` names.
 #[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
-fn skip(missing: &str) {
+pub(super) fn skip(missing: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     assert!(!in_ci(), "skipped, which continuous integration does not allow: {missing}");

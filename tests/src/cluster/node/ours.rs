@@ -1,0 +1,56 @@
+//! The images of this repository, made once from release binaries of the sources as they are.
+
+use super::super::programs::{cache, locked};
+use super::super::skip::say;
+use super::Node;
+use crate::sources::root;
+use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The images that `images/build` makes.
+const IMAGES: [&str; 4] = ["proxy", "controller", "init", "cli"];
+
+/// What comes before an image's name, and the tag after it.
+pub const REGISTRY: &str = "ghcr.io/portcullis";
+
+/// Makes the archives of our images; seconds where nothing changed, minutes after a change.
+///
+/// # Errors
+/// What the build says.
+pub fn build_images() -> Result<Vec<PathBuf>> {
+    if let Some(folder) = std::env::var_os("PORTCULLIS_IMAGES") {
+        return Ok(IMAGES.map(|name| PathBuf::from(&folder).join(format!("{name}.tar"))).to_vec());
+    }
+    let _lock = locked("images.lock")?;
+    say("images for tests: building the release binaries, minutes after a change");
+    let folder = match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => PathBuf::from(target).join("images"),
+        None => cache()?.join("images"),
+    };
+    let status = Command::new(root().join("images/build"))
+        .arg("--out")
+        .arg(&folder)
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .context("images/build")?;
+    if !status.success() {
+        bail!("images/build: {status}");
+    }
+    Ok(IMAGES.map(|name| folder.join(format!("{name}.tar"))).to_vec())
+}
+
+impl Node {
+    /// Makes containerd know our images, built from the sources as they are.
+    ///
+    /// # Errors
+    /// If they cannot be built or loaded.
+    pub async fn load_our_images(&self) -> Result<()> {
+        for archive in tokio::task::spawn_blocking(build_images).await?? {
+            self.load(&archive)?;
+        }
+        Ok(())
+    }
+}

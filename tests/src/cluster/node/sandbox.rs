@@ -1,0 +1,263 @@
+//! Where a node runs: network, mounts and processes of its own, which all end with one process.
+
+use super::super::certificates::Certificates;
+use super::super::process::{Home, Process};
+use super::super::skip::Missing;
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The interface of this machine that leads to the node. Removed with the node's network.
+const LINK: &str = "portcullis-node";
+
+/// The cgroup under which the kubelet keeps those of pods.
+pub(super) const CGROUP: &str = "portcullis-node";
+
+/// Process 1: collects the processes that lost their parent, as shims do.
+const INIT: &str = "trap '' INT TERM HUP; while :; do sleep 1000000 & wait; done";
+
+/// Makes room for what programs insist on having in fixed places, and the bridge of the pods.
+/// `$1` is the folder of the node, `$2` the bridge's address, `$3` its IPv6 address, `$4` the end of
+/// the link, `$5` its other end.
+const SETUP: &str = r#"set -e
+mount --make-rshared /
+for folder in /run /var/lib /var/log; do mount -t tmpfs -o mode=755 tmpfs $folder; done
+mkdir -p /run/netns /run/lock /var/log/pods /var/log/containers /var/lib/kubelet
+ip link set lo up
+set_to() { [ ! -e "/proc/sys/net/$1" ] || echo "$2" > "/proc/sys/net/$1"; }
+set_to ipv4/ip_forward 1
+set_to ipv6/conf/all/disable_ipv6 0
+set_to ipv6/conf/default/disable_ipv6 0
+# Nobody else could have an address, so nobody is asked, which takes a second.
+set_to ipv6/conf/all/accept_dad 0
+set_to ipv6/conf/default/accept_dad 0
+set_to ipv6/conf/all/forwarding 1
+# Pods of one node reach Services over the bridge, past the node's routing.
+set_to bridge/bridge-nf-call-iptables 1
+set_to bridge/bridge-nf-call-ip6tables 1
+ip link add cni0 type bridge
+ip address add "$2/16" dev cni0
+ip address add "$3/64" dev cni0 nodad
+ip link set cni0 up
+ip address add "$4/30" dev link0
+ip link set link0 up
+ip route add default via "$5"
+"#;
+
+/// The namespaces of a node. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    /// Process 1 of it, as this machine counts.
+    init: u32,
+}
+
+impl Sandbox {
+    /// Where this machine finds what listens on every address of the node.
+    pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 1);
+    /// This machine, as pods see it: in the cluster's networks, and no node.
+    pub const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 2);
+    /// The node.
+    pub const NODE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
+    /// The node.
+    pub const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 1);
+    /// The second node.
+    pub const SECOND: Ipv4Addr = super::second::ADDRESS;
+    /// The second node.
+    pub const SECOND_V6: Ipv6Addr = super::second::ADDRESS_V6;
+    /// The first address of Services: the API server's.
+    const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+    /// What of `tools` this machine lacks, and whether it is root's.
+    pub(super) fn check(tools: &[(&str, &str)]) -> Result<()> {
+        let id = Command::new("id").arg("-u").output().context("id")?;
+        if id.stdout.trim_ascii() != b"0" {
+            return Err(Missing::new("a node for tests needs root").into());
+        }
+        let found = |tool: &str| {
+            let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/cni"];
+            folders.iter().any(|folder| Path::new(folder).join(tool).is_file())
+        };
+        let mut packages: Vec<&str> =
+            tools.iter().filter(|(tool, _)| !found(tool)).map(|(_, package)| *package).collect();
+        packages.dedup();
+        if !packages.is_empty() {
+            let packages = packages.join(" ");
+            let text = format!("a node for tests needs the Debian packages {packages}");
+            return Err(Missing::new(text).into());
+        }
+        // Compiled in, or a module that may not be loaded yet; without it the node says so below.
+        _ = Command::new("modprobe").arg("br_netfilter").stderr(Stdio::null()).status();
+        if !Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists() {
+            return Err(Missing::new("a node for tests needs the kernel's br_netfilter").into());
+        }
+        Ok(())
+    }
+
+    /// Starts one. Ends with the process, which has to be kept.
+    pub(super) fn start(home: &Home) -> Result<(Self, Process)> {
+        remove_link();
+        std::fs::write(home.path().join("cleanup"), cleanup())?;
+        make_cgroup()?;
+        let mut command = Command::new("unshare");
+        command
+            .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["sh", "-c", INIT]);
+        let mut process = home.run("node", &mut command)?;
+        let init = first_child(&mut process)?;
+        let sandbox = Self { init };
+        let [there, here] = [Self::ADDRESS, Self::MACHINE].map(|address| address.to_string());
+        let (node, node_v6) = (Self::NODE.to_string(), Self::NODE_V6.to_string());
+        let pid = init.to_string();
+        run(Command::new("ip")
+            .args(["link", "add", LINK, "type", "veth", "peer", "name", "link0", "netns", &pid]))?;
+        run(Command::new("ip").args(["address", "add", &format!("{here}/30"), "dev", LINK]))?;
+        run(Command::new("ip").args(["link", "set", LINK, "up"]))?;
+        for network in ["10.88.0.0/16", "10.96.0.0/16"] {
+            run(Command::new("ip").args(["route", "replace", network, "via", &there]))?;
+        }
+        let folder = home.path().display().to_string();
+        let arguments = ["sh", &folder, &node, &node_v6, &there, &here];
+        run(sandbox.command("sh").args(["-c", SETUP]).args(arguments))?;
+        Ok((sandbox, process))
+    }
+
+    /// A command that runs in it.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--net", "--mount", "--pid", "--target", &self.init.to_string(), "--"])
+            .arg(program);
+        command
+    }
+
+    /// A command that runs in it, but in the network of another process.
+    pub(super) fn command_in_network_of(&self, process: u32, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        let init = self.init.to_string();
+        command
+            .arg(format!("--net=/proc/{process}/ns/net"))
+            .args(["--mount", "--pid", "--target", &init, "--"])
+            .arg(program);
+        command
+    }
+
+    /// Process 1 of it, as this machine counts.
+    pub(super) fn init(&self) -> u32 {
+        self.init
+    }
+
+    /// Starts a process in it.
+    pub(in super::super) fn run(
+        &self,
+        home: &Home,
+        name: &str,
+        command: &mut Command,
+    ) -> Result<Process> {
+        let mut inside = self.command(command.get_program());
+        inside.args(command.get_args());
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => inside.env(key, value),
+                None => inside.env_remove(key),
+            };
+        }
+        home.run_within(name, &mut inside)
+    }
+
+    /// Addresses that the API server's certificate is for.
+    pub(in super::super) fn api_server_addresses() -> Vec<IpAddr> {
+        vec![
+            Self::ADDRESS.into(),
+            Self::NODE.into(),
+            Self::NODE_V6.into(),
+            Self::API_SERVICE.into(),
+        ]
+    }
+
+    /// What an API server with nodes is told.
+    pub(in super::super) fn api_server_flags(certificates: &Certificates) -> Vec<String> {
+        vec![
+            "--bind-address=::".to_owned(),
+            format!("--advertise-address={}", Self::NODE),
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--enable-admission-plugins=NodeRestriction".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16,fd10:96::/112".to_owned(),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+            format!("--kubelet-certificate-authority={}", certificates.authority.display()),
+            format!("--kubelet-client-certificate={}", certificates.admin.certificate.display()),
+            format!("--kubelet-client-key={}", certificates.admin.key.display()),
+        ]
+    }
+}
+
+/// Runs a command to its end; what it said is the error.
+pub(super) fn run(command: &mut Command) -> Result<String> {
+    let Output { status, stdout, stderr } = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!(
+            "{command:?}: {status}: {}{}",
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Whatever an earlier node left: its network lives as long as its processes take to die.
+fn remove_link() {
+    // Most often there is none.
+    _ = Command::new("ip").args(["link", "delete", LINK]).stderr(Stdio::null()).status();
+}
+
+/// What is still there when the last process is gone: empty cgroups.
+fn cleanup() -> String {
+    format!(
+        "for attempt in 1 2 3 4 5 6 7 8 9 10; do\n\
+         find /sys/fs/cgroup -depth -type d -path '*/{CGROUP}*' -exec rmdir {{}} + 2>/dev/null\n\
+         [ -n \"$(find /sys/fs/cgroup -maxdepth 2 -name {CGROUP})\" ] || break\n\
+         sleep 0.2\ndone\n"
+    )
+}
+
+fn make_cgroup() -> Result<()> {
+    run(Command::new("sh").args(["-c", &cleanup()])).ok();
+    let top = Path::new("/sys/fs/cgroup");
+    if top.join("cgroup.controllers").exists() {
+        std::fs::create_dir_all(top.join(CGROUP))?;
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(top)? {
+        let path = entry?.path();
+        if path.join("cgroup.procs").exists() && !path.join(CGROUP).exists() {
+            std::fs::create_dir(path.join(CGROUP))
+                .with_context(|| path.join(CGROUP).display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn first_child(process: &mut Process) -> Result<u32> {
+    let id = process.id();
+    let path = format!("/proc/{id}/task/{id}/children");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let children = std::fs::read_to_string(&path).unwrap_or_default();
+        if let Some(child) = children.split_whitespace().next() {
+            // `unshare` mounts /proc and becomes the shell in the child: only then is it ready.
+            let command = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if command.starts_with(b"sh\0") {
+                return Ok(child.parse()?);
+            }
+        }
+        if process.ended()?.is_some() || Instant::now() > deadline {
+            bail!("unshare: no namespaces\n{}", process.tail());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,37 @@
+//! The first line of a test that needs a node.
+
+use super::super::skip::available;
+use super::Node;
+use tokio::sync::OnceCell;
+
+/// One node for all tests of a binary, with our definitions and Gateway API's installed or not, as
+/// the first test wants. It ends with the process.
+#[derive(Debug, Default)]
+pub struct SharedNode(OnceCell<Result<Node, String>>);
+
+impl SharedNode {
+    /// None yet: the first test that asks starts it.
+    pub const fn new() -> Self {
+        Self(OnceCell::const_new())
+    }
+
+    /// The node; absent: the test is to return, it has been counted as skipped.
+    pub async fn get_or_skip(&self) -> Option<&Node> {
+        self.prepared_or_skip(async |_| Ok(())).await
+    }
+
+    /// The node, after `prepare` was done once on it, which may not fail; absent: the test is to
+    /// return, it has been counted as skipped.
+    pub async fn prepared_or_skip(
+        &self,
+        prepare: impl AsyncFnOnce(&Node) -> anyhow::Result<()>,
+    ) -> Option<&Node> {
+        let start = async || {
+            let node = Node::start().await?;
+            prepare(&node).await?;
+            anyhow::Ok(node)
+        };
+        let started = self.0.get_or_init(async || available(start().await)).await;
+        started.as_ref().inspect_err(|missing| super::super::skip::skip(missing)).ok()
+    }
+}
