@@ -18,12 +18,14 @@ test: python cluster
 	  echo "==> $$(wc -l < "$(PORTCULLIS_SKIPPED)") tests were SKIPPED:"; cat "$(PORTCULLIS_SKIPPED)"; \
 	fi; exit $$status
 
-## cluster: build etcd and kube-apiserver for the tests, once (minutes; kept in $(CACHE)/cluster)
+## cluster: build Kubernetes, helm and CoreDNS for the tests, once (minutes; kept in $(CACHE)/cluster), and our images
 cluster:
 	@echo "==> building the tests"
 	cargo test --workspace --no-run
-	@echo "==> the control plane for the tests"
+	@echo "==> the control plane and the node for the tests"
 	@"$${CARGO_TARGET_DIR:-target}/debug/test-cluster" build
+	@echo "==> the images for the tests in real pods"
+	@"$${CARGO_TARGET_DIR:-target}/debug/test-cluster" images
 
 ## lint: formatting and every lint, as errors
 lint:

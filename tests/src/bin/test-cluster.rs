@@ -4,7 +4,7 @@
 //! builds our images.
 
 use anyhow::Result;
-use policy_tests::cluster::node::{Node, build_images};
+use policy_tests::cluster::node::{self, Node, build_images};
 use policy_tests::cluster::{Cluster, Missing, in_ci, prepare};
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("build") => build().await,
         Some("run") => run().await,
-        Some("node") => node().await,
+        Some("node") => run_node().await,
         Some("images") => images().await,
         _ => Err(anyhow::anyhow!("usage: test-cluster build | run | node | images")),
     };
@@ -49,7 +49,7 @@ async fn run() -> Result<()> {
     until_input_ends().await
 }
 
-async fn node() -> Result<()> {
+async fn run_node() -> Result<()> {
     let node = Node::start().await?;
     if std::env::args().all(|argument| argument != "--bare") {
         node.load_our_images().await?;
@@ -59,6 +59,13 @@ async fn node() -> Result<()> {
 }
 
 async fn images() -> Result<()> {
+    match node::check() {
+        Err(error) if error.is::<Missing>() && !in_ci() => {
+            println!("tests that need a node will be SKIPPED: {error}");
+            return Ok(());
+        }
+        checked => checked?,
+    }
     for archive in tokio::task::spawn_blocking(build_images).await?? {
         println!("{}", archive.display());
     }

@@ -118,7 +118,7 @@ impl Node {
     /// # Errors
     /// [`Missing`](super::Missing) where a node cannot be had; else why it does not start.
     pub async fn start() -> Result<Self> {
-        Sandbox::check(&NEEDED)?;
+        check()?;
         let (programs, turn) = tokio::task::spawn_blocking(|| {
             programs::coredns()?;
             anyhow::Ok((programs::kubernetes()?, programs::locked("node.lock")?))
@@ -335,6 +335,14 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.root.kill();
     }
+}
+
+/// Whether this machine can have a node: it is root's, with the programs a node needs.
+///
+/// # Errors
+/// [`Missing`](super::Missing): what it lacks.
+pub fn check() -> Result<()> {
+    Sandbox::check(&NEEDED)
 }
 
 fn start_containerd(home: &Home, sandbox: &Sandbox) -> Result<Process> {
