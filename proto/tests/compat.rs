@@ -447,6 +447,36 @@ fn their_grant(name: &str) -> theirs::inbound::Authz {
     }
 }
 
+/// What every rule begins with: the one difference to what Linkerd's own controller sends.
+fn their_claims() -> theirs::inbound::http_route::Filter {
+    use theirs::inbound::http_route::{Filter, filter};
+    let names = [
+        "l5d-connection-secure",
+        "l5d-connection_secure",
+        "l5d_connection-secure",
+        "l5d_connection_secure",
+    ];
+    let none = || Some(theirs::http_types::Headers { headers: Vec::new() });
+    let remove = names.map(str::to_owned).to_vec();
+    let modifier = theirs::http_route::RequestHeaderModifier { add: none(), set: none(), remove };
+    Filter { kind: Some(filter::Kind::RequestHeaderModifier(modifier)) }
+}
+
+/// Linkerd's proxies set `l5d-client-id` whatever they are told.
+#[test]
+fn informational_headers_that_are_switched_off_are_reported_and_read_back_as_set() {
+    let mut policy = testing::default_policy(DefaultPolicy::AllUnauthenticated);
+    policy.informational_headers = policy_core::InformationalHeaders::Disabled;
+    let encoded = encode(&policy, &Facts::default());
+    let said: Vec<_> = encoded.replaced.iter().map(ToString::to_string).collect();
+    let line = "port: informational headers switched off: Linkerd's proxies set `l5d-client-id`";
+    assert_eq!(said, [line]);
+    let read = compat::decode(&encoded.server).unwrap();
+    assert_eq!(read.informational_headers, policy_core::InformationalHeaders::Enabled);
+    let effects = read.routes.routes.iter().flat_map(|route| &route.rules);
+    assert!(effects.flat_map(|rule| &rule.effects).next().is_none(), "ours to do, not policy's");
+}
+
 /// The proxy's admin port under the cluster's defaults, whole (probes /live and /ready, probe
 /// networks of the chart).
 #[test]
@@ -472,7 +502,7 @@ fn the_admin_port_is_sent_as_linkerd_sends_it() {
         metadata: their_default(name),
         hosts: Vec::new(),
         authorizations,
-        rules: vec![http_route::Rule { matches, filters: Vec::new() }],
+        rules: vec![http_route::Rule { matches, filters: vec![their_claims()] }],
     };
     let expected = theirs::inbound::Server {
         protocol: Some(ProxyProtocol {

@@ -14,7 +14,7 @@ use policy_core::feature::Feature;
 use policy_core::limit::{LimitOverride, RateLimit};
 use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
-use policy_core::policy::{Owner, PathHandling, Protocol, ServerPolicy};
+use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
 use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
 use policy_proto::messages::{self, PortUpdate};
@@ -110,7 +110,8 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
         Just(Owner::Server(ObjectRef::new("g", "Server", "ns", "web"))),
         select(DefaultPolicy::ALL.to_vec()).prop_map(Owner::Default),
     ];
-    let paths = select(vec![PathHandling::Canonical, PathHandling::Raw]);
+    let told = vec![InformationalHeaders::Enabled, InformationalHeaders::Disabled];
+    let paths = (select(vec![PathHandling::Canonical, PathHandling::Raw]), select(told));
     let withheld = Just(Withheld {
         source: testing::object("AuthorizationPolicy", "gone"),
         reason: "no MeshTLSAuthentication `x`".into(),
@@ -129,7 +130,16 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
         (origin, option::of(any::<i64>()), any::<bool>()),
     )
         .prop_map(
-            |(mut policy, owner, paths, rate_limit, effects, withheld, timeout, of_route)| {
+            |(
+                mut policy,
+                owner,
+                (paths, told),
+                rate_limit,
+                effects,
+                withheld,
+                timeout,
+                of_route,
+            )| {
                 if let Protocol::Detect { .. } = policy.protocol {
                     policy.protocol = Protocol::Detect { timeout };
                 }
@@ -144,6 +154,7 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
                         rule.effects = effects.clone();
                     }
                 }
+                policy.informational_headers = told;
                 ServerPolicy { owner, paths, rate_limit, effects, withheld, ..policy }
             },
         )

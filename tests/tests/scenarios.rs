@@ -12,7 +12,7 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use policy_cli::expect::{run_evaluator, run_pipeline};
+use policy_cli::expect::{run_evaluator, run_pipeline, run_pipeline_direct};
 use policy_tests::sources::root;
 use std::fs;
 use std::path::PathBuf;
@@ -50,6 +50,27 @@ fn scenarios_are_decided_as_promised_through_the_pipeline() {
     for folder in scenarios() {
         let (manifests, requests) = (folder.join("manifests"), folder.join("requests.yaml"));
         match runtime.block_on(run_pipeline(&manifests, &requests)) {
+            Ok(report) if report.is_as_expected() => {}
+            Ok(report) => broken.push(format!("{}\n{report}", folder.display())),
+            Err(error) => broken.push(format!("{}: {error}", folder.display())),
+        }
+    }
+    assert!(broken.is_empty(), "{} broken promises\n{}", broken.len(), broken.join("\n"));
+}
+
+/// The same decisions, whichever way a meshed client comes.
+#[test]
+fn scenarios_are_decided_as_promised_on_the_direct_path() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut broken = Vec::new();
+    for folder in scenarios() {
+        let requests = folder.join("requests.yaml");
+        let asked = fs::read_to_string(&requests).unwrap();
+        if !["identity", "serviceAccount"].iter().any(|who| asked.contains(who)) {
+            continue; // Nobody of the mesh asks.
+        }
+        match runtime.block_on(run_pipeline_direct(&folder.join("manifests"), &requests)) {
             Ok(report) if report.is_as_expected() => {}
             Ok(report) => broken.push(format!("{}\n{report}", folder.display())),
             Err(error) => broken.push(format!("{}: {error}", folder.display())),

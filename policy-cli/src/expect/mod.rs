@@ -24,7 +24,7 @@ mod world;
 
 pub use cluster::{Cluster, Exempted, Grants, Network, Routed, Undeclared};
 pub use evaluator::{run_evaluator, run_evaluator_on};
-pub use pipeline::run_pipeline;
+pub use pipeline::{run_pipeline, run_pipeline_direct};
 pub use report::{Case, Found, Report, Verdict};
 pub(crate) use world::{Place, World};
 

@@ -34,10 +34,26 @@ const TOLD: Duration = Duration::from_secs(5);
 /// # Errors
 /// What cannot be read, started or asked. Requests that are not as expected are in the report.
 pub async fn run_pipeline(directory: &Path, expectations: &Path) -> Result<Report, ExpectError> {
+    run(directory, expectations, false).await
+}
+
+/// The same, with clients of the mesh on the direct path, as Linkerd's proxies connect. Ports that
+/// carry bytes are asked the other way: there an identity is known on the direct path alone.
+///
+/// # Errors
+/// As [`run_pipeline`].
+pub async fn run_pipeline_direct(
+    directory: &Path,
+    expectations: &Path,
+) -> Result<Report, ExpectError> {
+    run(directory, expectations, true).await
+}
+
+async fn run(directory: &Path, expectations: &Path, direct: bool) -> Result<Report, ExpectError> {
     let expectations = Expectations::read(expectations)?;
     let config = expectations.cluster.config()?;
     let mesh = Mesh::start(directory, Plan::new(config, Ports::Free)).await?;
-    let mut run = Run { mesh, pods: BTreeMap::new() };
+    let mut run = Run { mesh, pods: BTreeMap::new(), direct };
     run.start_pods(&expectations).await?;
     let mut report = Report::default();
     for expectation in &expectations.requests {
@@ -56,6 +72,7 @@ impl From<MeshError> for ExpectError {
 struct Run {
     mesh: Mesh,
     pods: BTreeMap<WorkloadKey, (Arc<WorkloadState>, Unit)>,
+    direct: bool,
 }
 
 impl Run {
@@ -88,18 +105,34 @@ impl Run {
         let address = unit.ports.get(&to.port).copied();
         let address = address.ok_or_else(|| unaskable(format!("`{to}` has no address")))?;
         let server_name = unit.server_name.clone();
+        let meshed = expectation.tls() == ClientTls::Mesh && place.identity.is_some();
+        let direct = unit.direct.filter(|_| self.direct && meshed);
         let from = self.mesh.place_at(Who::At(place.address), place.address)?;
         let mut question = question(expectation, address).map_err(unaskable)?;
         question.from = Some(IpAddr::V4(from));
         question.tls = self.tls(expectation, &place, server_name).map_err(unaskable)?;
-        let (local, answer) = send_from(&question).await;
-        let real = fold_mapped(place.address);
+        let direct = direct.filter(|_| question.protocol != Protocol::Tcp);
+        if let Some(own) = direct {
+            let asked = Question { address: own, direct: Some(to.port), ..question.clone() };
+            let (entry, answer) = self.put(&asked, place.address).await.map_err(unaskable)?;
+            if entry.request.is_some() {
+                return Ok((entry.found.clone(), differs(&entry.found, &answer)));
+            }
+        }
+        let (entry, answer) = self.put(&question, place.address).await.map_err(unaskable)?;
+        Ok((entry.found.clone(), differs(&entry.found, &answer)))
+    }
+
+    /// Asks, and waits for the decision.
+    async fn put(&mut self, question: &Question, client: IpAddr) -> Result<(Entry, Got), String> {
+        let (local, answer) = send_from(question).await;
+        let real = fold_mapped(client);
         let entry = self.decision(|entry| {
             entry.client.ip() == real && local.is_none_or(|local| entry.client.port() == local)
         });
         match entry.await {
-            Some(entry) => Ok((entry.found.clone(), differs(&entry.found, &answer))),
-            None => Err(unaskable(format!("no decision was recorded; the client got {answer:?}"))),
+            Some(entry) => Ok((entry, answer)),
+            None => Err(format!("no decision was recorded; the client got {answer:?}")),
         }
     }
 

@@ -45,6 +45,8 @@ pub(crate) enum Ports {
 pub(crate) struct Unit {
     /// Where each port is reached.
     pub(crate) ports: BTreeMap<NonZeroU16, SocketAddr>,
+    /// Where connections with a transport header are taken.
+    pub(crate) direct: Option<SocketAddr>,
     /// The name to ask for in TLS.
     pub(crate) server_name: String,
     sidecar: Sidecar,
@@ -153,10 +155,10 @@ impl Fleet {
             config.listeners.push(Listener { address: self.listen(address, *port)?, target });
             applications.push(application);
         }
-        // As in a pod: meshed clients may name the port they want in a transport header.
-        let direct = self.listen(address, DIRECT)?;
+        // As in a pod: meshed clients may name the port they want in a transport header. The last one.
         if !ports.contains(&DIRECT) {
-            config.listeners.push(Listener { address: direct, target: Target::Direct });
+            let address = self.listen(address, DIRECT)?;
+            config.listeners.push(Listener { address, target: Target::Direct });
         }
         let stand_ins = self.stand_ins.clone();
         config.client_address = Some(Arc::new(move |address| stand_ins.resolve(address)));
@@ -165,9 +167,12 @@ impl Fleet {
         let recorder = Some(Arc::clone(&self.recorder));
         let sidecar = Sidecar::start(config, store, identity, recorder)
             .map_err(|error| refused(workload, error))?;
-        let ports = ports.iter().copied().zip(sidecar.addresses().iter().copied()).collect();
+        let addresses = sidecar.addresses();
+        let direct = addresses.get(ports.len()).copied();
+        let ports = ports.iter().copied().zip(addresses.iter().copied()).collect();
         Ok(Unit {
             ports,
+            direct,
             server_name: state.identity.to_string(),
             sidecar,
             _applications: applications,
@@ -259,7 +264,7 @@ impl Unit {
 }
 
 /// Where a sidecar takes connections with a transport header, as in a pod.
-pub(crate) const DIRECT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
+const DIRECT: NonZeroU16 = NonZeroU16::new(4143).unwrap();
 
 #[cfg(test)]
 mod tests {

@@ -188,3 +188,26 @@ async fn what_a_client_says_of_itself_never_reaches_the_application() {
         }
     }
 }
+
+/// The annotation reaches the sidecar while connections are open, and so does its absence.
+#[tokio::test]
+async fn an_annotation_on_the_server_switches_informational_headers_off_and_on_again() {
+    let files = [("base.yaml", BASE), ("grant.yaml", GRANT), ("clients.yaml", &clients(&[HERE]))];
+    let world = World::with(&files).await;
+    let mut client = world.client(Kind::Http1).await;
+    let forged = [("l5d-connection-secure", "true"), ("l5d_connection_secure", "true")];
+    let secure = async |client: &mut Client| {
+        let received = received(client, &forged).await;
+        let values = |name: &str| received.headers.get(name).cloned().unwrap_or_default();
+        (values("l5d-connection-secure"), values("forwarded").len())
+    };
+    assert_eq!(secure(&mut client).await, (vec!["false".to_owned()], 1));
+    let off = "metadata: {name: http, namespace: shop, annotations: \
+               {portcullis.dev/http-informational-headers: disabled}}";
+    world.write("base.yaml", &BASE.replace("metadata: {name: http, namespace: shop}", off));
+    let silent = async || secure(&mut client).await == (Vec::new(), 0);
+    eventually("nothing is told", PATIENCE, silent).await;
+    world.write("base.yaml", BASE);
+    let told = async || secure(&mut client).await == (vec!["false".to_owned()], 1);
+    eventually("it is told again", PATIENCE, told).await;
+}
