@@ -664,9 +664,10 @@ pub struct PortHeader {
     /// What happens when nothing matches at all.
     #[prost(message, optional, tag = "10")]
     pub otherwise: ::core::option::Option<Unmatched>,
-    /// What the application is told of its clients.
-    #[prost(enumeration = "InformationalHeaders", tag = "11")]
-    pub informational_headers: i32,
+    /// Requests do not carry what the proxy knows of their connection: l5d-client-id,
+    /// l5d-connection-secure and forwarded. What a client says in the first two is taken out all the same.
+    #[prost(bool, tag = "11")]
+    pub no_informational_headers: bool,
 }
 /// What differs per workload and is therefore not part of its ports' policies.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -776,39 +777,6 @@ impl PathHandling {
             "PATH_HANDLING_UNSPECIFIED" => Some(Self::Unspecified),
             "PATH_HANDLING_CANONICAL" => Some(Self::Canonical),
             "PATH_HANDLING_RAW" => Some(Self::Raw),
-            _ => None,
-        }
-    }
-}
-/// Whether requests carry what the proxy knows of their connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum InformationalHeaders {
-    /// Not allowed.
-    Unspecified = 0,
-    /// l5d-client-id, l5d-connection-secure and forwarded are set.
-    Enabled = 1,
-    /// None of them is. What a client says in the first two is taken out all the same.
-    Disabled = 2,
-}
-impl InformationalHeaders {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "INFORMATIONAL_HEADERS_UNSPECIFIED",
-            Self::Enabled => "INFORMATIONAL_HEADERS_ENABLED",
-            Self::Disabled => "INFORMATIONAL_HEADERS_DISABLED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "INFORMATIONAL_HEADERS_UNSPECIFIED" => Some(Self::Unspecified),
-            "INFORMATIONAL_HEADERS_ENABLED" => Some(Self::Enabled),
-            "INFORMATIONAL_HEADERS_DISABLED" => Some(Self::Disabled),
             _ => None,
         }
     }

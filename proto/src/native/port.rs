@@ -7,7 +7,7 @@ use crate::messages as m;
 use crate::replaced::Replacement;
 use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::feature::{self, Feature};
-use policy_core::policy::{Exemption, RouteTable, ServerPolicy};
+use policy_core::policy::{Exemption, InformationalHeaders, RouteTable, ServerPolicy};
 use policy_core::revision::Revision;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -53,7 +53,7 @@ pub fn encode_port(policy: &ServerPolicy, features: &BTreeSet<Feature>) -> Encod
         protocol: Some(write::protocol(*protocol)),
         deny: deny.map(|reason| reason.as_str().to_owned()),
         paths: write::paths(*paths),
-        informational_headers: write::informational_headers(*informational_headers),
+        no_informational_headers: *informational_headers == InformationalHeaders::Disabled,
         exemptions: exemptions.iter().map(|exemption| pool.exemption(exemption)).collect(),
         rate_limit: rate_limit.as_ref().map(write::rate_limit),
         effects: effects.iter().map(write::effect).collect(),

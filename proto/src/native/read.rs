@@ -357,12 +357,8 @@ pub(super) fn paths(paths: i32) -> Result<PathHandling> {
     }
 }
 
-pub(super) fn informational_headers(headers: i32) -> Result<InformationalHeaders> {
-    match m::InformationalHeaders::try_from(headers) {
-        Ok(m::InformationalHeaders::Enabled) => Ok(InformationalHeaders::Enabled),
-        Ok(m::InformationalHeaders::Disabled) => Ok(InformationalHeaders::Disabled),
-        Ok(m::InformationalHeaders::Unspecified) | Err(_) => unknown(headers),
-    }
+pub(super) fn informational_headers(none: bool) -> InformationalHeaders {
+    if none { InformationalHeaders::Disabled } else { InformationalHeaders::Enabled }
 }
 
 pub(super) fn unmatched(unmatched: &m::Unmatched) -> Result<Unmatched> {

@@ -228,7 +228,7 @@ fn policy(
         protocol,
         deny,
         paths,
-        informational_headers,
+        no_informational_headers,
         exemptions,
         rate_limit,
         effects,
@@ -261,8 +261,7 @@ fn policy(
         protocol: required("protocol", protocol.as_ref(), read::protocol)?,
         deny: deny.as_deref().map(read::denied).transpose().at("deny")?,
         paths: read::paths(*paths).at("paths")?,
-        informational_headers: read::informational_headers(*informational_headers)
-            .at("informational_headers")?,
+        informational_headers: read::informational_headers(*no_informational_headers),
         authorizations,
         exemptions: each("exemptions", exemptions, exempt)?,
         routes: RouteTable {

@@ -11,9 +11,7 @@ use policy_core::matching::{
 };
 use policy_core::name::{ObjectRef, Origin, Source};
 use policy_core::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
-use policy_core::policy::{
-    InformationalHeaders, Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched,
-};
+use policy_core::policy::{Owner, PathHandling, Protocol, Route, RouteKind, Rule, Unmatched};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -305,13 +303,6 @@ pub(super) fn paths(paths: PathHandling) -> i32 {
     i32::from(match paths {
         PathHandling::Canonical => m::PathHandling::Canonical,
         PathHandling::Raw => m::PathHandling::Raw,
-    })
-}
-
-pub(super) fn informational_headers(headers: InformationalHeaders) -> i32 {
-    i32::from(match headers {
-        InformationalHeaders::Enabled => m::InformationalHeaders::Enabled,
-        InformationalHeaders::Disabled => m::InformationalHeaders::Disabled,
     })
 }
 
