@@ -56,6 +56,7 @@ pub mod access;
 pub mod admin;
 pub mod admission;
 pub mod args;
+pub mod beside;
 pub mod cluster;
 pub mod config;
 pub mod guard;

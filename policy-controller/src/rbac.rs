@@ -5,6 +5,7 @@
 //! below; the chart and the tests take the rules from here.
 
 use crate::admission::{WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
+use crate::beside::BESIDE_CONFIGURATION;
 use crate::injector::INJECTOR_CONFIGURATION;
 use crate::issuer::{CONFIG_MAP, SECRET};
 use crate::kinds::{REGISTRY, Row, Scope, Watched};
@@ -163,6 +164,14 @@ pub fn provisioning_rules() -> (Vec<PolicyRule>, Vec<PolicyRule>) {
 pub fn injector_rules(provisioned: bool) -> Vec<PolicyRule> {
     let configuration = INJECTOR_CONFIGURATION_RULES.iter().filter(|_| provisioned);
     INJECTOR.iter().chain(configuration).map(Rule::to_rule).collect()
+}
+
+/// What it takes besides, in the whole cluster, where the controller makes the certificate of the
+/// webhook for Linkerd's proxies itself (--redirect-linkerd-proxies).
+pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
+    let group = "admissionregistration.k8s.io";
+    let rule = rule(group, &["mutatingwebhookconfigurations"], &["get", "patch"]);
+    vec![Rule { names: &[BESIDE_CONFIGURATION], ..rule }.to_rule()]
 }
 
 /// The rules of a controller that watches some namespaces, in each of them.

@@ -192,7 +192,7 @@ readinessProbe:
 {{- if eq $v.identity.mode "external" }}
 - --injector-issuer-addr={{ include "portcullis.external.address" . }}
 {{- end }}
-{{- $defaults := dict "proxy-image" (include "portcullis.image" (dict "root" . "name" "proxy")) "init-image" (include "portcullis.image" (dict "root" . "name" "init")) "image-pull-policy" $v.images.pullPolicy }}
+{{- $defaults := dict "proxy-image" (printf "%s/proxy" $v.images.registry) "init-image" (printf "%s/init" $v.images.registry) "proxy-version" ($v.images.tag | default .Chart.AppVersion) "image-pull-policy" $v.images.pullPolicy }}
 {{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
 - {{ printf "--injector-default=%s=%v" $setting $value | quote }}
 {{- end }}
@@ -200,6 +200,10 @@ readinessProbe:
 {{- if $v.besideLinkerd.enabled }}
 - --beside-linkerd
 - --linkerd-policy-addr={{ $v.besideLinkerd.policyAddress | default (printf "linkerd-policy.%s.svc.%s:8090" .Release.Namespace $v.clusterDomain) }}
+{{- if $v.besideLinkerd.redirectProxies }}
+- --redirect-linkerd-proxies
+- --injector-cluster-domain={{ $v.clusterDomain }}
+{{- end }}
 - --linkerd-policy-name={{ $v.besideLinkerd.policyServerName | default (include "portcullis.identity" (dict "root" . "account" "linkerd-destination")) }}
 {{- end }}
 {{- with $v.metrics.allowFrom }}

@@ -21,9 +21,6 @@ allowed. */}}
 {{- if and $v.injector.enabled (not $v.admission.enabled) -}}
 {{- fail "injector.enabled is true, and admission.enabled is false: both are served by one port with one certificate; allowed: admission.enabled=true, or injector.enabled=false" -}}
 {{- end -}}
-{{- if and (index $v.injector.defaults "proxy-version") $v.images.digests.proxy -}}
-{{- fail (printf "injector.defaults.proxy-version is %q, and images.digests.proxy is given: a digest leaves no choice of version; allowed: one of them" (index $v.injector.defaults "proxy-version")) -}}
-{{- end -}}
 {{- if $v.besideLinkerd.enabled -}}
 {{- if ne $v.identity.mode "external" -}}
 {{- fail (printf "identity.mode is %q, and besideLinkerd.enabled is true: Linkerd's proxies know Linkerd's authority alone; allowed: \"external\"" $v.identity.mode) -}}

@@ -30,6 +30,7 @@ pub(crate) use configuration::client_config;
 pub use configuration::{Installation, Target, configuration};
 pub use metrics::AdmissionMetrics;
 
+use crate::beside::Repoint;
 use crate::guard::Guard;
 use crate::injector::Injector;
 use crate::review::ReviewHandle;
@@ -133,6 +134,12 @@ impl Admission {
     #[must_use]
     pub fn with_injector(self, injector: Injector) -> Self {
         Self { service: self.service.with_injector(injector), ..self }
+    }
+
+    /// Points Linkerd's proxies at this controller too, on a path of its own.
+    #[must_use]
+    pub fn with_repoint(self, repoint: Repoint) -> Self {
+        Self { service: self.service.with_repoint(repoint), ..self }
     }
 
     /// Where it listens.

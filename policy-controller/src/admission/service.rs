@@ -4,6 +4,7 @@ use super::judge::{Judgement, Verdict, judge};
 use super::metrics::{AdmissionMetrics, Outcome};
 use super::review::{Answer, Request, Status, version};
 use super::warning::warnings;
+use crate::beside::{BESIDE_PATH, Repoint};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::review::ReviewHandle;
 use bytes::Bytes;
@@ -34,9 +35,17 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 pub(super) struct Service {
     review: Option<ReviewHandle>,
     injector: Option<Injector>,
+    repoint: Option<Arc<Repoint>>,
     pub(super) metrics: AdmissionMetrics,
     room: Arc<Semaphore>,
     judging: Arc<Semaphore>,
+}
+
+/// Who is asked.
+enum Asked {
+    Rules,
+    Injector(Injector),
+    Repoint(Arc<Repoint>),
 }
 
 /// What was made of a body.
@@ -51,7 +60,7 @@ impl Service {
         let room = Arc::new(Semaphore::new(MAX_HELD));
         let judging = usize::try_from(MAX_JUDGED).unwrap_or(MAX_HELD);
         let judging = Arc::new(Semaphore::new(judging));
-        Self { review, injector: None, metrics, room, judging }
+        Self { review, injector: None, repoint: None, metrics, room, judging }
     }
 
     /// Answers reviews of pods too, on a path of their own.
@@ -59,22 +68,37 @@ impl Service {
         Self { injector: Some(injector), ..self }
     }
 
+    /// Answers reviews of pods with Linkerd's proxy too, on a path of their own.
+    pub(super) fn with_repoint(self, repoint: Repoint) -> Self {
+        Self { repoint: Some(Arc::new(repoint)), ..self }
+    }
+
+    /// Who answers on a path.
+    fn asked(&self, path: &str) -> Option<Asked> {
+        match path {
+            "/" => Some(Asked::Rules),
+            INJECT_PATH => self.injector.clone().map(Asked::Injector),
+            BESIDE_PATH => self.repoint.clone().map(Asked::Repoint),
+            _ => None,
+        }
+    }
+
     /// Answers one HTTP request.
     pub(super) async fn serve(&self, request: http::Request<Incoming>) -> Response<Full<Bytes>> {
-        let injector = match request.uri().path() {
-            "/" => None,
-            INJECT_PATH if self.injector.is_some() => self.injector.as_ref(),
-            _ => return self.not_found(),
-        };
+        let Some(asked) = self.asked(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
         let started = Instant::now();
         let (status, reason, text) = match tokio::time::timeout(ARRIVAL, self.read(request)).await {
             Ok(Ok(body)) => {
-                return match injector {
-                    Some(injector) => inject(injector, body).await,
-                    None => self.answer(body, started).await,
+                return match asked {
+                    Asked::Rules => self.answer(body, started).await,
+                    Asked::Injector(injector) => inject(&injector, body).await,
+                    Asked::Repoint(repoint) => match read_review(body).await {
+                        Ok(review) => json(&repoint.review(&review)),
+                        Err(refusal) => refusal,
+                    },
                 };
             }
             Ok(Err(ReadError::TooLarge)) => (
@@ -213,12 +237,21 @@ fn weight(text: &[u8]) -> Option<u32> {
     Some(weight)
 }
 
-/// Answers a review of a pod.
-async fn inject(injector: &Injector, body: Held) -> Response<Full<Bytes>> {
+/// A body as JSON, or the answer to what is none.
+async fn read_review(body: Held) -> Result<Value, Response<Full<Bytes>>> {
     let Held { bytes, _room } = body;
     let read = tokio::task::spawn_blocking(move || serde_json::from_slice::<Value>(&bytes)).await;
-    let Ok(Ok(review)) = read else {
-        return plain(StatusCode::BAD_REQUEST, "the body is not JSON\n");
+    match read {
+        Ok(Ok(review)) => Ok(review),
+        Ok(Err(_)) | Err(_) => Err(plain(StatusCode::BAD_REQUEST, "the body is not JSON\n")),
+    }
+}
+
+/// Answers a review of a pod.
+async fn inject(injector: &Injector, body: Held) -> Response<Full<Bytes>> {
+    let review = match read_review(body).await {
+        Ok(review) => review,
+        Err(refusal) => return refusal,
     };
     match injector.review(&review).await {
         Reply::Answer(answer) => json(&answer),

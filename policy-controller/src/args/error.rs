@@ -2,6 +2,7 @@
 
 use crate::access::AuthArgsError;
 use crate::admission::AdmissionArgsError;
+use crate::beside::NoPort;
 use crate::config::ConfigError;
 use crate::guard::GuardArgsError;
 use crate::injector::InjectorArgsError;
@@ -64,6 +65,9 @@ pub enum ArgsError {
     /// A flag about admission that makes no sense.
     #[error(transparent)]
     Admission(#[from] AdmissionArgsError),
+    /// The webhook for Linkerd's proxies cannot be served.
+    #[error(transparent)]
+    Beside(#[from] NoPort),
     /// A flag about injection that makes no sense.
     #[error(transparent)]
     Injector(#[from] InjectorArgsError),

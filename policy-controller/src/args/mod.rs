@@ -16,6 +16,7 @@ pub use serve::ServeArgs;
 
 use crate::access::{ServeAuth, ServeAuthArgs};
 use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
+use crate::beside::{BesideArgs, Repoint};
 use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
 use crate::guard::{GuardArgs, GuardSettings};
 use crate::injector::{InjectorArgs, InjectorArgsError, InjectorSettings};
@@ -52,7 +53,7 @@ pub enum Command {
 }
 
 /// Flags that mean nothing where a directory is read.
-const OF_A_CLUSTER: [&str; 29] = [
+const OF_A_CLUSTER: [&str; 31] = [
     "kubeconfig",
     "context",
     "watch_namespace",
@@ -68,6 +69,8 @@ const OF_A_CLUSTER: [&str; 29] = [
     "webhook_configuration",
     "injector",
     "injector_configuration",
+    "redirect_linkerd_proxies",
+    "beside_configuration",
     "injector_default",
     "injector_sidecar",
     "injector_cluster_domain",
@@ -184,6 +187,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub admission: AdmissionArgs,
 
+    /// Linkerd's proxies, with a cluster.
+    #[command(flatten)]
+    pub beside: BesideArgs,
+
     /// The injector, with a cluster.
     #[command(flatten)]
     pub injector: InjectorArgs,
@@ -242,6 +249,8 @@ pub struct ClusterSettings {
     pub watches: KubernetesConfig,
     /// The admission webhook; absent: it is not served.
     pub admission: Option<AdmissionSettings>,
+    /// Points Linkerd's proxies here; absent: they are left alone.
+    pub repoint: Option<Repoint>,
     /// The injector; absent: it is not served.
     pub injector: Option<InjectorSettings>,
     /// How status is written.
@@ -308,11 +317,14 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
                 .to_owned(),
         );
     }
+    let places = args.injector.places(&args.control_plane_namespace, &args.identity_domain)?;
+    let repoint = args.beside.settings(&places, admission.as_mut())?;
     let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),
         watches,
         admission,
+        repoint,
         injector,
         status: args.status.settings(namespaces)?,
         lease,

@@ -14,8 +14,15 @@ fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
 
 #[test]
 fn flags_that_mean_nothing_with_manifests_are_refused() {
-    for flag in OF_A_CLUSTER.iter().filter(|flag| **flag != "beside_linkerd") {
-        let flag = format!("--{}=1", flag.replace('_', "-"));
+    let switches =
+        ["beside_linkerd", "injector", "injector_disable_ipv6", "redirect_linkerd_proxies"];
+    for name in OF_A_CLUSTER {
+        let value = match name {
+            name if switches.contains(&name) => "",
+            "injector_sidecar" => "=auto",
+            _ => "=1",
+        };
+        let flag = format!("--{}{value}", name.replace('_', "-"));
         let command = ["policy-controller", "run", "--manifests=/m", &flag];
         let error = Cli::try_parse_from(command).unwrap_err();
         assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict, "{flag}: {error}");

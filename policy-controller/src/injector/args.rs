@@ -130,6 +130,20 @@ impl InjectorArgs {
                 .set(given)
                 .map_err(|reason| InjectorArgsError::Default { given: given.clone(), reason })?;
         }
+        let places = self.places(control_plane, trust_domain)?;
+        let configuration = self.injector_configuration.clone();
+        Ok(InjectorSettings { configuration, defaults, places, sidecar: self.injector_sidecar })
+    }
+
+    /// Where the control plane is, as pods reach it.
+    ///
+    /// # Errors
+    /// As [`Self::settings`].
+    pub fn places(
+        &self,
+        control_plane: &str,
+        trust_domain: &str,
+    ) -> Result<Places, InjectorArgsError> {
         let domain = &self.injector_cluster_domain;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
         if domain.is_empty() || domain.ends_with('.') || !domain.bytes().all(allowed) {
@@ -150,8 +164,7 @@ impl InjectorArgs {
             }
             place.clone_from(value);
         }
-        let configuration = self.injector_configuration.clone();
-        Ok(InjectorSettings { configuration, defaults, places, sidecar: self.injector_sidecar })
+        Ok(places)
     }
 }
 

@@ -73,6 +73,11 @@ impl Places {
         }
     }
 
+    /// The identity that the policy controller proves.
+    pub fn controller(&self) -> String {
+        self.identity("policy-controller", &self.control_plane)
+    }
+
     fn identity(&self, account: &str, namespace: &str) -> String {
         let Self { control_plane, trust_domain, .. } = self;
         format!("{account}.{namespace}.serviceaccount.identity.{control_plane}.{trust_domain}")

@@ -155,6 +155,9 @@ pub(super) async fn admission(
         let injector = Injector::new(client, settings.clone(), metrics.clone());
         admission = admission.with_injector(injector);
     }
+    if let Some(repoint) = &settings.repoint {
+        admission = admission.with_repoint(repoint.clone());
+    }
     admin.register(|registry| admission.metrics().register(registry));
     tracing::info!(admission = %admission.address(), "listening");
     Ok(Some(admission))

@@ -2,6 +2,8 @@
 //! `PORTCULLIS_WRITE_CHART=1 cargo test -p policy-tests --test chart` writes them anew.
 
 use policy_controller::admission::{self, Installation, Target, WEBHOOK_CONFIGURATION};
+use policy_controller::beside::{self, BESIDE_CONFIGURATION};
+use policy_controller::injector::{INJECTOR_CONFIGURATION, injector_configuration};
 use policy_controller::rbac;
 use policy_tests::sources::root;
 use serde_json::{Value, json};
@@ -43,6 +45,9 @@ fn rules() -> String {
         "controller": {
             "cluster": rbac::cluster_rules(),
             "clusterProvisioning": cluster,
+            "injector": rbac::injector_rules(false),
+            "injectorProvisioning": rbac::injector_rules(true),
+            "besideLinkerdProvisioning": rbac::beside_linkerd_rules(),
             "namespace": rbac::namespace_rules(),
             "controlPlane": rbac::control_plane_rules(),
             "controlPlaneProvisioning": control_plane,
@@ -60,15 +65,21 @@ fn rules() -> String {
 }
 
 fn webhooks() -> String {
-    let installation = Installation {
-        name: WEBHOOK_CONFIGURATION.to_owned(),
+    let installation = |name: &str| Installation {
+        name: name.to_owned(),
         namespace: NAMESPACE.to_owned(),
         target: Target::Service { name: "policy-admission".to_owned(), port: 443 },
         ca_bundle: None,
     };
-    let validating = admission::configuration(&installation);
-    let webhooks = json!({"validating": validating.webhooks});
-    format!("{WRITTEN}# changes are made in policy-controller/src/admission.\n{}", yaml(&webhooks))
+    let webhooks = json!({
+        "validating": admission::configuration(&installation(WEBHOOK_CONFIGURATION)).webhooks,
+        "injector": injector_configuration(&installation(INJECTOR_CONFIGURATION)).webhooks,
+        "besideLinkerd": beside::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,
+    });
+    format!(
+        "{WRITTEN}# changes are made in policy-controller/src/admission, injector and beside.rs.\n{}",
+        yaml(&webhooks)
+    )
 }
 
 fn yaml(value: &Value) -> String {
