@@ -38,7 +38,6 @@ mod controller;
 mod der;
 mod history;
 mod metric_names;
-mod process_metrics;
 mod subscriptions;
 
 pub mod programmed;
@@ -73,7 +72,7 @@ pub use config::ControllerConfig;
 pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
 pub use history::History;
 pub use index_metrics::IndexMetrics;
-pub use process_metrics::ProcessMetrics;
+pub use policy_proxy::telemetry::ProcessMetrics;
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
 };

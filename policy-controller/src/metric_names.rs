@@ -259,7 +259,7 @@ pub(crate) const VIEWER_REVIEWS: Metric = Metric {
     help: "Reviews of viewers' tokens and rights, by result",
 };
 
-// The index and the process.
+// The index. The process's are the proxy's (policy_proxy::telemetry::names).
 
 /// MeshTLSAuthentications.
 pub(crate) const INDEX_MESH_TLS_AUTHENTICATION: Metric = Metric {
@@ -400,38 +400,6 @@ pub(crate) const INDEX_BATCHES_WAITING: Metric = Metric {
     name: "policy_index_batches_waiting",
     help: "Batches of changes that wait for the index",
 };
-
-/// Processor time.
-pub(crate) const PROCESS_CPU_SECONDS: Metric = Metric {
-    name: "process_cpu_seconds",
-    help: "Processor time used, user and system, in seconds",
-};
-
-/// Threads.
-pub(crate) const PROCESS_THREADS: Metric =
-    Metric { name: "process_threads", help: "Threads of the process" };
-
-/// The start.
-pub(crate) const PROCESS_START_TIME_SECONDS: Metric = Metric {
-    name: "process_start_time_seconds",
-    help: "When the process began, in seconds since 1970",
-};
-
-/// Resident memory.
-pub(crate) const PROCESS_RESIDENT_MEMORY_BYTES: Metric =
-    Metric { name: "process_resident_memory_bytes", help: "Resident memory" };
-
-/// Virtual memory.
-pub(crate) const PROCESS_VIRTUAL_MEMORY_BYTES: Metric =
-    Metric { name: "process_virtual_memory_bytes", help: "Virtual memory" };
-
-/// Open files.
-pub(crate) const PROCESS_OPEN_FDS: Metric =
-    Metric { name: "process_open_fds", help: "Open file descriptors" };
-
-/// The bound on open files.
-pub(crate) const PROCESS_MAX_FDS: Metric =
-    Metric { name: "process_max_fds", help: "File descriptors that may be open" };
 
 #[cfg(test)]
 mod tests;

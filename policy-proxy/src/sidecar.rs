@@ -12,6 +12,7 @@ mod bounds;
 mod copy;
 mod detect;
 mod direct;
+mod exchange;
 mod handle;
 pub mod hello;
 mod http;

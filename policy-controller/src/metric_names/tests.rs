@@ -5,11 +5,11 @@ use crate::guard::GuardMetrics;
 use crate::index_metrics::IndexMetrics;
 use crate::issuer::IssuerMetrics;
 use crate::lease::LeaseMetrics;
-use crate::process_metrics::ProcessMetrics;
 use crate::programmed::ProgrammedMetrics;
 use crate::serve::ServeMetrics;
 use crate::source::kubernetes::WatchMetrics;
 use crate::status::{EventMetrics, StatusMetrics};
+use policy_proxy::telemetry::{ProcessMetrics, names};
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,6 +26,9 @@ fn listed() -> BTreeMap<String, String> {
     let pairs: Vec<_> =
         constants.map(|of| Some((quoted(of, "name")?, quoted(of, "help")?))).collect();
     assert!(pairs.iter().all(Option::is_some), "a constant cannot be read");
+    let process = names::ALL.iter().filter(|metric| metric.name.starts_with("process_"));
+    let process = process.map(|metric| Some((metric.name.to_owned(), metric.help.to_owned())));
+    let pairs: Vec<_> = pairs.into_iter().chain(process).collect();
     let count = pairs.len();
     let listed: BTreeMap<_, _> = pairs.into_iter().flatten().collect();
     assert_eq!(listed.len(), count, "a name is there twice");
@@ -61,8 +64,10 @@ fn the_documentation_lists_every_metric() {
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
     let documented = std::fs::read_to_string(&path).unwrap();
-    let (head, _) = documented.split_once("| metric |").expect("a table in docs/metrics.md");
-    let expected = format!("{head}{table}");
+    let (begin, end) = ("<!-- controller -->\n", "<!-- /controller -->");
+    let (head, rest) = documented.split_once(begin).expect("the controller's table");
+    let (_, tail) = rest.split_once(end).expect("the end of the controller's table");
+    let expected = format!("{head}{begin}{table}{end}{tail}");
     if std::env::var_os("PORTCULLIS_WRITE_DOCS").is_some() {
         std::fs::write(&path, &expected).unwrap();
     }

@@ -71,9 +71,11 @@ async fn watch(
         let begun = Instant::now();
         store.telemetry().discovery.streams.inc();
         let guard = Open(&store);
+        store.telemetry().discovery.rpc_begun(&config.controller.to_string());
         let ended = stream(&config, &store, channel.clone(), port).await;
         drop(guard);
         let ended = ended.err().unwrap_or(Ended::Closed);
+        ended.count(&config, &store);
         store.lose(port);
         if ended.is_disconnect() {
             return ended;

@@ -125,6 +125,14 @@ impl Ended {
         }
     }
 
+    /// Counts the RPC that ended so.
+    fn count(&self, config: &DiscoverConfig, store: &PolicyStore) {
+        let failure = !matches!(self, Self::Renewed(_) | Self::Closed);
+        let address = config.controller.to_string();
+        let status = self.code().map(|code| code as i32);
+        store.telemetry().discovery.rpc_ended(&address, status, failure);
+    }
+
     /// Whether the connection is gone, so that the next one may reach another server.
     fn is_disconnect(&self) -> bool {
         match self {

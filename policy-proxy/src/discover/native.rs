@@ -54,8 +54,11 @@ impl Client {
     /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
     pub(super) async fn session(&mut self, channel: Channel) -> Ended {
         let streams = self.store.telemetry().discovery.streams.clone();
+        self.store.telemetry().discovery.rpc_begun(&self.config.controller.to_string());
         let outcome = self.try_session(channel, &streams).await;
-        outcome.err().unwrap_or(Ended::Closed)
+        let ended = outcome.err().unwrap_or(Ended::Closed);
+        ended.count(&self.config, &self.store);
+        ended
     }
 
     async fn try_session(

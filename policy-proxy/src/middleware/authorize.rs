@@ -18,7 +18,7 @@ use crate::peer::Peer;
 use crate::record::{Decided, Recorder, Told};
 use crate::respond::{self, Answer, Asker};
 use crate::store::{InForce, PolicyStore, PortHandle};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Elapsed, Outcome, SeriesId, Telemetry};
 use body::{BoxError, Watch};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -147,7 +147,7 @@ where
             let live = asking.shared.handle.live();
             self.gate(&peer).judge(&live, &peer, &mut head, started)
         };
-        let Forward { permit, plan, kept, policy } = match verdict {
+        let Forward { permit, plan, kept, policy, series } = match verdict {
             Verdict::Forward(forward) => forward,
             Verdict::Refuse(refusal) => return asking.refuse(&refusal),
         };
@@ -161,7 +161,10 @@ where
         let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
         let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
         let watch = Watch { handle: asking.shared.handle.clone(), peer, kept, changed, deadline };
-        let permitted = Permitted { permit, plan, policy };
+        if let Some(series) = policy.counters.series(0, series) {
+            series.request();
+        }
+        let permitted = Permitted { permit, plan, policy, series };
         let inner = self.inner.call(Request::from_parts(head, body));
         let open = Some(Box::new((asking, permitted, watch)));
         PolicyFuture { state: FutureState::Open { inner, open } }
@@ -194,6 +197,20 @@ struct Permitted {
     permit: Permit,
     plan: Plan,
     policy: Arc<InForce>,
+    series: SeriesId,
+}
+
+impl Permitted {
+    /// Counts the answer. What the server sends after its head is its own affair.
+    fn answered<R>(&self, asking: &Asking, response: &Response<R>) {
+        let Some(series) = self.policy.counters.series(0, self.series) else { return };
+        let total = asking.started.elapsed();
+        let grpc = asking.asker.is_grpc().then(|| headers::grpc_status(response.headers()));
+        let outcome =
+            Outcome { status: response.status().as_u16(), grpc: grpc.flatten(), broken: false };
+        series.first_byte(total);
+        series.ended(outcome, Elapsed { upload: Duration::ZERO, total });
+    }
 }
 
 impl Asking {
@@ -279,12 +296,11 @@ where
             Ok(response) => response,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let Permitted { permit, plan, policy } = permitted;
+        let Permitted { permit, plan, policy, .. } = &*permitted;
         if plan.response {
             effects::change_response(policy, permit, response.headers_mut());
         }
-        let status = response.status().as_u16();
-        policy.counters.http_answered(0, permit, false, status);
+        permitted.answered(asking, &response);
         asking.record(&response, Some(policy), Ok(*permit));
         let asker = asking.asker;
         let watch = open.take().map(|open| {

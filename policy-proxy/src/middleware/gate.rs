@@ -13,7 +13,7 @@ use crate::limiter::ClientBucket;
 use crate::peer::Peer;
 use crate::respond::Answer;
 use crate::store::{InForce, Live};
-use crate::telemetry::Caller;
+use crate::telemetry::{Caller, SeriesId};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -37,6 +37,8 @@ struct Current {
     policy: Arc<InForce>,
     memo: Memo,
     bucket: Option<ClientBucket>,
+    /// Where the last permitted request was counted, and what permitted it.
+    series: Option<(Permit, SeriesId)>,
 }
 
 /// What becomes of a request.
@@ -56,6 +58,8 @@ pub(crate) struct Forward {
     pub(crate) plan: Plan,
     pub(crate) kept: Kept,
     pub(crate) policy: Arc<InForce>,
+    /// Where it is counted, in the counters of `policy`.
+    pub(crate) series: SeriesId,
 }
 
 /// A request that is answered here, and by which decision.
@@ -115,7 +119,8 @@ impl Gate {
             let answer = Answer::Limited(exceeded);
             return Verdict::Refuse(Refusal { answer, decision: Err(denial), policy });
         }
-        Verdict::Forward(Forward { permit, plan, kept, policy: Arc::clone(policy) })
+        let series = current.series(worker, caller, permit);
+        Verdict::Forward(Forward { permit, plan, kept, policy: Arc::clone(policy), series })
     }
 
     fn refresh(&mut self, policy: &Arc<InForce>) -> &mut Current {
@@ -123,6 +128,7 @@ impl Gate {
             policy: Arc::clone(policy),
             memo: Memo::new(),
             bucket: None,
+            series: None,
         };
         let current = self.current.get_or_insert_with(|| fresh(policy));
         if !Arc::ptr_eq(&current.policy, policy) {
@@ -141,6 +147,17 @@ impl Gate {
 }
 
 impl Current {
+    fn series(&mut self, worker: usize, caller: Caller, permit: Permit) -> SeriesId {
+        match self.series {
+            Some((last, series)) if last == permit => series,
+            Some(_) | None => {
+                let series = self.policy.counters.series_of(worker, caller, &permit);
+                self.series = Some((permit, series));
+                series
+            }
+        }
+    }
+
     fn take(&mut self, peer: &Peer, now: Instant) -> Result<(), crate::limiter::Exceeded> {
         let limiter = &self.policy.limiter;
         if limiter.is_unlimited() {

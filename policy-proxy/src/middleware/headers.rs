@@ -169,6 +169,11 @@ struct Found {
     hop: bool,
 }
 
+/// The status that a gRPC answer states, in its trailers or in its head.
+pub(crate) fn grpc_status(fields: &HeaderMap) -> Option<u16> {
+    fields.get("grpc-status")?.to_str().ok()?.parse().ok()
+}
+
 fn look(headers: &HeaderMap) -> Found {
     let mut found = Found { reserved: false, hop: false };
     for name in headers.keys() {

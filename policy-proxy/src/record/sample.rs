@@ -96,6 +96,11 @@ impl ErrorKind {
         Self::Io,
     ];
 
+    /// Its place among [`ErrorKind::ALL`].
+    pub(crate) fn number(self) -> u32 {
+        u32::from(self as u8)
+    }
+
     /// The kind as logs and metrics write it.
     pub fn as_str(self) -> &'static str {
         match self {

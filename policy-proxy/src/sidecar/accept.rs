@@ -37,7 +37,7 @@ pub(super) async fn run(worker: Rc<Worker>, bound: Bound) {
         match listener.accept().await {
             Ok((stream, from)) => {
                 pause = FIRST_PAUSE;
-                worker.shared.store.telemetry().transport.opened.inc();
+                worker.shared.store.telemetry().transport.accepted.inc();
                 spawn_local(arrive(Rc::clone(&worker), target, stream, from));
             }
             Err(error) if concerns_one(&error) => {}
@@ -59,11 +59,9 @@ fn concerns_one(error: &io::Error) -> bool {
 async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
     let Some(way) = way(&worker.shared.listening, target, &stream, from) else {
-        worker.shared.store.telemetry().transport.closed.inc();
         return worker.tcp_error(ErrorKind::Destination, client);
     };
     let Some(seat) = worker.seat(way.port()) else {
-        worker.shared.store.telemetry().transport.closed.inc();
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
     // Without it, small writes wait for acknowledgements; a socket that refuses is already dead.
@@ -145,9 +143,7 @@ async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) 
         Ok(detected) => detected,
         Err(_) => return arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
     };
-    let transport = &arrival.worker.shared.store.telemetry().transport;
-    transport.detect_seconds.observe(begun.elapsed().as_secs_f64());
-    arrival.count_detected(detected);
+    arrival.count_detected(detected, begun.elapsed());
     carry(arrival, peer, io, detected);
 }
 

@@ -8,7 +8,7 @@ use crate::store::{Live, PortHandle};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A connection whose destination is known.
 pub(super) struct Arrival {
@@ -69,7 +69,7 @@ impl Arrival {
         }
     }
 
-    pub(super) fn count_detected(&self, detected: Detected) {
+    pub(super) fn count_detected(&self, detected: Detected, took: Duration) {
         use crate::telemetry::Detected as Counted;
         let counted = match detected {
             Detected::Told(Spoken::Http1) => Counted::Http1,
@@ -79,7 +79,7 @@ impl Arrival {
             Detected::Ended => Counted::Error,
         };
         if let Ok(policy) = self.handle.live().in_force() {
-            policy.counters.detected(self.worker.index, counted);
+            policy.counters.detected(self.worker.index, counted, took);
         }
     }
 }

@@ -69,10 +69,15 @@ impl ResponseBody {
 
     /// gRPC is told by trailers; everybody else by a response that breaks off.
     fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, BrokenOff> {
-        self.finish();
         if self.asker.is_grpc() {
-            return Ok(Frame::trailers(respond::trailers(answer, &self.asker)));
+            let trailers = respond::trailers(answer, &self.asker);
+            if let Some(open) = &self.open {
+                open.trailers(&trailers);
+            }
+            self.finish(true);
+            return Ok(Frame::trailers(trailers));
         }
+        self.finish(true);
         let reason = match answer {
             Answer::Denied(Denied::Revoked) => h2::Reason::CANCEL,
             Answer::Denied(_)
@@ -87,7 +92,11 @@ impl ResponseBody {
         Err(BrokenOff::Ended(reason.into()))
     }
 
-    fn finish(&mut self) {
+    /// Lets go of the request; `broken`: before the answer was complete.
+    fn finish(&mut self, broken: bool) {
+        if let Some(open) = &self.open {
+            open.ended(broken);
+        }
         self.source = Source::Ended;
         self.open = None;
         self.deadline = None;
@@ -113,21 +122,25 @@ impl Body for ResponseBody {
                 this.source = Source::Ended;
                 Poll::Ready(Some(Ok(Frame::data(text))))
             }
-            Source::Upstream(body) => match Pin::new(body).poll_frame(cx) {
+            Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
-                    if let (Some(trailers), Some(open)) = (frame.trailers_mut(), &this.open) {
-                        headers::clean_trailers(trailers);
-                        open.answered(trailers);
+                    if let Some(open) = &this.open {
+                        if let Some(trailers) = frame.trailers_mut() {
+                            headers::clean_trailers(trailers);
+                            open.trailers(trailers);
+                        } else if let Some(data) = frame.data_ref() {
+                            open.frame(data.len(), body.is_end_stream());
+                        }
                     }
                     Poll::Ready(Some(Ok(frame)))
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    this.finish();
+                    this.finish(true);
                     Poll::Ready(Some(Err(error.into())))
                 }
                 Poll::Ready(None) => {
-                    this.finish();
+                    this.finish(false);
                     Poll::Ready(None)
                 }
             },
@@ -150,6 +163,14 @@ impl Body for ResponseBody {
             }
             Source::Upstream(body) => body.size_hint(),
         }
+    }
+}
+
+/// A body that nobody asks for its end, because its length told, is complete; else the client is gone.
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        let broken = !self.is_end_stream();
+        self.finish(broken);
     }
 }
 
@@ -202,9 +223,13 @@ impl Body for RequestBody {
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(mut frame))) => {
-                if let (Some(trailers), Some(open)) = (frame.trailers_mut(), &this.open) {
-                    headers::clean_trailers(trailers);
-                    open.take_judged(trailers);
+                if let Some(open) = &this.open {
+                    if let Some(trailers) = frame.trailers_mut() {
+                        headers::clean_trailers(trailers);
+                        open.take_judged(trailers);
+                    } else if let Some(data) = frame.data_ref() {
+                        open.request_frame(data.len());
+                    }
                 }
                 Poll::Ready(Some(Ok(frame)))
             }

@@ -2,6 +2,7 @@
 //! again afterwards.
 
 use super::detect::{self, Spoken};
+use super::io::{ClientIo, Metered};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,7 +20,7 @@ pub(super) enum Copied {
 
 /// Two directions between two streams.
 #[derive(Debug)]
-pub(super) struct Copy<C = super::io::ClientIo, S = TcpStream> {
+pub(super) struct Copy<C = Metered<ClientIo>, S = Metered<TcpStream>> {
     client: C,
     server: S,
     up: Pipe,
@@ -34,8 +35,6 @@ struct Pipe {
     to: usize,
     /// Bytes written since the last pause.
     carried: usize,
-    /// Bytes written in all.
-    passed: u64,
     /// Whether bytes were written that may sit in the writer.
     unflushed: bool,
     /// Whether to look for HTTP before anything is passed on.
@@ -67,11 +66,6 @@ where
         Self { client, server, up: Pipe::new(look), down: Pipe::new(false) }
     }
 
-    /// Bytes that were passed on, from the client and to it.
-    pub(super) fn passed(&self) -> (u64, u64) {
-        (self.up.passed, self.down.passed)
-    }
-
     /// Copies as much as can be copied now. Ready when both directions have ended; an error on
     /// either side ends both.
     pub(super) fn poll_copy(
@@ -96,7 +90,6 @@ impl Pipe {
             from: 0,
             to: 0,
             carried: 0,
-            passed: 0,
             unflushed: false,
             looking,
             state: State::Open,
@@ -158,7 +151,6 @@ impl Pipe {
             }
             self.from = self.from.saturating_add(written);
             self.carried = self.carried.saturating_add(written);
-            self.passed = self.passed.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
             self.unflushed = true;
         }
         (self.from, self.to) = (0, 0);

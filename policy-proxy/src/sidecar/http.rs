@@ -2,6 +2,7 @@
 
 use super::arrival::Arrival;
 use super::body::{RequestBody, ResponseBody};
+use super::exchange::Exchange;
 use super::io::{ClientIo, Watched};
 use super::open::{Ending, HttpConnection, OpenGuard};
 use super::tunnel;
@@ -21,7 +22,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use policy_core::{Denial, Permit, Protocol};
+use policy_core::{Denial, Permit};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -38,8 +39,8 @@ pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: boo
     if connection.worker.is_draining() {
         connection.drain();
     }
-    let telemetry = Arc::clone(connection.worker.shared.store.telemetry());
-    let io = TokioIo::new(Watched::new(io, Arc::clone(&connection.activity), telemetry));
+    let io = connection.metered(io);
+    let io = TokioIo::new(Watched::new(io, Arc::clone(&connection.activity)));
     let served = if http2 {
         // Boxed: the larger of the two, and the rarer.
         Box::pin(serve_http2(&connection, io)).await
@@ -152,8 +153,9 @@ async fn answer(
                 told.judged(&forward.kept);
             }
             // Nothing has been awaited since the decision, so no review can have missed this.
-            let Forward { permit, plan, kept, policy } = forward;
-            let guard = connection.open(kept, permit, Arc::clone(&policy));
+            let Forward { permit, plan, kept, policy, series } = forward;
+            let exchange = Exchange::new(series, started, asking.asker.is_grpc());
+            let guard = connection.open(kept, permit, Arc::clone(&policy), exchange);
             if policy.informs() {
                 connection.informed.tell(&mut head.headers);
             }
@@ -183,18 +185,22 @@ async fn proxy(
     let upgrade = asking.asked.upgrade.then(|| hyper::upgrade::on(&mut request));
     let deadline = permitted.plan.timeout.and_then(|bound| asking.started.checked_add(bound));
     let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-    let sent = Instant::now();
+    // Asked for by records alone.
+    let sent = asking.told.is_some().then(Instant::now);
     let carried = asking.asked.carried.is_some();
     let request = request.map(|body| RequestBody::new(body, &permitted.guard));
     let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
-    let waited = sent.elapsed();
+    let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded.and_then(|response| asked_for(response, upgrade.is_some())) {
         Ok(response) => response,
         Err(answer) => {
             connection.failed(&answer);
             let decision = answer.instead_of(permitted.permit);
-            let policy = Some(permitted.policy);
-            return refuse(connection, &asking, &Refusal { answer, decision, policy });
+            let policy = Some(Arc::clone(&permitted.policy));
+            let response = refuse(connection, &asking, &Refusal { answer, decision, policy });
+            permitted.guard.begun(&response, (asking.started, waited));
+            permitted.guard.ended(false);
+            return response;
         }
     };
     let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -206,9 +212,8 @@ async fn proxy(
     if let Some(version) = asking.asked.carried {
         headers::wrap_carried(response.headers_mut(), version);
     }
-    connection.count(&permitted, &response);
     asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
-    permitted.guard.begun(response.status(), (asking.started, waited));
+    permitted.guard.begun(&response, (asking.started, waited));
     if let (true, Some(client)) = (switching, upgrade) {
         return switch(response, client, permitted.guard, asking.asker);
     }
@@ -294,6 +299,7 @@ fn switch(
     asker: Asker,
 ) -> Response<ResponseBody> {
     let server = hyper::upgrade::on(&mut response);
+    guard.ended(false);
     spawn_local(tunnel::carry(client, server, guard));
     response.map(|_| ResponseBody::text(Bytes::new(), asker))
 }
@@ -314,18 +320,7 @@ impl HttpConnection {
             | Answer::InvalidRedirect
             | Answer::Failure { .. } => return,
         };
-        self.worker.http_error(kind, self.client());
-    }
-
-    /// Counts the application's answer. A gRPC Server's status may be yet to come.
-    fn count(&self, permitted: &Permitted, response: &Response<Incoming>) {
-        let Permitted { permit, policy, guard, .. } = permitted;
-        if policy.evaluator.policy().protocol == Protocol::Grpc {
-            guard.answered(response.headers());
-        } else {
-            let status = response.status().as_u16();
-            policy.counters.http_answered(self.worker.index, permit, false, status);
-        }
+        self.http_error(kind);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The client's side of a connection: bytes that were read ahead, then the socket or TLS.
 
-use crate::telemetry::Telemetry;
+use crate::telemetry::Meter;
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -28,14 +28,18 @@ pub(crate) enum ClientIo {
     Tls(Box<Prefixed<TlsStream<Prefixed<TcpStream>>>>),
 }
 
+/// A stream whose bytes are counted as they pass.
+#[derive(Debug)]
+pub(crate) struct Metered<S> {
+    inner: S,
+    meter: Meter,
+}
+
 /// A [`ClientIo`] that notes when the client last began to say something.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    io: ClientIo,
+    io: Metered<ClientIo>,
     activity: Arc<Activity>,
-    telemetry: Arc<Telemetry>,
-    read: u64,
-    written: u64,
 }
 
 /// Since when the client has been sending what is not yet a request, by a coarse clock. Written by
@@ -68,28 +72,24 @@ impl ClientIo {
     }
 }
 
-impl Watched {
-    pub(crate) fn new(io: ClientIo, activity: Arc<Activity>, telemetry: Arc<Telemetry>) -> Self {
-        Self { io, activity, telemetry, read: 0, written: 0 }
+impl<S> Metered<S> {
+    pub(crate) fn new(inner: S, meter: Meter) -> Self {
+        Self { inner, meter }
     }
 
     fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(written)) = written {
-            self.written = self.written.saturating_add(count(*written));
+        match written {
+            Poll::Ready(Ok(bytes)) => self.meter.wrote(*bytes),
+            Poll::Ready(Err(error)) => self.meter.failed(error),
+            Poll::Pending => {}
         }
     }
 }
 
-/// Counted once at the end, so that workers do not contend for the counters while they carry.
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.telemetry.transport.read.inc_by(self.read);
-        self.telemetry.transport.written.inc_by(self.written);
+impl Watched {
+    pub(crate) fn new(io: Metered<ClientIo>, activity: Arc<Activity>) -> Self {
+        Self { io, activity }
     }
-}
-
-fn count(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 impl Activity {
@@ -225,6 +225,56 @@ impl AsyncWrite for ClientIo {
     }
 }
 
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
+        match &read {
+            Ok(()) => self.meter.read(buf.filled().len().saturating_sub(before)),
+            Err(error) => self.meter.failed(error),
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.wrote(&written);
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.wrote(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
 impl AsyncRead for Watched {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -233,10 +283,8 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
-        let got = buf.filled().len().saturating_sub(before);
-        if got > 0 {
+        if buf.filled().len() > before {
             self.activity.note();
-            self.read = self.read.saturating_add(count(got));
         }
         Poll::Ready(Ok(()))
     }
@@ -248,9 +296,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.wrote(&written);
-        written
+        Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -266,9 +312,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.wrote(&written);
-        written
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use super::arrival::Arrival;
 use super::copy::{Copied, Copy};
-use super::io::ClientIo;
+use super::io::{ClientIo, Metered};
 use super::signal::Signal;
 use super::upstream;
 use super::worker::{Member, Worker, outcome};
@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind};
 use crate::respond::Fault;
 use crate::store::{InForce, PortHandle};
-use crate::telemetry::Caller;
+use crate::telemetry::{Caller, Meter, Side};
 use policy_core::{Decision, Denial, Denied, Permit};
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -59,6 +59,7 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bo
     if !carried.decide() {
         return;
     }
+    let io = carried.metered(Side::Source, io);
     let config = &carried.worker.shared.config;
     let server = match upstream::connect(upstream, config.timeouts.connect, &config.sockets).await {
         Ok(server) => server,
@@ -72,6 +73,7 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bo
             return carried.worker.tcp_error(kind, client);
         }
     };
+    let server = carried.metered(Side::Destination, server);
     let copied = carried.copy(Copy::new(io, server, silent)).await;
     match copied {
         Ok(Copied::Done) | Err(_) => {}
@@ -127,7 +129,7 @@ impl Carried {
     async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
-        let copied = poll_fn(|cx| match self.over.poll(cx) {
+        poll_fn(|cx| match self.over.poll(cx) {
             Some(_) => Poll::Ready(Ok(Copied::Done)),
             None => {
                 let copied = copy.as_mut().poll_copy(cx);
@@ -139,12 +141,12 @@ impl Carried {
                 copied
             }
         })
-        .await;
-        let (up, down) = copy.passed();
-        let transport = &self.worker.shared.store.telemetry().transport;
-        transport.read.inc_by(up);
-        transport.written.inc_by(down);
-        copied
+        .await
+    }
+
+    fn metered<S>(&self, side: Side, stream: S) -> Metered<S> {
+        let series = self.worker.tcp(side, &self.handle, self.caller);
+        Metered::new(stream, Meter::open(&series, self.worker.index))
     }
 
     fn refuse_late_http(&self) {

@@ -1,7 +1,8 @@
 //! The requests that are open on one HTTP connection, and the connection's side of being watched.
 
 use super::arrival::Arrival;
-use super::io::Activity;
+use super::exchange::Exchange;
+use super::io::{Activity, ClientIo, Metered};
 use super::signal::Signal;
 use super::slots::Slots;
 use super::upstream::Upstream;
@@ -12,9 +13,9 @@ use crate::middleware::open::Kept;
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind, RequestRecord};
 use crate::store::{InForce, PortHandle};
-use crate::telemetry::Caller;
-use http::{HeaderMap, StatusCode};
-use policy_core::{Denial, Denied, Permit, Protocol};
+use crate::telemetry::{Caller, Meter, Series, Side};
+use http::{HeaderMap, Response, StatusCode};
+use policy_core::{Denial, Denied, Permit};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -65,6 +66,7 @@ struct Open {
     lost_upload: Signal<Denied>,
     /// When it was lost, by the worker's clock.
     lost_at: u32,
+    exchange: Exchange,
     /// How the answer began; none before it did, and where nobody records.
     begun: Option<Begun>,
     /// Guards that keep it open.
@@ -100,9 +102,10 @@ impl HttpConnection {
     fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
+        let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
             gate: RefCell::new(Gate::new(caller, worker.index)),
-            upstream: Upstream::new(upstream, &worker.shared.config),
+            upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             activity: Arc::new(Activity::new(Arc::clone(&worker.clock))),
             http2,
             ending: Signal::new(),
@@ -129,16 +132,40 @@ impl HttpConnection {
         self.idle_since.set(self.worker.now());
     }
 
+    /// Counts bytes to and from the client.
+    pub(super) fn metered(&self, io: ClientIo) -> Metered<ClientIo> {
+        let series = self.worker.tcp(Side::Source, &self.handle, self.caller);
+        Metered::new(io, Meter::open(&series, self.worker.index))
+    }
+
+    /// Counts a failed request, or the failed connection.
+    pub(super) fn http_error(&self, kind: ErrorKind) {
+        self.worker.http_error(kind, &self.handle, self.client());
+    }
+
     /// Registers a permitted request.
     pub(super) fn open(
         self: &Rc<Self>,
         kept: Kept,
         permit: Permit,
         policy: Arc<InForce>,
+        exchange: Exchange,
     ) -> OpenGuard {
         let (lost, lost_upload) = (Signal::new(), Signal::new());
-        let open =
-            Open { kept, permit, policy, lost, lost_upload, lost_at: 0, begun: None, guards: 1 };
+        if let Some(series) = policy.counters.series(self.worker.index, exchange.series) {
+            series.request();
+        }
+        let open = Open {
+            kept,
+            permit,
+            policy,
+            lost,
+            lost_upload,
+            lost_at: 0,
+            exchange,
+            begun: None,
+            guards: 1,
+        };
         let place = self.open.borrow_mut().insert(open);
         OpenGuard { connection: Rc::clone(self), place, upload: false }
     }
@@ -159,7 +186,7 @@ impl HttpConnection {
         } else {
             ErrorKind::Io
         };
-        self.worker.http_error(kind, self.client());
+        self.http_error(kind);
     }
 
     /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
@@ -227,6 +254,7 @@ impl OpenGuard {
     pub(super) fn for_upload(&self) -> OpenGuard {
         if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
             open.guards = open.guards.saturating_add(1);
+            open.exchange.uploading();
         }
         OpenGuard { connection: Rc::clone(&self.connection), place: self.place, upload: true }
     }
@@ -239,25 +267,44 @@ impl OpenGuard {
     }
 
     /// The answer began, and was recorded if somebody records.
-    pub(super) fn begun(&self, status: StatusCode, (started, waited): (Instant, Duration)) {
-        if !self.connection.worker.is_recording() {
-            return;
-        }
+    pub(super) fn begun<B>(&self, response: &Response<B>, (started, waited): (Instant, Duration)) {
         if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
-            open.begun = Some(Begun { status, total: started.elapsed(), waited });
+            open.exchange.begun(response);
+            if self.connection.worker.is_recording() {
+                let status = response.status();
+                open.begun = Some(Begun { status, total: started.elapsed(), waited });
+            }
         }
     }
 
-    /// Counts the answer of a gRPC Server, whose status comes in the trailers or, without a body,
-    /// in the head.
-    pub(super) fn answered(&self, fields: &HeaderMap) {
-        let status = fields.get("grpc-status").and_then(|s| s.to_str().ok()?.parse::<u16>().ok());
-        let open = self.connection.open.borrow();
-        if let (Some(status), Some(open)) = (status, open.get(self.place))
-            && open.policy.evaluator.policy().protocol == Protocol::Grpc
+    /// The answer's trailers are there.
+    pub(super) fn trailers(&self, fields: &HeaderMap) {
+        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+            open.exchange.trailers(fields);
+        }
+    }
+
+    /// A piece of the answer's body is forwarded; `last`: nothing follows.
+    pub(super) fn frame(&self, bytes: usize, last: bool) {
+        self.count(|exchange, series| exchange.frame(series, bytes, last));
+    }
+
+    /// The answer ended; `broken`: before it was complete.
+    pub(super) fn ended(&self, broken: bool) {
+        self.count(|exchange, series| exchange.ended(series, broken));
+    }
+
+    /// A piece of the request's body is forwarded.
+    pub(super) fn request_frame(&self, bytes: usize) {
+        self.count(|_, series| series.request_frame(bytes));
+    }
+
+    fn count(&self, act: impl FnOnce(&mut Exchange, &Series)) {
+        let worker = self.connection.worker.index;
+        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+            && let Some(series) = open.policy.counters.series(worker, open.exchange.series)
         {
-            let worker = self.connection.worker.index;
-            open.policy.counters.http_answered(worker, &open.permit, true, status);
+            act(&mut open.exchange, series);
         }
     }
 }
@@ -270,6 +317,11 @@ impl std::fmt::Debug for OpenGuard {
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
+        if self.upload
+            && let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+        {
+            open.exchange.uploaded();
+        }
         self.connection.close(self.place);
     }
 }
@@ -286,6 +338,8 @@ impl Member for HttpConnection {
             match (open.kept.review(&live, &self.peer), policy) {
                 (Ok(permit), Some(policy)) => {
                     // Else a long stream would keep the policy that let it in for as long as it lasts.
+                    let (worker, caller) = (self.worker.index, self.caller);
+                    open.exchange.series = policy.counters.series_of(worker, caller, &permit);
                     open.permit = permit;
                     open.policy = Arc::clone(policy);
                 }

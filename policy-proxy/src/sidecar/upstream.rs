@@ -2,8 +2,10 @@
 
 use super::Sockets;
 use super::body::RequestBody;
+use super::io::Metered;
 use super::listen::keepalive;
 use crate::respond::Fault;
+use crate::telemetry::{Meter, TcpSeries};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
@@ -13,6 +15,7 @@ use socket2::SockRef;
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, Semaphore};
@@ -22,6 +25,8 @@ use tokio::task::spawn_local;
 #[derive(Debug)]
 pub(super) struct Upstream {
     address: SocketAddr,
+    /// Where its connections are counted, and by which worker.
+    counted: (Arc<TcpSeries>, usize),
     connect: Duration,
     sockets: Sockets,
     ping: (Duration, Duration),
@@ -74,10 +79,15 @@ pub(super) async fn connect(
 }
 
 impl Upstream {
-    pub(super) fn new(address: SocketAddr, config: &super::SidecarConfig) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        config: &super::SidecarConfig,
+        counted: (Arc<TcpSeries>, usize),
+    ) -> Self {
         let limits = &config.limits;
         Self {
             address,
+            counted,
             connect: config.timeouts.connect,
             sockets: config.sockets,
             ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
@@ -123,8 +133,14 @@ impl Upstream {
         response
     }
 
-    async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, Fault> {
+    async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
         let stream = connect(self.address, self.connect, &self.sockets).await?;
+        let (series, worker) = &self.counted;
+        Ok(Metered::new(stream, Meter::open(series, *worker)))
+    }
+
+    async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, Fault> {
+        let stream = self.connect().await?;
         let size = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
         let handshake =
             http1::Builder::new().max_buf_size(size).handshake(TokioIo::new(stream)).await;
@@ -208,7 +224,7 @@ impl Upstream {
         if let Some(sender) = self.ready_http2() {
             return Ok(sender);
         }
-        let stream = connect(self.address, self.connect, &self.sockets).await?;
+        let stream = self.connect().await?;
         let handshake = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(self.windows.0)

@@ -5,7 +5,8 @@ use super::slots::Slots;
 use super::{Listener, SidecarConfig};
 use crate::identity::IdentityHandle;
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
-use crate::store::PolicyStore;
+use crate::store::{PolicyStore, PortHandle};
+use crate::telemetry::{Caller, Side, TcpSeries};
 use policy_core::{Decision, Denial, Permit};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -138,10 +139,20 @@ impl Worker {
         self.log(kind, client, "connection failed");
     }
 
-    /// Counts a failed request, and logs the first of its kind in a while.
-    pub(super) fn http_error(&self, kind: ErrorKind, client: SocketAddr) {
-        self.shared.store.telemetry().http_error(kind.as_str());
+    /// Counts a failed request under the policy of its port, and logs the first of its kind in a while.
+    pub(super) fn http_error(&self, kind: ErrorKind, handle: &PortHandle, client: SocketAddr) {
+        match handle.live().in_force() {
+            Ok(policy) => policy.counters.http_error(self.index, kind),
+            Err(_) => self.shared.store.telemetry().http_error(kind),
+        }
         self.log(kind, client, "request failed");
+    }
+
+    /// Counts connections of one side of `handle`'s port, whose client is `caller`.
+    pub(super) fn tcp(&self, side: Side, handle: &PortHandle, caller: Caller) -> Arc<TcpSeries> {
+        let live = handle.live();
+        let policy = live.in_force().ok().map(|policy| &**policy.evaluator.policy());
+        self.shared.store.telemetry().tcp(side, handle.port(), caller, policy)
     }
 
     fn log(&self, kind: ErrorKind, client: SocketAddr, what: &'static str) {
@@ -237,7 +248,6 @@ impl Drop for Seat {
             self.worker.left.notify_one();
         }
         let transport = &self.worker.shared.store.telemetry().transport;
-        transport.closed.inc();
         transport.open.dec();
     }
 }

@@ -1,23 +1,32 @@
 //! The counters of one policy. Resolved when the policy is put in force; counting is one atomic add.
 
+use super::buckets::Buckets;
+use super::exchange;
+use super::families::Totals;
 use super::key::{Caller, Detail, Key, Kind, reason_number};
 use super::labels::{self, Labels};
+use super::names::{self, Metric};
+use super::series::{Series, SeriesId, SeriesTable};
 use super::table::Table;
 use crate::limiter::Scope;
+use crate::record::ErrorKind;
 use policy_core::decision::AuthorizationId;
 use policy_core::{Authorization, Denial, Denied, Permit, Route, ServerPolicy};
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Counts decisions by one policy. `worker` is [`crate::store::Worker::index`]; any number is safe,
 /// equal ones share a table.
 #[derive(Debug)]
 pub struct Counters {
-    port: NonZeroU16,
-    address: Arc<str>,
-    policy: Arc<ServerPolicy>,
+    pub(super) port: NonZeroU16,
+    pub(super) address: Arc<str>,
+    pub(super) policy: Arc<ServerPolicy>,
     tables: Box<[Table]>,
+    series: Box<[SeriesTable]>,
+    /// How long it took to tell whether a connection is HTTP.
+    detection: Buckets<2>,
 }
 
 /// What looking for HTTP found (proxy-semantics 4.2).
@@ -35,13 +44,12 @@ pub enum Detected {
     Error,
 }
 
-/// The counts of all policies, by kind and labels.
-pub(super) type Totals = BTreeMap<(Kind, Labels), u64>;
-
 /// The most counters one policy has per worker.
 const MOST: usize = 4096;
 /// The fewest.
 const LEAST: usize = 64;
+/// Linkerd's two bounds, at once and within a tenth of a second, in microseconds.
+const DETECTION: [u64; 2] = [1_000, 100_000];
 
 impl Counters {
     pub(super) fn new(
@@ -58,7 +66,8 @@ impl Counters {
             .saturating_add(policy.exemptions.len());
         let room = parts.saturating_mul(4).clamp(LEAST, MOST);
         let tables = (0..workers.max(1)).map(|_| Table::new(room)).collect();
-        Self { port, address, policy, tables }
+        let series = (0..workers.max(1)).map(|_| SeriesTable::new(room)).collect();
+        Self { port, address, policy, tables, series, detection: Buckets::new(&DETECTION) }
     }
 
     /// A request was let through.
@@ -84,21 +93,25 @@ impl Counters {
         self.add(worker, Key { kind: Kind::RateLimited, caller, route: None, detail });
     }
 
-    /// A permitted request was answered. `status` is the HTTP status, or the gRPC status code where
-    /// the policy's protocol is gRPC.
-    pub fn http_answered(&self, worker: usize, permit: &Permit, grpc: bool, status: u16) {
-        let (request, answer) = if grpc {
-            (Kind::GrpcRequest, Kind::GrpcStatus)
-        } else {
-            (Kind::HttpRequest, Kind::HttpStatus)
-        };
-        let caller = Caller::NONE;
-        let (route, _) = grant(permit);
-        self.add(worker, Key { kind: request, caller, route, detail: Detail::Number(0) });
-        self.add(
-            worker,
-            Key { kind: answer, caller, route, detail: Detail::Number(u32::from(status)) },
-        );
+    /// Where the requests of `caller` that `permit` lets through are counted. Takes a hash: a
+    /// connection keeps it for as long as its requests are permitted alike.
+    pub(crate) fn series_of(&self, worker: usize, caller: Caller, permit: &Permit) -> SeriesId {
+        let (route, detail) = grant(permit);
+        let key = Key { kind: Kind::Exchange, caller, route, detail };
+        let table = self.of_worker(&self.series, worker);
+        let found = table.zip(key.pack()).map(|(table, key)| table.find(key));
+        found.unwrap_or(SeriesId::SHARED)
+    }
+
+    /// The series itself.
+    pub(crate) fn series(&self, worker: usize, id: SeriesId) -> Option<&Series> {
+        self.of_worker(&self.series, worker).map(|table| table.get(id))
+    }
+
+    /// A request, or the connection it came by, failed for another reason than policy.
+    pub(crate) fn http_error(&self, worker: usize, kind: ErrorKind) {
+        let detail = Detail::Number(kind.number());
+        self.add(worker, Key { kind: Kind::HttpError, caller: Caller::NONE, route: None, detail });
     }
 
     /// A connection was let through.
@@ -119,8 +132,9 @@ impl Counters {
         self.add(worker, Key { kind: Kind::TcpTerminate, caller, route: None, detail });
     }
 
-    /// Looking for HTTP ended.
-    pub fn detected(&self, worker: usize, result: Detected) {
+    /// Looking for HTTP ended after this long.
+    pub fn detected(&self, worker: usize, result: Detected, took: Duration) {
+        self.detection.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         let detail = Detail::Number(result.number());
         self.add(worker, Key { kind: Kind::Detect, caller: Caller::NONE, route: None, detail });
     }
@@ -134,28 +148,44 @@ impl Counters {
     pub(super) fn total(&self, totals: &mut Totals, clients: &[Arc<str>]) {
         for (packed, count) in self.tables.iter().flat_map(Table::entries) {
             let Some(key) = Key::unpack(packed) else { continue };
-            let entry = totals.entry((key.kind, self.labels(&key, clients))).or_default();
-            *entry = entry.saturating_add(count);
+            if let Some((metric, labels)) = self.shown(&key, clients) {
+                totals.count(metric, labels, count);
+            }
         }
+        for (packed, series) in self.series.iter().flat_map(SeriesTable::entries) {
+            let key = packed.and_then(Key::unpack);
+            exchange::total(self, key.as_ref(), series, clients, totals);
+        }
+        let mut labels = Labels::default();
+        labels::server(&mut labels, &self.policy.owner, self.port);
+        totals.sizes(names::DETECT_SECONDS, labels, self.detection.snapshot());
     }
 
     fn add(&self, worker: usize, key: Key) {
-        let index = worker.checked_rem(self.tables.len()).unwrap_or(0);
-        if let (Some(table), Some(packed)) = (self.tables.get(index), key.pack()) {
+        if let (Some(table), Some(packed)) = (self.of_worker(&self.tables, worker), key.pack()) {
             table.increment(packed);
         }
     }
 
-    fn labels(&self, key: &Key, clients: &[Arc<str>]) -> Labels {
+    fn of_worker<'a, T>(&self, tables: &'a [T], worker: usize) -> Option<&'a T> {
+        tables.get(worker.checked_rem(tables.len()).unwrap_or(0))
+    }
+
+    /// The metric that a counter is shown by, and its labels.
+    fn shown(&self, key: &Key, clients: &[Arc<str>]) -> Option<(Metric, Labels)> {
         let mut labels = Labels::default();
         match key.kind {
-            Kind::Detect => labels.push("result", self.number(key, Detected::name)),
-            Kind::HttpRequest | Kind::GrpcRequest => {
-                labels::parent(&mut labels, &self.policy.owner, self.port)
+            Kind::Exchange => return None,
+            Kind::Detect => {
+                labels.push("result", self.number(key, Detected::name));
+                labels::server(&mut labels, &self.policy.owner, self.port);
+                return Some((names::DETECTED, labels));
             }
-            Kind::HttpStatus | Kind::GrpcStatus => {
-                labels::parent(&mut labels, &self.policy.owner, self.port);
-                labels.push("status", self.number(key, |status| status.to_string()));
+            Kind::HttpError => {
+                labels.push("error", self.number(key, error_name));
+                labels::target(&mut labels, &self.address, self.port);
+                labels::server(&mut labels, &self.policy.owner, self.port);
+                return Some((names::HTTP_ERRORS, labels));
             }
             Kind::HttpAllow
             | Kind::HttpDeny
@@ -165,45 +195,41 @@ impl Counters {
             | Kind::TcpDeny
             | Kind::TcpTerminate => labels::target(&mut labels, &self.address, self.port),
         }
-        self.detail_labels(&mut labels, key);
-        match key.kind {
-            Kind::Detect => labels::server(&mut labels, &self.policy.owner, self.port),
-            Kind::HttpRequest | Kind::GrpcRequest | Kind::HttpStatus | Kind::GrpcStatus => {}
-            Kind::HttpAllow
-            | Kind::HttpDeny
-            | Kind::RouteNotFound
-            | Kind::RateLimited
-            | Kind::TcpAllow
-            | Kind::TcpDeny
-            | Kind::TcpTerminate => {
-                labels::server(&mut labels, &self.policy.owner, self.port);
-                labels::tls(&mut labels, key.caller, self.policy.protocol, clients);
-            }
-        }
-        labels
+        let metric = self.detail_labels(&mut labels, key)?;
+        labels::server(&mut labels, &self.policy.owner, self.port);
+        labels::tls(&mut labels, key.caller, self.policy.protocol, clients);
+        Some((metric, labels))
     }
 
-    fn detail_labels(&self, labels: &mut Labels, key: &Key) {
-        match key.kind {
+    fn detail_labels(&self, labels: &mut Labels, key: &Key) -> Option<Metric> {
+        Some(match key.kind {
             Kind::HttpAllow => {
                 labels::route(labels, self.route(key), key.detail);
                 labels::authorization(labels, self.authorization(key));
+                names::HTTP_ALLOW
             }
             Kind::HttpDeny => {
                 labels::route(labels, self.route(key), key.detail);
                 labels.push("reason", self.number(key, reason_name));
+                names::HTTP_DENY
             }
             Kind::RateLimited => {
                 labels::rate_limit(labels, self.policy.rate_limit.as_ref());
                 labels.push("ratelimit_scope", self.number(key, scope_name));
+                names::RATE_LIMITED
             }
-            Kind::TcpAllow => labels::authorization(labels, self.authorization(key)),
-            Kind::TcpDeny => labels.push("reason", self.number(key, reason_name)),
-            Kind::HttpRequest | Kind::GrpcRequest | Kind::HttpStatus | Kind::GrpcStatus => {
-                labels::route(labels, self.route(key), key.detail);
+            Kind::TcpAllow => {
+                labels::authorization(labels, self.authorization(key));
+                names::TCP_ALLOW
             }
-            Kind::RouteNotFound | Kind::TcpTerminate | Kind::Detect => {}
-        }
+            Kind::TcpDeny => {
+                labels.push("reason", self.number(key, reason_name));
+                names::TCP_DENY
+            }
+            Kind::RouteNotFound => names::ROUTE_NOT_FOUND,
+            Kind::TcpTerminate => names::TCP_TERMINATE,
+            Kind::Detect | Kind::HttpError | Kind::Exchange => return None,
+        })
     }
 
     fn number(&self, key: &Key, name: impl Fn(u32) -> String) -> String {
@@ -213,12 +239,12 @@ impl Counters {
         }
     }
 
-    fn route(&self, key: &Key) -> Option<&Route> {
+    pub(super) fn route(&self, key: &Key) -> Option<&Route> {
         let index = usize::try_from(key.route?).ok()?;
         self.policy.routes.routes.get(index).map(Arc::as_ref)
     }
 
-    fn authorization(&self, key: &Key) -> Option<&Authorization> {
+    pub(super) fn authorization(&self, key: &Key) -> Option<&Authorization> {
         let at = |index: u32| usize::try_from(index).ok();
         match key.detail {
             Detail::Number(_) => None,
@@ -269,6 +295,11 @@ fn grant(permit: &Permit) -> (Option<u32>, Detail) {
 fn reason_name(number: u32) -> String {
     let known = usize::try_from(number).ok().and_then(|at| Denied::all().nth(at));
     known.map_or("", Denied::as_str).to_owned()
+}
+
+fn error_name(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(|at| ErrorKind::ALL.get(at));
+    known.map_or("", |kind| kind.as_str()).to_owned()
 }
 
 fn scope_name(number: u32) -> String {

@@ -2,6 +2,7 @@
 
 use super::key::Caller;
 use super::labels::Labels;
+use super::names::{self, Metric};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,11 +21,8 @@ pub(super) struct Headers {
 
 impl Headers {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "inbound_tcp_transport_header_connections",
-            "Connections whose transport header was read",
-            self.counted.clone(),
-        );
+        let Metric { name, help, .. } = names::TRANSPORT_HEADERS;
+        registry.register(name, help, self.counted.clone());
     }
 
     /// Once per connection.
@@ -33,14 +31,14 @@ impl Headers {
         protocol: &'static str,
         port: NonZeroU16,
         caller: Caller,
-        names: &[Arc<str>],
+        clients: &[Arc<str>],
     ) {
         let fits = {
             let mut known = self.known.lock();
             let series = (protocol, port.get(), caller);
             known.contains(&series) || (known.len() < MOST_SERIES && known.insert(series))
         };
-        let client = usize::from(caller.client).checked_sub(1).and_then(|at| names.get(at));
+        let client = usize::from(caller.client).checked_sub(1).and_then(|at| clients.get(at));
         let mut labels = Labels::default();
         labels.push("session_protocol", protocol);
         labels.push("target_port", if fits { port.to_string() } else { String::new() });

@@ -14,14 +14,13 @@ pub(super) enum Kind {
     TcpDeny,
     TcpTerminate,
     Detect,
-    HttpRequest,
-    GrpcRequest,
-    HttpStatus,
-    GrpcStatus,
+    HttpError,
+    /// A series of requests, not a counter.
+    Exchange,
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 12] = [
+    pub(super) const ALL: [Kind; 10] = [
         Self::HttpAllow,
         Self::HttpDeny,
         Self::RouteNotFound,
@@ -30,35 +29,9 @@ impl Kind {
         Self::TcpDeny,
         Self::TcpTerminate,
         Self::Detect,
-        Self::HttpRequest,
-        Self::GrpcRequest,
-        Self::HttpStatus,
-        Self::GrpcStatus,
+        Self::HttpError,
+        Self::Exchange,
     ];
-
-    /// The metric's name without `_total` (proxy-semantics 4.2) and its help text.
-    pub(super) fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            Self::HttpAllow => ("inbound_http_authz_allow", "HTTP requests that a policy allowed"),
-            Self::HttpDeny => ("inbound_http_authz_deny", "HTTP requests that a policy denied"),
-            Self::RouteNotFound => {
-                ("inbound_http_route_not_found", "HTTP requests that no route matches")
-            }
-            Self::RateLimited => {
-                ("inbound_http_local_ratelimit", "HTTP requests beyond a rate limit")
-            }
-            Self::TcpAllow => ("inbound_tcp_authz_allow", "Connections that a policy allowed"),
-            Self::TcpDeny => ("inbound_tcp_authz_deny", "Connections that a policy denied"),
-            Self::TcpTerminate => {
-                ("inbound_tcp_authz_terminate", "Connections ended because a policy changed")
-            }
-            Self::Detect => ("inbound_tcp_detect_http_results", "Results of looking for HTTP"),
-            Self::HttpRequest => ("inbound_http_requests", "Permitted HTTP requests"),
-            Self::GrpcRequest => ("inbound_grpc_requests", "Permitted gRPC requests"),
-            Self::HttpStatus => ("inbound_http_statuses", "Responses by HTTP status"),
-            Self::GrpcStatus => ("inbound_grpc_statuses", "Responses by gRPC status"),
-        }
-    }
 
     fn code(self) -> u64 {
         let position = Self::ALL.iter().position(|kind| *kind == self);
@@ -224,7 +197,7 @@ mod tests {
     proptest! {
         #[test]
         fn unpacking_is_the_inverse_of_packing(
-            kind in 0usize..12, tls in 0u64..3, client: u8,
+            kind in 0usize..10, tls in 0u64..3, client: u8,
             route in proptest::option::of(0u32..(1 << 24) - 1), variant in 0u8..4, value in 0u32..1 << 24,
         ) {
             let detail = match variant {

@@ -41,6 +41,31 @@ pub(super) fn server(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
     labels.push("srv_port", port.to_string());
 }
 
+/// As [`target`]; empty without a port.
+pub(super) fn target_or_none(labels: &mut Labels, address: &str, port: Option<NonZeroU16>) {
+    match port {
+        Some(port) => target(labels, address, port),
+        None => {
+            for name in ["target_addr", "target_ip", "target_port"] {
+                labels.push(name, "");
+            }
+        }
+    }
+}
+
+/// As [`server`]; empty where no policy is in force.
+pub(super) fn server_or_none(labels: &mut Labels, owner: Option<&Owner>, port: Option<NonZeroU16>) {
+    match (owner, port) {
+        (Some(owner), Some(port)) => server(labels, owner, port),
+        (_, port) => {
+            for name in ["srv_group", "srv_kind", "srv_name"] {
+                labels.push(name, "");
+            }
+            labels.push("srv_port", port.map(|port| port.to_string()).unwrap_or_default());
+        }
+    }
+}
+
 pub(super) fn parent(labels: &mut Labels, owner: &Owner, port: NonZeroU16) {
     let [group, kind, name] = owner_names(owner);
     labels.push("parent_group", group);

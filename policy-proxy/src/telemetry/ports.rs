@@ -1,6 +1,7 @@
 //! The state of each port's policy as metrics.
 
 use super::labels::Labels;
+use super::names;
 use policy_core::Revision;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -48,13 +49,9 @@ pub(super) fn registry(ports: &[PortStatus]) -> Registry {
         state.get_or_create_owned(&labels).set(1);
     }
     let mut registry = Registry::default();
-    registry.register("policy_age_seconds", "For how long a port's policy may be out of date", age);
-    registry.register("policy_state", "The state of a port's policy", state);
-    registry.register(
-        "policy_generation",
-        "Number of the last change of a port's policy",
-        generation,
-    );
-    registry.register("policy_revision", "The revision of a port's policy", revision);
+    registry.register(names::AGE.name, names::AGE.help, age);
+    registry.register(names::STATE.name, names::STATE.help, state);
+    registry.register(names::GENERATION.name, names::GENERATION.help, generation);
+    registry.register(names::REVISION.name, names::REVISION.help, revision);
     registry
 }

@@ -75,7 +75,7 @@ impl Slot {
 }
 
 /// Spreads keys that differ in any bit (the finaliser of SplitMix64, Steele et al. 2014).
-fn mix(key: u64) -> u64 {
+pub(super) fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)

@@ -1,7 +1,7 @@
 //! What the kernel says of this process, under the names that Prometheus' own clients use. Read
 //! from `/proc` at each scrape; what cannot be read is left out.
 
-use crate::metric_names::{self as names, Metric};
+use super::names::{self, Metric};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::TypedMetric;
@@ -30,15 +30,15 @@ impl Collector for ProcessMetrics {
         let stat = stat();
         if let Some(Stat { cpu, .. }) = stat {
             let counter = ConstCounter::new(cpu);
-            write(&mut encoder, names::PROCESS_CPU_SECONDS, &counter)?;
+            write(&mut encoder, names::CPU, &counter)?;
         }
         let gauges = [
-            (names::PROCESS_THREADS, stat.map(|stat| stat.threads)),
-            (names::PROCESS_START_TIME_SECONDS, stat.and_then(|stat| started(stat.start))),
-            (names::PROCESS_RESIDENT_MEMORY_BYTES, memory("VmRSS:")),
-            (names::PROCESS_VIRTUAL_MEMORY_BYTES, memory("VmSize:")),
-            (names::PROCESS_OPEN_FDS, open_files()),
-            (names::PROCESS_MAX_FDS, most_files()),
+            (names::THREADS, stat.map(|stat| stat.threads)),
+            (names::START, stat.and_then(|stat| started(stat.start))),
+            (names::RESIDENT, memory("VmRSS:")),
+            (names::VIRTUAL, memory("VmSize:")),
+            (names::OPEN_FDS, open_files()),
+            (names::MAX_FDS, most_files()),
         ];
         for (metric, value) in gauges {
             if let Some(value) = value {
@@ -54,7 +54,7 @@ fn write(
     metric: Metric,
     value: &(impl EncodeMetric + TypedMetric),
 ) -> Result<(), fmt::Error> {
-    let Metric { name, help } = metric;
+    let Metric { name, help, .. } = metric;
     value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
 }
 
