@@ -2,9 +2,9 @@
 //! value that cannot be read never widens anything.
 
 use crate::field::join_key;
-use crate::near::nearest;
 use crate::object::FieldError;
 use crate::reader::{one_of, quote};
+use policy_core::near::nearest;
 use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

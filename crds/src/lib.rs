@@ -10,7 +10,6 @@ pub mod annotation;
 pub mod document;
 mod field;
 pub mod kind;
-mod near;
 pub mod object;
 mod parse;
 pub mod pods;
@@ -21,9 +20,9 @@ pub mod resource;
 pub mod selector;
 
 pub use kind::Kind;
-pub use near::nearest;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;
+pub use policy_core::near::nearest;
 pub use resource::Resource;
 pub use selector::{Expression, LabelSelector, Operator};

@@ -23,6 +23,7 @@ pub mod limit;
 pub mod matching;
 pub mod naive;
 pub mod name;
+pub mod near;
 pub mod network;
 mod objects;
 pub mod pattern;

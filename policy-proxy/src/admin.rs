@@ -1,13 +1,22 @@
-//! The admin port: `/live`, `/ready`, `/metrics`, and `/shutdown` where it is switched on.
+//! The admin port: `/live`, `/ready`, `/metrics`, `/probe/tcp/<port>`, and where they are switched on
+//! `/shutdown` and `/proxy-log-level`.
 //!
-//! `/live` and `/ready` answer everybody, for the node asks without an identity. `/metrics` is decided
-//! by the policy of the admin port itself. What changes state is for loopback only and off by default.
+//! Everything is decided by the policy of the admin port itself, as the controller compiles it: any mesh
+//! identity and the node by default. Beside that, `/live`, `/ready` and `/probe` answer the pod's node and
+//! loopback whatever the policy says, so that a mistake in it cannot have the proxy restarted; the first
+//! two answer everybody while it is not known which addresses are the node's. What changes state is for
+//! loopback only and off by default.
+
+mod log_level;
+mod probe;
 
 use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
+use crate::log::LogFilter;
 use crate::peer::{Peer, PeerTls};
 use crate::store::{PolicyStore, PortHandle, Unready};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
+use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -16,9 +25,10 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, PathHandling, RequestView};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +40,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// What the admin port does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AdminConfig {
     /// Where it listens. Its port is also the one whose policy decides.
     pub listen: SocketAddr,
@@ -38,6 +48,32 @@ pub struct AdminConfig {
     pub metrics: MetricsAccess,
     /// Whether `POST /shutdown` from loopback drains the proxy.
     pub shutdown: bool,
+    /// Whether `/proxy-log-level` answers loopback.
+    pub log_level: bool,
+    /// The filter that it replaces; absent: none can be.
+    pub log_filter: Option<Arc<LogFilter>>,
+    /// The only ports that `/probe/tcp/<port>` connects to.
+    pub tcp_probe_ports: BTreeSet<NonZeroU16>,
+    /// How long such a connection may take.
+    pub tcp_probe_timeout: Duration,
+    /// The pod's addresses, for where the controller does not say them.
+    pub pod_addresses: Vec<IpAddr>,
+}
+
+impl AdminConfig {
+    /// A port that answers as little as it can.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            metrics: MetricsAccess::Policy,
+            shutdown: false,
+            log_level: false,
+            log_filter: None,
+            tcp_probe_ports: BTreeSet::new(),
+            tcp_probe_timeout: Duration::from_secs(1),
+            pod_addresses: Vec::new(),
+        }
+    }
 }
 
 /// Who may read metrics.
@@ -160,8 +196,8 @@ impl Admin {
     {
         let peer = Arc::new(peer);
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = self.answer(&peer, &request);
-            async move { Ok::<_, Infallible>(answer) }
+            let (admin, peer) = (self.clone(), Arc::clone(&peer));
+            async move { Ok::<_, Infallible>(admin.answer(&peer, request).await) }
         });
         // HTTP/2 too: a mesh may carry a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -171,21 +207,65 @@ impl Admin {
         served.map_err(io::Error::other)
     }
 
-    /// The answer to one request. Bodies are never read.
-    fn answer<B>(&self, peer: &Peer, request: &Request<B>) -> Response<Full<Bytes>> {
+    /// The answer to one request.
+    async fn answer<B>(&self, peer: &Peer, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
         let path = request.uri().path();
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
-        match path {
-            "/live" | "/ready" | "/metrics" if !read => refuse_method("GET, HEAD"),
-            "/live" => text(StatusCode::OK, "live\n"),
-            "/ready" => self.ready(),
-            "/metrics" => match self.may_read_metrics(peer, request) {
-                Ok(()) => self.metrics(),
-                Err(reason) => text(status_of(reason), format!("{}\n", reason.as_str())),
-            },
-            "/shutdown" => self.shutdown(peer, request.method()),
-            _ => text(StatusCode::NOT_FOUND, "not found\n"),
+        let tcp = path.strip_prefix("/probe/tcp/").and_then(|port| self.probed(port));
+        let allowed = match path {
+            "/shutdown" => return self.shutdown(peer, request.method()),
+            "/proxy-log-level" => return self.log_level(peer, request).await,
+            "/live" | "/ready" if read => self.may_ask(peer, &request, true),
+            "/metrics" if read => self.may_read_metrics(peer, &request),
+            _ if tcp.is_some() && read => self.may_ask(peer, &request, false),
+            "/live" | "/ready" | "/metrics" => return refuse_method("GET, HEAD"),
+            _ if tcp.is_some() => return refuse_method("GET, HEAD"),
+            _ => return refuse(StatusCode::NOT_FOUND, "not found"),
+        };
+        match (allowed, path, tcp) {
+            (Err(reason), _, _) => refuse(status_of(reason), reason.as_str()),
+            (Ok(()), _, Some(port)) => {
+                probe::connect(self.pod_address(), port, self.shared.config.tcp_probe_timeout).await
+            }
+            (Ok(()), "/ready", None) => self.ready(),
+            (Ok(()), "/metrics", None) => self.metrics(),
+            (Ok(()), _, None) => text(StatusCode::OK, "live\n"),
         }
+    }
+
+    /// The port of a probe, if it is one of those configured, written as numbers are.
+    fn probed(&self, port: &str) -> Option<NonZeroU16> {
+        let known = self.shared.config.tcp_probe_ports.iter();
+        known.copied().find(|known| known.to_string() == port)
+    }
+
+    /// The pod's address that probes connect to: the first that the controller states.
+    fn pod_address(&self) -> Option<IpAddr> {
+        let live = self.shared.own.as_ref().map(PortHandle::live);
+        let facts = live.as_ref().and_then(|live| live.in_force().ok());
+        let stated = facts.and_then(|policy| policy.facts.pod_addresses.first().copied());
+        stated.or_else(|| self.shared.config.pod_addresses.first().copied())
+    }
+
+    /// Whether the node's questions are answered to this client. `early`: also while it is not known
+    /// which addresses are the node's.
+    fn may_ask<B>(&self, peer: &Peer, request: &Request<B>, early: bool) -> Result<(), Denied> {
+        if peer.ip().is_loopback() {
+            return Ok(());
+        }
+        let live = self.shared.own.as_ref().map(PortHandle::live);
+        let policy = match live.as_ref().map(|live| live.in_force()) {
+            Some(Ok(policy)) => policy,
+            Some(Err(_)) | None if early => return Ok(()),
+            Some(Err(reason)) => return Err(reason),
+            None => return Err(Denied::PolicyPending),
+        };
+        let node = &policy.facts.node_local;
+        let own = node.iter().any(|network| network.contains(&peer.ip()));
+        if own || (early && node.is_empty()) { Ok(()) } else { self.decide(peer, request) }
     }
 
     fn ready(&self) -> Response<Full<Bytes>> {
@@ -259,16 +339,21 @@ impl Admin {
 
     fn shutdown(&self, peer: &Peer, method: &Method) -> Response<Full<Bytes>> {
         if !self.shared.config.shutdown {
-            return text(StatusCode::NOT_FOUND, "shutdown endpoint is not enabled\n");
+            return refuse(StatusCode::NOT_FOUND, "shutdown endpoint is not enabled");
         }
-        if !peer.ip().is_loopback() {
-            return text(StatusCode::FORBIDDEN, "requests are only permitted from localhost\n");
+        if let Some(refused) = self.refuse_remote(peer) {
+            return refused;
         }
         if *method != Method::POST {
             return refuse_method("POST");
         }
         self.shared.drain.cancel();
         text(StatusCode::OK, "shutdown\n")
+    }
+
+    fn refuse_remote(&self, peer: &Peer) -> Option<Response<Full<Bytes>>> {
+        let words = "requests are only permitted from localhost";
+        (!peer.ip().is_loopback()).then(|| refuse(StatusCode::FORBIDDEN, words))
     }
 }
 
@@ -294,6 +379,16 @@ pub fn status_of(reason: Denied) -> StatusCode {
 fn refuse_method(allow: &'static str) -> Response<Full<Bytes>> {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allow}\n"));
     response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allow));
+    response
+}
+
+fn refuse(status: StatusCode, words: &str) -> Response<Full<Bytes>> {
+    text(status, format!("{words}\n"))
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
     response
 }
 

@@ -23,6 +23,7 @@ pub mod control;
 pub mod discover;
 pub mod identity;
 pub mod limiter;
+pub mod log;
 pub mod middleware;
 pub mod peer;
 pub mod record;

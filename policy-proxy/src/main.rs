@@ -5,9 +5,10 @@ use clap::error::ErrorKind;
 use policy_proxy::args::{Cli, Command, RedirectArgs, RunArgs};
 use policy_proxy::config::Environment;
 use policy_proxy::termination::TerminationLog;
-use policy_proxy::{config, redirect, run};
+use policy_proxy::{config, log, redirect, run};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// The sidecar allocates from several threads and lives for months; jemalloc keeps both cheap.
 #[cfg(feature = "jemalloc")]
@@ -50,8 +51,19 @@ type Failed = (u8, Vec<String>);
 
 fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
-    run::init_log(&log).map_err(|error| (USAGE, vec![error]))?;
-    let config = config::read(args, environment).map_err(|error| (USAGE, error.0))?;
+    let filter = log::init(&log).map_err(|error| (USAGE, vec![error]))?;
+    let notes = config::environment::review(std::env::vars_os());
+    let mut config = match (notes, config::read(args, environment)) {
+        (Ok(notes), Ok(config)) => {
+            notes.iter().for_each(config::environment::Note::tell);
+            config
+        }
+        (notes, config) => {
+            let errors = [notes.err(), config.err()].into_iter().flatten();
+            return Err((USAGE, errors.flat_map(|error| error.0).collect()));
+        }
+    };
+    config.admin.log_filter = Some(Arc::new(filter));
     run::run(config).map_err(|error| (FAILURE, vec![error.to_string()]))
 }
 

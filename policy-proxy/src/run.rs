@@ -4,7 +4,7 @@
 //! port and handles signals. The sidecar's workers have threads of their own.
 
 use crate::admin::Admin;
-use crate::config::{Config, LogConfig};
+use crate::config::Config;
 use crate::discover;
 use crate::identity::{IdentityHandle, IdentitySource, SourceError};
 use crate::record::{AccessLog, Recorder};
@@ -47,19 +47,6 @@ pub enum RunError {
     Aborted,
 }
 
-/// Sends log lines to standard error. Does nothing if logging was set up before.
-///
-/// # Errors
-/// The filter cannot be read.
-pub fn init_log(config: &LogConfig) -> Result<(), String> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&config.filter)
-        .map_err(|error| format!("--log: `{}`: {error}", config.filter))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    // Another subscriber may have been set by whoever embeds this; theirs counts.
-    let _ = if config.json { builder.json().try_init() } else { builder.try_init() };
-    Ok(())
-}
-
 /// Runs the proxy until SIGTERM, SIGINT or `/shutdown`, drains it, and returns.
 ///
 /// # Errors
@@ -73,7 +60,8 @@ pub fn run(config: Config) -> Result<(), RunError> {
 
 async fn control(config: Config) -> Result<(), RunError> {
     let mut stop = Stop::new()?;
-    let telemetry = Arc::new(Telemetry::new(config.sidecar.workers.get()));
+    let telemetry = Telemetry::retaining(config.sidecar.workers.get(), config.retain_idle);
+    let telemetry = Arc::new(telemetry);
     let own = telemetry.identity.clone();
     let store = PolicyStore::new(config.store, telemetry)?;
     let source = match config.identity {

@@ -19,7 +19,7 @@ fn admin(metrics: MetricsAccess, shutdown: bool) -> Admin {
     let store = PolicyStore::new(config, Arc::new(Telemetry::new(1))).unwrap();
     store.declare(&BTreeSet::from([ADMIN]), UndeclaredPorts::Ask);
     let listen = SocketAddr::from(([127, 0, 0, 1], ADMIN.get()));
-    let config = AdminConfig { listen, metrics, shutdown };
+    let config = AdminConfig { metrics, shutdown, ..AdminConfig::new(listen) };
     Admin::new(config, store, IdentityHandle::empty(), None, CancellationToken::new())
 }
 
@@ -53,9 +53,10 @@ fn plain(ip: &str) -> Peer {
 }
 
 fn ask(admin: &Admin, peer: &Peer, method: Method, path: &str) -> (StatusCode, String) {
-    let request =
-        Request::builder().method(method).uri(path).header("host", "web-0:4191").body(()).unwrap();
-    let response = admin.answer(peer, &request);
+    let request = Request::builder().method(method).uri(path).header("host", "web-0:4191");
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let answered = futures_util::FutureExt::now_or_never(admin.answer(peer, request));
+    let response = answered.expect("nothing is waited for");
     let status = response.status();
     let body =
         futures_util::FutureExt::now_or_never(response.into_body().collect()).unwrap().unwrap();
@@ -140,6 +141,142 @@ fn readiness_names_what_is_missing_and_live_answers_always() {
     let (status, body) = get(&ready, &node, "/ready");
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body.contains("draining"), "{body}");
+}
+
+#[test]
+fn the_nodes_questions_are_answered_to_the_node_to_loopback_and_to_whom_the_policy_lets() {
+    let admin = admin(MetricsAccess::Policy, false);
+    let stranger = plain("10.1.2.3");
+    let meshed = from("10.1.2.3", PeerTls::Terminated(Some(Identity::Dns("a.b".into()))));
+    for path in ["/live", "/ready"] {
+        let early = get(&admin, &stranger, path).0;
+        assert_ne!(early, StatusCode::FORBIDDEN, "the node is not known yet: {path}");
+    }
+    apply(&admin, usual());
+    for path in ["/live", "/ready"] {
+        for asker in [plain("10.9.0.1"), plain("127.0.0.1"), plain("::1"), meshed.clone()] {
+            assert_eq!(get(&admin, &asker, path).0, StatusCode::OK, "{path} {asker:?}");
+        }
+        let (status, body) = get(&admin, &stranger, path);
+        assert_eq!((status, &*body), (StatusCode::FORBIDDEN, "unauthorized\n"), "{path}");
+    }
+    let mut broken = usual();
+    broken.deny = Some(Denied::ServerInvalid);
+    apply(&admin, broken);
+    assert_eq!(get(&admin, &plain("10.9.0.1"), "/live").0, StatusCode::OK, "lest it be restarted");
+    assert_eq!(get(&admin, &meshed, "/live").0, StatusCode::FORBIDDEN);
+}
+
+fn probing(ports: &[u16], address: &str) -> Admin {
+    let mut admin = admin(MetricsAccess::Policy, false);
+    let config = &mut Arc::get_mut(&mut admin.shared).unwrap().config;
+    config.tcp_probe_ports = ports.iter().filter_map(|port| NonZeroU16::new(*port)).collect();
+    config.pod_addresses = vec![address.parse().unwrap()];
+    apply(&admin, usual());
+    admin
+}
+
+async fn probe(admin: &Admin, peer: &Peer, path: &str) -> (StatusCode, String) {
+    let request = Request::get(path).header("host", "x").body(Full::<Bytes>::default()).unwrap();
+    let response = admin.answer(peer, request).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_tcp_probe_connects_to_the_application_on_the_ports_that_were_named() {
+    let app = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = app.local_addr().unwrap().port();
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let admin = probing(&[open, gone], "127.0.0.1");
+    let node = plain("10.9.0.1");
+    let ask =
+        async |peer: &Peer, port: &str| probe(&admin, peer, &format!("/probe/tcp/{port}")).await;
+    assert_eq!(ask(&node, &open.to_string()).await, (StatusCode::OK, "ok\n".to_owned()));
+    let (status, body) = ask(&node, &gone.to_string()).await;
+    let refused = format!("127.0.0.1:{gone}: connection refused\n");
+    assert_eq!((status, body), (StatusCode::SERVICE_UNAVAILABLE, refused));
+    let (status, body) = ask(&plain("10.1.2.3"), &open.to_string()).await;
+    assert_eq!((status, &*body), (StatusCode::FORBIDDEN, "unauthorized\n"));
+    for other in ["22", "", "0", "65536", "http", &format!("0{open}"), &format!("{open}/")] {
+        assert_eq!(ask(&node, other).await.0, StatusCode::NOT_FOUND, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
+    // Nobody accepts, and its queue is full: to more the kernel does not answer.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let full = socket.local_addr().unwrap().as_socket().unwrap();
+    let waiting: Vec<_> = (0..8)
+        .map(|_| {
+            let waiting =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            waiting.set_nonblocking(true).unwrap();
+            let _ = waiting.connect(&full.into());
+            waiting
+        })
+        .collect();
+    let mut admin = probing(&[full.port()], "127.0.0.1");
+    let config = &mut Arc::get_mut(&mut admin.shared).unwrap().config;
+    config.tcp_probe_timeout = Duration::from_millis(100);
+    let path = format!("/probe/tcp/{}", full.port());
+    let (status, body) = probe(&admin, &plain("10.9.0.1"), &path).await;
+    assert_eq!(
+        (status, body),
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{full}: no answer within 100 ms\n"))
+    );
+    drop(waiting);
+    let mut early = admin_without_policy();
+    let config = &mut Arc::get_mut(&mut early.shared).unwrap().config;
+    config.tcp_probe_ports = NonZeroU16::new(9).into_iter().collect();
+    let (status, body) = probe(&early, &plain("10.9.0.1"), "/probe/tcp/9").await;
+    assert_eq!((status, &*body), (StatusCode::SERVICE_UNAVAILABLE, "policy_pending\n"));
+}
+
+fn admin_without_policy() -> Admin {
+    admin(MetricsAccess::Policy, false)
+}
+
+async fn put(admin: &Admin, peer: &Peer, filter: &str) -> (StatusCode, String) {
+    let body = Full::new(Bytes::from(filter.to_owned()));
+    let request = Request::put("/proxy-log-level").header("host", "x").body(body).unwrap();
+    let response = admin.answer(peer, request).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn the_log_filter_is_read_and_replaced_from_loopback_where_it_is_switched_on() {
+    let filter = "info,policy_proxy=warn".to_owned();
+    let config = crate::config::LogConfig { filter, json: false };
+    let filter = Arc::new(crate::log::init(&config).unwrap());
+    let local = plain("127.0.0.1");
+    let mut admin = admin(MetricsAccess::Policy, false);
+    Arc::get_mut(&mut admin.shared).unwrap().config.log_filter = Some(Arc::clone(&filter));
+    assert_eq!(put(&admin, &local, "debug").await.0, StatusCode::NOT_FOUND, "off by default");
+    Arc::get_mut(&mut admin.shared).unwrap().config.log_level = true;
+    let read = |peer: &Peer| get(&admin, peer, "/proxy-log-level");
+    assert_eq!(read(&local), (StatusCode::OK, "info,policy_proxy=warn\n".to_owned()));
+    assert_eq!(read(&plain("10.9.0.1")).0, StatusCode::FORBIDDEN);
+    assert_eq!(put(&admin, &plain("10.9.0.1"), "debug").await.0, StatusCode::FORBIDDEN);
+    assert_eq!(
+        put(&admin, &local, "policy_proxy=debug,warn\n").await,
+        (StatusCode::NO_CONTENT, String::new())
+    );
+    assert_eq!(read(&local).1, "policy_proxy=debug,warn\n");
+    let (status, body) = put(&admin, &local, "policy_proxy=loud").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(body.starts_with("`policy_proxy=loud`: "), "{body}");
+    assert_eq!(put(&admin, &local, &"x".repeat(5000)).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(put(&admin, &local, "").await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(read(&local).1, "policy_proxy=debug,warn\n", "the last good one stays");
+    let (status, body) = ask(&admin, &local, Method::POST, "/proxy-log-level");
+    assert_eq!((status, &*body), (StatusCode::METHOD_NOT_ALLOWED, "allowed: GET, HEAD, PUT\n"));
 }
 
 #[test]

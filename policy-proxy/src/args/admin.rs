@@ -17,4 +17,17 @@ pub struct AdminArgs {
     /// [LINKERD2_PROXY_SHUTDOWN_ENDPOINT_ENABLED; default false]
     #[arg(long, value_name = "BOOL")]
     pub admin_shutdown: Option<String>,
+    /// Whether /proxy-log-level reads and sets the log filter for loopback: true or false [default: false]
+    #[arg(long, value_name = "BOOL")]
+    pub admin_log_level: Option<String>,
+    /// Ports that /probe/tcp/<port> connects to, for tcpSocket probes [default: none]
+    #[arg(long, value_name = "PORTS")]
+    pub tcp_probe_ports: Option<String>,
+    /// How long such a connection may take [default: 1s]
+    #[arg(long, value_name = "DURATION")]
+    pub tcp_probe_timeout: Option<String>,
+    /// For how long a metric is shown after it last changed [LINKERD2_PROXY_METRICS_RETAIN_IDLE;
+    /// default 10m]
+    #[arg(long, value_name = "DURATION")]
+    pub metrics_retain_idle: Option<String>,
 }

@@ -22,7 +22,7 @@ enum Source {
 
 pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityConfig> {
     let args = &args.identity;
-    if reader.given("identity-disabled", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
+    if reader.given("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
         let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; --identity=none does without";
         reader.fail(text.to_owned());
     }
@@ -169,7 +169,7 @@ fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
 fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
     match reader.given("identity-roots", args.identity_roots.as_ref(), &[]) {
         Some(given) => Roots::File(given.value.into()),
-        None => match reader.given("identity-roots-text", None, &["IDENTITY_TRUST_ANCHORS"]) {
+        None => match reader.given("", None, &["IDENTITY_TRUST_ANCHORS"]) {
             Some(given) => Roots::Text(given.value),
             None => Roots::File(file(reader, "identity-roots", None)),
         },

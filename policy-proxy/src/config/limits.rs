@@ -158,17 +158,6 @@ fn sockets(args: &LimitsArgs, reader: &mut Reader<'_>, sockets: &mut Sockets) {
     }
 }
 
-/// Variables of Linkerd's that are set although they change nothing here, each with the reason.
-pub(super) fn without_effect(reader: &Reader<'_>) -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, why) in WITHOUT_EFFECT {
-        if reader.is_set(name) {
-            found.push(format!("LINKERD2_PROXY_{name}: {why}"));
-        }
-    }
-    found
-}
-
 fn positive(text: &str) -> Result<Duration, Expected> {
     let bound = parse::duration(text)?;
     if bound.is_zero() { Err("expected more than 0") } else { Ok(bound) }
@@ -183,32 +172,6 @@ fn between(text: &str, range: RangeInclusive<u32>, expected: Expected) -> Result
 }
 
 const COUNT: Expected = "expected a whole number above 0";
-
-/// What the data path of Linkerd's proxy has and ours has not.
-const WITHOUT_EFFECT: [(&str, &str); 16] = [
-    ("INBOUND_CONNECT_EXP_BACKOFF_MIN", NO_BACKOFF),
-    ("INBOUND_CONNECT_EXP_BACKOFF_MAX", NO_BACKOFF),
-    ("INBOUND_CONNECT_EXP_BACKOFF_JITTER", NO_BACKOFF),
-    ("INBOUND_HTTP_QUEUE_CAPACITY", NO_QUEUE),
-    ("INBOUND_HTTP_FAILFAST_TIMEOUT", NO_QUEUE),
-    ("MAX_IDLE_CONNS_PER_ENDPOINT", NO_POOL),
-    ("INBOUND_MAX_IDLE_CONNS_PER_ENDPOINT", NO_POOL),
-    ("INBOUND_HTTP1_CONNECTION_POOL_IDLE_TIMEOUT", NO_POOL),
-    ("INBOUND_GATEWAY_SUFFIXES", "there is no gateway; its connections are refused"),
-    ("INBOUND_METRICS_AUTHORITY_LABELS", "no metric has what a client says as a label"),
-    ("INBOUND_PORTS_REQUIRE_IDENTITY", BY_POLICY),
-    ("INBOUND_PORTS_REQUIRE_TLS", BY_POLICY),
-    ("DESTINATION_SVC_ADDR", NO_OUTBOUND),
-    ("OUTBOUND_LISTEN_ADDR", NO_OUTBOUND),
-    ("OUTBOUND_LISTEN_ADDRS", NO_OUTBOUND),
-    ("TAP_SVC_NAME", "there is no tap"),
-];
-
-const NO_BACKOFF: &str = "the application is connected to once per need, without a back-off";
-const NO_QUEUE: &str = "requests do not queue; see --max-in-flight";
-const NO_POOL: &str = "connections to the application live as long as their client's";
-const BY_POLICY: &str = "the controller's policy says it";
-const NO_OUTBOUND: &str = "outbound traffic is not handled";
 
 #[cfg(test)]
 mod tests {
@@ -322,16 +285,5 @@ mod tests {
             let errors = read_from(&[(name, value)]).unwrap_err();
             assert_eq!(errors, [format!("{name}: `{value}`: {expected}")]);
         }
-    }
-
-    #[test]
-    fn variables_that_mean_nothing_here_are_named() {
-        let value = |name: &str| {
-            (name == "LINKERD2_PROXY_INBOUND_GATEWAY_SUFFIXES").then(|| OsString::from("svc."))
-        };
-        let said = without_effect(&Reader::new(&value));
-        let line = "LINKERD2_PROXY_INBOUND_GATEWAY_SUFFIXES: there is no gateway; its connections \
-                    are refused";
-        assert_eq!(said, [line]);
     }
 }

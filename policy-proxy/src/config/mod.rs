@@ -2,6 +2,7 @@
 
 mod admin;
 mod discover;
+pub mod environment;
 mod identity;
 mod limits;
 mod log;
@@ -24,6 +25,7 @@ use crate::sidecar::SidecarConfig;
 use crate::store::StoreConfig;
 use reader::Reader;
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 /// Everything that `policy-proxy run` does is settled here.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Config {
     pub identity: Option<IdentityConfig>,
     /// The access log's format; absent: no access log.
     pub access_log: Option<Format>,
+    /// For how long a metric is shown after it last changed.
+    pub retain_idle: Duration,
 }
 
 /// Reads all settings of `run`.
@@ -50,12 +54,10 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     let mut reader = Reader::new(environment);
     let facts = sidecar::facts(args, &mut reader);
     let discover = discover::discover(args, &mut reader, &facts);
-    let admin = admin::admin(args, &mut reader);
+    let admin = admin::admin(args, &mut reader, &facts);
+    let retain_idle = admin::retain_idle(args, &mut reader);
     let mut sidecar = sidecar::sidecar(args, &mut reader, &facts);
     limits::read(args, &mut reader, &mut sidecar);
-    for line in limits::without_effect(&reader) {
-        tracing::info!("{line}");
-    }
     let store = store::store(args, &mut reader, facts, sidecar.timeouts.detect);
     let identity = identity::identity(args, &mut reader);
     let access_log = log::access_log(args, &mut reader);
@@ -66,7 +68,7 @@ pub fn read(args: &RunArgs, environment: Environment<'_>) -> Result<Config, Conf
     };
     // The proxy's own admin port is watched too (product: Admin port).
     discover.declared.extend(NonZeroU16::new(admin.listen.port()));
-    reader.finish(Config { sidecar, store, discover, admin, identity, access_log })
+    reader.finish(Config { sidecar, store, discover, admin, identity, access_log, retain_idle })
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ impl<'a> Reader<'a> {
         Self { environment, errors: Vec::new() }
     }
 
-    /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order.
+    /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order. Without a name of a
+    /// flag: Linkerd's variables alone.
     pub(super) fn given(
         &mut self,
         flag: &str,
@@ -39,7 +40,7 @@ impl<'a> Reader<'a> {
         }
         let own = format!("PORTCULLIS_{}", flag.replace('-', "_").to_ascii_uppercase());
         let theirs = linkerd.iter().map(|name| format!("LINKERD2_PROXY_{name}"));
-        for name in std::iter::once(own).chain(theirs) {
+        for name in Some(own).filter(|_| !flag.is_empty()).into_iter().chain(theirs) {
             match (self.environment)(&name).map(OsString::into_string) {
                 None => {}
                 Some(Ok(value)) => return Some(Given { name, value }),
@@ -59,12 +60,6 @@ impl<'a> Reader<'a> {
                 None
             }
         }
-    }
-
-    /// Whether Linkerd's variable of this name is set to something.
-    pub(super) fn is_set(&self, linkerd: &str) -> bool {
-        let value = (self.environment)(&format!("LINKERD2_PROXY_{linkerd}"));
-        value.is_some_and(|value| !value.is_empty())
     }
 
     /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.

@@ -1,6 +1,7 @@
 //! What is counted and shown about the process's own identity.
 
 use super::labels::Labels;
+use super::names::{self, Metric};
 use crate::identity::{CertificateState, FailureKind, validity};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -87,7 +88,7 @@ impl Collector for IdentityMetrics {
         if !numbers.begun {
             return Ok(());
         }
-        for (name, help, value) in numbers.gauges() {
+        for (Metric { name, help, .. }, value) in numbers.gauges() {
             if let Some(value) = value {
                 let value = i64::try_from(value).unwrap_or(i64::MAX);
                 encoder
@@ -97,58 +98,26 @@ impl Collector for IdentityMetrics {
         }
         let failures: u64 = numbers.failures.values().sum();
         let results = [("ok", numbers.renewals), ("error", failures)];
-        family(
-            &mut encoder,
-            "control_identity_cert_refreshes",
-            "Attempts to renew our identity",
-            "result",
-            &results,
-        )?;
+        family(&mut encoder, names::CERT_REFRESHES, "result", &results)?;
         let by_reason: Vec<_> =
             numbers.failures.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
-        family(
-            &mut encoder,
-            "identity_failures",
-            "Failed attempts to renew our identity, by reason",
-            "reason",
-            &by_reason,
-        )?;
-        let help = "Changes of the roots that were put in force";
+        family(&mut encoder, names::IDENTITY_FAILURES, "reason", &by_reason)?;
+        let Metric { name, help, .. } = names::ROOTS_CHANGES;
         encoder
-            .encode_descriptor("identity_roots_changes", help, None, MetricType::Counter)?
+            .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&numbers.roots_changed, None)
     }
 }
 
 impl Numbers {
-    fn gauges(&self) -> [(&'static str, &'static str, Option<u64>); 6] {
+    fn gauges(&self) -> [(Metric, Option<u64>); 6] {
         [
-            (
-                "identity_usable",
-                "Whether others would accept our certificate now",
-                Some(u64::from(self.usable)),
-            ),
-            (
-                "control_identity_cert_expiration_timestamp_seconds",
-                "When our certificate expires",
-                self.expires,
-            ),
-            (
-                "control_identity_cert_refresh_timestamp_seconds",
-                "When our certificate was last renewed",
-                self.renewed,
-            ),
-            (
-                "identity_last_failure_timestamp_seconds",
-                "When an attempt to renew our identity last failed",
-                self.failed,
-            ),
-            ("identity_roots", "Roots that are trusted", Some(self.roots)),
-            (
-                "identity_roots_expiration_timestamp_seconds",
-                "When the first of the roots expires",
-                self.roots_expire,
-            ),
+            (names::IDENTITY_USABLE, Some(u64::from(self.usable))),
+            (names::CERT_EXPIRATION, self.expires),
+            (names::CERT_REFRESH, self.renewed),
+            (names::IDENTITY_FAILED, self.failed),
+            (names::IDENTITY_ROOTS, Some(self.roots)),
+            (names::ROOTS_EXPIRATION, self.roots_expire),
         ]
     }
 }
@@ -156,8 +125,7 @@ impl Numbers {
 /// A counter with one label.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    Metric { name, help, .. }: Metric,
     label: &'static str,
     counts: &[(&'static str, u64)],
 ) -> Result<(), Error> {

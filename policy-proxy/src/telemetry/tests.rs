@@ -174,6 +174,24 @@ fn permit(policy: &Arc<ServerPolicy>) -> policy_core::Permit {
     }
 }
 
+fn certified(identity: &IdentityMetrics) {
+    let now = std::time::SystemTime::now();
+    let root = rcgen::generate_simple_self_signed(vec!["root.example".to_owned()]).unwrap();
+    let held = crate::identity::CertificateState {
+        name: None,
+        not_before: now,
+        not_after: now,
+        since: now,
+        roots: 1,
+        doubt: None,
+    };
+    identity.begin();
+    identity.renewed(now);
+    identity.roots_changed();
+    identity.in_force(&held, &[root.cert.der().clone()]);
+    identity.failed(crate::identity::FailureKind::Token, now);
+}
+
 /// One of everything that can be counted.
 fn busy(telemetry: &Telemetry) -> Vec<PortStatus> {
     let policy = policy();
@@ -215,6 +233,7 @@ fn busy(telemetry: &Telemetry) -> Vec<PortStatus> {
         }
         telemetry.transport_header("http/2", port(), caller);
     }
+    certified(&telemetry.identity);
     telemetry.http_error(ErrorKind::Io);
     telemetry.tcp_error("io");
     telemetry.discovery.rpc_begun("localhost.:8090");

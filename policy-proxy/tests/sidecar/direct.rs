@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
 use policy_proto::transport::{self, Header, Session};
-use policy_proxy::admin::{Admin, AdminConfig, MetricsAccess};
+use policy_proxy::admin::{Admin, AdminConfig};
 use policy_proxy::sidecar::{Listener, Target};
 use policy_proxy::{IdentityHandle, SidecarConfig};
 use std::num::NonZeroU16;
@@ -358,11 +358,8 @@ async fn the_admin_port_is_reached_under_its_own_policy_as_who_one_is() {
     };
     // Nobody listens there: the connection must not be forwarded.
     let port = NonZeroU16::new(4191).unwrap();
-    let config = AdminConfig {
-        listen: "127.0.0.1:4191".parse().unwrap(),
-        metrics: MetricsAccess::Policy,
-        shutdown: true,
-    };
+    let config =
+        AdminConfig { shutdown: true, ..AdminConfig::new("127.0.0.1:4191".parse().unwrap()) };
     let drain = tokio_util::sync::CancellationToken::new();
     let admin = Admin::new(config, store.clone(), identity.clone(), None, drain);
     let policy = Arc::new(server(detect(), identities(&[&name("prometheus")])));

@@ -1,0 +1,69 @@
+//! The process's own log: where it goes, and its filter, which can be replaced while it runs.
+
+use crate::config::LogConfig;
+use parking_lot::Mutex;
+use std::fmt;
+use std::io;
+use tracing_subscriber::EnvFilter;
+
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// The filter of the log that this process writes.
+pub struct LogFilter {
+    current: Mutex<String>,
+    reload: Reload,
+}
+
+impl LogFilter {
+    /// The filter as it was last set.
+    pub fn get(&self) -> String {
+        self.current.lock().clone()
+    }
+
+    /// Replaces it.
+    ///
+    /// # Errors
+    /// Why `filter` cannot be read; the last one stays.
+    pub fn set(&self, filter: &str) -> Result<(), String> {
+        let parsed = parse(filter)?;
+        let mut current = self.current.lock();
+        (self.reload)(parsed)?;
+        filter.clone_into(&mut current);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LogFilter").field(&self.get()).finish()
+    }
+}
+
+/// Sends log lines to standard error. Does nothing if logging was set up before.
+///
+/// # Errors
+/// The filter cannot be read.
+pub fn init(config: &LogConfig) -> Result<LogFilter, String> {
+    let filter = parse(&config.filter).map_err(|error| format!("--log: {error}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Another subscriber may have been set by whoever embeds this; theirs counts.
+    let reload: Reload = if config.json {
+        let builder = builder.json().with_filter_reloading();
+        let handle = builder.reload_handle();
+        let _ = builder.try_init();
+        Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
+    } else {
+        let builder = builder.with_filter_reloading();
+        let handle = builder.reload_handle();
+        let _ = builder.try_init();
+        Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
+    };
+    Ok(LogFilter { current: Mutex::new(config.filter.clone()), reload })
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, String> {
+    if filter.trim().is_empty() {
+        return Err("``: expected a filter, for example `info` or `policy_proxy=debug,warn`".into());
+    }
+    EnvFilter::try_new(filter).map_err(|error| format!("`{filter}`: {error}"))
+}
