@@ -35,6 +35,8 @@ struct Pipe {
     to: usize,
     /// Bytes written since the last pause.
     carried: usize,
+    /// Bytes written in all.
+    passed: u64,
     /// Whether bytes were written that may sit in the writer.
     unflushed: bool,
     /// Whether to look for HTTP before anything is passed on.
@@ -66,6 +68,11 @@ where
         Self { client, server, up: Pipe::new(look), down: Pipe::new(false) }
     }
 
+    /// Bytes that were passed on, from the client and to it.
+    pub(super) fn passed(&self) -> (u64, u64) {
+        (self.up.passed, self.down.passed)
+    }
+
     /// Copies as much as can be copied now. Ready when both directions have ended; an error on
     /// either side ends both.
     pub(super) fn poll_copy(
@@ -90,6 +97,7 @@ impl Pipe {
             from: 0,
             to: 0,
             carried: 0,
+            passed: 0,
             unflushed: false,
             looking,
             state: State::Open,
@@ -151,6 +159,7 @@ impl Pipe {
             }
             self.from = self.from.saturating_add(written);
             self.carried = self.carried.saturating_add(written);
+            self.passed = self.passed.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
             self.unflushed = true;
         }
         (self.from, self.to) = (0, 0);
