@@ -2,7 +2,7 @@
 //! nothing that was not asked for passes unnoticed.
 
 use crate::field::{join_index, join_key};
-use crate::near::nearest;
+use policy_core::near::nearest;
 use crate::object::FieldError;
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};

@@ -2,7 +2,7 @@
 
 use crate::publish::UndeclaredPorts;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
+use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -38,8 +38,29 @@ pub struct ControllerConfig {
     /// identity and the node are admitted there. Empty: workloads have no proxy of their
     /// own, and the annotation means nothing.
     pub proxy_ports: BTreeSet<NonZeroU16>,
+    /// Who may read the proxies' metrics, where no Server owns the port.
+    pub metrics: MetricsReaders,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,
+}
+
+/// Who may read the proxies' metrics. Both empty: nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsReaders {
+    /// Mesh identities, from wherever they come.
+    pub identities: Vec<IdentityMatch>,
+    /// Networks, whoever asks from there.
+    pub networks: Vec<NetworkMatch>,
+}
+
+impl Default for MetricsReaders {
+    /// Any mesh identity, and the pod's own node.
+    fn default() -> Self {
+        Self {
+            identities: vec![IdentityMatch::Any],
+            networks: vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)],
+        }
+    }
 }
 
 /// How much the kubelet may do without an authorization.
@@ -106,6 +127,7 @@ impl Default for ControllerConfig {
             shared_namespaces: BTreeSet::from([namespace]),
             undeclared_ports: UndeclaredPorts::default(),
             proxy_ports: BTreeSet::new(),
+            metrics: MetricsReaders::default(),
             limits: Limits::default(),
         }
     }

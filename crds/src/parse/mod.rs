@@ -24,7 +24,7 @@ mod target;
 mod workload;
 
 use crate::kind::Kind;
-use crate::near::nearest;
+use policy_core::near::nearest;
 use crate::object::{Body, Claims, Invalid, Object, ObjectMeta};
 use crate::reader::{Errors, Fields, Known, Node, describe, one_of, quote};
 use crate::resource::Resource;

@@ -32,6 +32,14 @@ pub enum ArgsError {
         /// What else is allowed, in words; empty: nothing.
         also: &'static str,
     },
+    /// Not an identity.
+    #[error("--metrics-allow-identities: {why}")]
+    Identity {
+        /// What was written.
+        value: String,
+        /// What is wrong with it, which quotes it.
+        why: String,
+    },
     /// Not a list of ports.
     #[error("--proxy-ports: `{0}` is not a port from 1 to 65535")]
     Port(String),

@@ -7,11 +7,13 @@
 
 mod choice;
 mod error;
+mod metrics;
 mod serve;
 pub(crate) mod value;
 
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
 pub use error::ArgsError;
+pub use metrics::MetricsArgs;
 pub use serve::ServeArgs;
 
 use crate::access::{ServeAuth, ServeAuthArgs};
@@ -174,6 +176,10 @@ pub struct RunArgs {
     /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
     #[arg(long, value_name = "PORTS", default_value = "4191")]
     pub proxy_ports: String,
+
+    /// Who may read the proxies' metrics.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 
     /// Who may watch.
     #[command(flatten)]
@@ -388,6 +394,7 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         proxy_ports: items(&args.proxy_ports)
             .map(|item| item.parse().map_err(|_| ArgsError::Port(item.to_owned())))
             .collect::<Result<_, _>>()?,
+        metrics: args.metrics.settings()?,
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,

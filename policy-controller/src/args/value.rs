@@ -48,3 +48,14 @@ pub(crate) fn default_policy(value: &str) -> Result<DefaultPolicy, ArgsError> {
         allowed: DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", "),
     })
 }
+
+/// Networks and the symbols that stand for some, for the flag `flag`.
+pub(crate) fn networks(flag: &'static str, list: &str) -> Result<Vec<NetworkMatch>, ArgsError> {
+    items(list)
+        .map(|item| match item {
+            "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
+            "cluster" => Ok(NetworkMatch::symbol(NetworkSymbol::Cluster)),
+            item => network(flag, item, ", `node-local` or `cluster`").map(NetworkMatch::net),
+        })
+        .collect()
+}

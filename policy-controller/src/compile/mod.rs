@@ -63,7 +63,7 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) {
-        default::proxy_port()
+        default::proxy_port(&cx.config.metrics)
     } else if shape.require_identity.contains(port) {
         default::policy(default::authenticated(policy), opaque)
     } else {
