@@ -2,8 +2,8 @@
 //! nothing that was not asked for passes unnoticed.
 
 use crate::field::{join_index, join_key};
-use policy_core::near::nearest;
 use crate::object::FieldError;
+use policy_core::near::nearest;
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;

@@ -24,10 +24,10 @@ mod target;
 mod workload;
 
 use crate::kind::Kind;
-use policy_core::near::nearest;
 use crate::object::{Body, Claims, Invalid, Object, ObjectMeta};
 use crate::reader::{Errors, Fields, Known, Node, describe, one_of, quote};
 use crate::resource::Resource;
+use policy_core::near::nearest;
 use serde_json::Value;
 use std::borrow::Cow;
 
