@@ -1,5 +1,6 @@
 //! Flags of who may watch.
 
+use super::own::{OwnCertificate, OwnIdentityArgs};
 use super::{AUDIENCE, Bounded, ClusterReviewer, KeyError, KeyReviewer};
 use crate::config::ControllerConfig;
 use crate::serve::{AccessConfig, Reviewer, TlsFiles};
@@ -29,6 +30,10 @@ pub struct ServeAuthArgs {
     /// PEM file with the roots of the mesh, which clients' certificates have to reach.
     #[arg(long, value_name = "FILE")]
     pub grpc_tls_roots: Option<PathBuf>,
+
+    /// Where the certificate of the gRPC port comes from.
+    #[command(flatten)]
+    pub identity: OwnIdentityArgs,
 
     /// Identities of the mesh and users of the cluster that may see every policy, separated by
     /// commas.
@@ -60,6 +65,7 @@ impl Default for ServeAuthArgs {
             grpc_tls_key: None,
             grpc_tls_certs: None,
             grpc_tls_roots: None,
+            identity: OwnIdentityArgs::default(),
             viewer_identities: String::new(),
             viewer_audience: AUDIENCE.to_owned(),
             viewer_token_keys: None,
@@ -74,8 +80,8 @@ impl Default for ServeAuthArgs {
 pub struct ServeAuth {
     /// Where policies are served: over TLS if there are files, else in plaintext on loopback.
     pub grpc: SocketAddr,
-    /// The files of TLS.
-    pub tls: Option<TlsFiles>,
+    /// Where its certificate comes from.
+    pub tls: Option<OwnCertificate>,
     /// Where policies are served in plaintext besides.
     pub plaintext: Option<SocketAddr>,
     /// Who may see everything.
@@ -124,11 +130,20 @@ pub enum AuthArgsError {
     PlaintextOutside(SocketAddr),
     /// No TLS where others could reach it.
     #[error(
-        "--grpc-addr: `{0}` is not on loopback, and without --grpc-tls-key, --grpc-tls-certs and \
-         --grpc-tls-roots callers cannot prove who they are: give these files, or an address on \
-         loopback"
+        "--grpc-addr: `{0}` is not on loopback, and without --identity=certify or --grpc-tls-key, --grpc-tls-certs and \
+         --grpc-tls-roots callers cannot prove who they are: give these, or an address on loopback"
     )]
     TlsMissing(SocketAddr),
+    /// The issuer cannot be asked.
+    #[error("--{flag}: `{value}`: {why}")]
+    Issuer {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Some of the files, but not all.
     #[error("--{missing}: must be given, because --{given} is")]
     Incomplete {
@@ -137,6 +152,9 @@ pub enum AuthArgsError {
         /// What was given.
         given: &'static str,
     },
+    /// Two certificates.
+    #[error("--identity: `certify` and --grpc-tls-key are two certificates; give one of them")]
+    Both,
     /// Something is given that means nothing by itself.
     #[error("--{flag}: must not be empty")]
     Empty {
@@ -150,8 +168,17 @@ impl ServeAuthArgs {
     ///
     /// # Errors
     /// [`AuthArgsError`] names the flag and what is allowed.
-    pub fn settings(&self, grpc: SocketAddr) -> Result<ServeAuth, AuthArgsError> {
-        let tls = self.files()?;
+    pub fn settings(
+        &self,
+        grpc: SocketAddr,
+        config: &ControllerConfig,
+    ) -> Result<ServeAuth, AuthArgsError> {
+        let files = self.files()?.map(OwnCertificate::Files);
+        let tls = match self.identity.settings(config)? {
+            Some(_) if files.is_some() => return Err(AuthArgsError::Both),
+            Some(certify) => Some(OwnCertificate::Certify(Box::new(certify))),
+            None => files,
+        };
         if tls.is_none() && !is_loopback(grpc) {
             return Err(AuthArgsError::TlsMissing(grpc));
         }
@@ -235,8 +262,8 @@ impl ServeAuth {
         let mut lost = Vec::new();
         if self.tls.is_none() {
             lost.push(
-                "only clients on loopback are served: --grpc-tls-key, --grpc-tls-certs and \
-                 --grpc-tls-roots are not given"
+                "only clients on loopback are served: neither --identity=certify nor --grpc-tls-key, \
+                 --grpc-tls-certs and --grpc-tls-roots are given"
                     .to_owned(),
             );
         }
@@ -274,7 +301,8 @@ mod tests {
 
     fn settings(grpc: &str, flags: &[&str]) -> Result<ServeAuth, String> {
         let args = Command::try_parse_from(["command"].iter().chain(flags)).unwrap().auth;
-        args.settings(grpc.parse().unwrap()).map_err(|error| error.to_string())
+        args.settings(grpc.parse().unwrap(), &ControllerConfig::default())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -293,7 +321,10 @@ mod tests {
         );
         assert_eq!(settings.lost(true).len(), 1);
         assert_eq!(settings.lost(false).len(), 2);
-        assert_eq!(ServeAuthArgs::default().settings(settings.grpc).unwrap(), settings);
+        assert_eq!(
+            ServeAuthArgs::default().settings(settings.grpc, &ControllerConfig::default()).unwrap(),
+            settings
+        );
     }
 
     #[test]
@@ -314,7 +345,11 @@ mod tests {
             settings,
             ServeAuth {
                 grpc: "0.0.0.0:8090".parse().unwrap(),
-                tls: Some(TlsFiles { key: file("/k"), certs: file("/c"), roots: file("/r") }),
+                tls: Some(OwnCertificate::Files(TlsFiles {
+                    key: file("/k"),
+                    certs: file("/c"),
+                    roots: file("/r"),
+                })),
                 plaintext: Some("[::1]:8092".parse().unwrap()),
                 viewers: ["a.example".into(), "spiffe://td/b".into()].into(),
                 tokens: ViewerTokens::Keys {
@@ -325,6 +360,17 @@ mod tests {
             }
         );
         assert!(settings.lost(false).is_empty());
+    }
+
+    #[test]
+    fn the_issuer_is_asked_for_the_controllers_identity() {
+        let address = "--identity-addr=portcullis-issuer.linkerd.svc:8080";
+        let settings = settings("0.0.0.0:8090", &["--identity=certify", address]).unwrap();
+        let Some(OwnCertificate::Certify(config)) = &settings.tls else { panic!("{settings:?}") };
+        let own = "policy-controller.linkerd.serviceaccount.identity.linkerd.cluster.local";
+        assert_eq!(&*config.name, own);
+        assert_eq!(config.token, PathBuf::from("/var/run/secrets/portcullis/token"));
+        assert!(settings.lost(true).is_empty());
     }
 
     #[test]
@@ -344,6 +390,18 @@ mod tests {
             refusal("127.0.0.1:8090", &["--viewer-token-keys=/k"]),
             "--viewer-token-issuer: must be given, because --viewer-token-keys is"
         );
+        let absent = refusal("127.0.0.1:8090", &["--identity=certify"]);
+        assert_eq!(absent, "--identity-addr: must be given, because --identity is");
+        let wrong = refusal("127.0.0.1:8090", &["--identity=certify", "--identity-addr=a"]);
+        assert!(wrong.starts_with("--identity-addr: `a`: "), "{wrong}");
+        let two = [
+            "--identity=certify",
+            "--identity-addr=a.example:80",
+            "--grpc-tls-key=/k",
+            "--grpc-tls-certs=/c",
+            "--grpc-tls-roots=/r",
+        ];
+        assert!(refusal("127.0.0.1:8090", &two).contains("two certificates"));
         let empty = refusal("127.0.0.1:8090", &["--viewer-audience="]);
         assert_eq!(empty, "--viewer-audience: must not be empty");
     }

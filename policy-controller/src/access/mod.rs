@@ -13,12 +13,14 @@ mod bounded;
 mod cluster;
 mod jwt;
 mod keys;
+mod own;
 
 pub use args::{AuthArgsError, ServeAuth, ServeAuthArgs, ViewerTokens};
 pub use bounded::Bounded;
 pub use cluster::ClusterReviewer;
 pub(crate) use jwt::audience_of;
 pub use keys::{KeyError, KeyReviewer};
+pub use own::{OwnCertificate, OwnIdentity, OwnIdentityArgs};
 
 /// The audience that a viewer's token must have unless another is configured.
 pub const AUDIENCE: &str = "portcullis.dev/policy";

@@ -273,11 +273,12 @@ impl TryFrom<RunArgs> for Settings {
     fn try_from(args: RunArgs) -> Result<Self, ArgsError> {
         let grpc = address("grpc-addr", &args.grpc_addr)?;
         let serve = args.serve.settings(grpc)?;
+        let config = controller(&args)?;
         Ok(Self {
             admin: address("admin-addr", &args.admin_addr)?,
-            controller: controller(&args)?,
+            auth: args.auth.settings(grpc, &config)?,
+            controller: config,
             serve,
-            auth: args.auth.settings(grpc)?,
             guard: guard(&args)?,
             replicas: args.replicas.settings()?,
             source: source(&args)?,

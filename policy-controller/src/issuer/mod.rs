@@ -28,6 +28,8 @@ mod roots;
 mod serve;
 mod service;
 mod signer;
+#[cfg(test)]
+mod tests;
 mod token;
 mod watch;
 

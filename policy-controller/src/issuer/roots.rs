@@ -3,8 +3,8 @@
 //!
 //! Namespaces that ask for injection are those with the label that the controller keeps, or with the
 //! annotations that the label stands for; a pod may ask on its own, so that a namespace with a pod that
-//! was injected is one of them too. A ConfigMap that exists is kept right wherever it is; none is ever
-//! deleted, because pods may still have it mounted.
+//! was injected is one of them too. A ConfigMap that this control plane has made is kept right wherever
+//! it is; none is ever deleted, because pods may still have it mounted.
 
 use super::watch::{Metadata, Told, Whole, follow};
 use futures_util::StreamExt as _;
@@ -32,6 +32,9 @@ const LINKERD_INJECT: &str = "linkerd.io/inject";
 
 /// The mark of pods that carry a proxy.
 const INJECTED: &str = "portcullis.dev/proxy=injected";
+
+/// The label of ConfigMaps that says whose roots they hold: the namespace of a control plane.
+const CONTROL_PLANE: &str = "portcullis.dev/control-plane-ns";
 
 /// Writes under way at a time.
 const AT_ONCE: usize = 8;
@@ -251,16 +254,24 @@ impl Roots {
         if let Where::These(namespaces) = &self.to {
             wanted.extend(namespaces.iter().map(String::as_str));
         }
-        wanted.extend(seen.maps.keys().map(String::as_str));
+        let ours = seen.maps.iter().filter(|(_, map)| self.is_ours(map));
+        wanted.extend(ours.map(|(name, _)| name.as_str()));
         let ends = |name: &str| seen.namespaces.get(name).is_some_and(|ns| ns.ends);
         let (mut right, mut wrong) = (0_usize, Vec::new());
         for name in wanted.into_iter().filter(|name| !ends(name)) {
             match seen.maps.get(name) {
-                Some(map) if is_right(map, bundle) => right = right.saturating_add(1),
+                Some(map) if is_right(map, bundle) && self.is_ours(map) => {
+                    right = right.saturating_add(1)
+                }
                 other => wrong.push((name.to_owned(), other.cloned())),
             }
         }
         (right, wrong)
+    }
+
+    /// Another control plane of the cluster has its own.
+    fn is_ours(&self, map: &ConfigMap) -> bool {
+        map.labels().get(CONTROL_PLANE) == Some(&self.home)
     }
 
     async fn look_at(&self, namespaces: &BTreeSet<String>) {
@@ -319,8 +330,9 @@ impl Roots {
             name: Some(self.name.clone()),
             ..ObjectMeta::default()
         });
-        let label = ("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
-        metadata.labels.get_or_insert_default().extend([label]);
+        let labels = metadata.labels.get_or_insert_default();
+        labels.insert("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
+        labels.insert(CONTROL_PLANE.to_owned(), self.home.clone());
         metadata.managed_fields = None;
         let data = BTreeMap::from([(BUNDLE.to_owned(), bundle.to_owned())]);
         ConfigMap { metadata, data: Some(data), ..ConfigMap::default() }

@@ -6,6 +6,7 @@
 
 mod embedded;
 mod freshness;
+mod identity;
 mod index;
 mod issuer;
 mod ports;
@@ -32,6 +33,8 @@ use crate::source::kubernetes::{KubernetesSource, Scope};
 use clap::Parser;
 use index::Index;
 use policy_proto::compat::EncodeOptions;
+use policy_proxy::identity::SourceError as IdentitySourceError;
+use policy_proxy::termination::TerminationLog;
 use ports::{AdminPort, Ports};
 use serving::Serving;
 use side::Side;
@@ -70,6 +73,9 @@ pub enum RunError {
     /// The credentials of the gRPC port cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The identity that the issuer is to certify cannot be asked for.
+    #[error("--identity=certify: {0}")]
+    Identity(#[from] IdentitySourceError),
     /// The local policy cannot be used.
     #[error(transparent)]
     LocalPolicy(#[from] LocalPolicyError),
@@ -106,6 +112,7 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            TerminationLog::default().write(&format!("error: {error}"));
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }

@@ -1,8 +1,8 @@
 //! The gRPC server with all it is told: who may watch, what is counted, on which ports.
 
 use super::vital::Vital;
-use super::{RunError, encode_options};
-use crate::access::{KeyError, ServeAuth};
+use super::{RunError, encode_options, identity};
+use crate::access::{KeyError, OwnCertificate, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
 use crate::config::ControllerConfig;
 use crate::programmed::{self, ClusterOverview, Counting, CountingConfig};
@@ -13,6 +13,8 @@ use crate::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
 };
 use kube::Client;
+use policy_proxy::identity::{IdentityConfig, IdentitySource};
+use policy_proxy::telemetry::IdentityMetrics;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +60,7 @@ impl Serving {
         admin.register(|registry| server.metrics().register(registry));
         let listener = admin::bind("gRPC (--grpc-addr)", self.auth.grpc).await?;
         let grpc = listener.local_addr()?;
-        let (listeners, tls) = self.listeners(&server, listener).await?;
+        let (listeners, tls) = self.listeners(&server, listener, admin.readiness()).await?;
         let known = self.replicas();
         let demand = handles.demand.take().ok_or(RunError::Ended("the index"))?;
         let config = CountingConfig {
@@ -94,11 +96,21 @@ impl Serving {
         &self,
         server: &Server,
         listener: TcpListener,
+        readiness: &Readiness,
     ) -> Result<(Vec<Listening>, Option<TlsHandle>), RunError> {
         let mut listeners = Vec::new();
         let mut credentials = None;
         let transport = match &self.auth.tls {
-            Some(files) => {
+            Some(OwnCertificate::Certify(config)) => {
+                let config = IdentityConfig::Certify(*config.clone());
+                let source = IdentitySource::open(config, IdentityMetrics::default()).await?;
+                let tls = server.tls_to_be_given();
+                let follow = identity::follow(source, tls.clone(), readiness.clone());
+                self.vital.spawn("the client of the issuer", follow);
+                credentials = Some(tls.clone());
+                Transport::Tls(tls)
+            }
+            Some(OwnCertificate::Files(files)) => {
                 let tls = server.load_tls(files.clone()).await?;
                 let follow = tls.clone().follow();
                 self.vital.spawn("the look after certificates", follow);

@@ -112,6 +112,11 @@ impl Server {
         self
     }
 
+    /// Credentials that somebody gives and renews; handshakes fail until there are any.
+    pub(crate) fn tls_to_be_given(&self) -> TlsHandle {
+        TlsHandle::empty(&self.core.metrics.access)
+    }
+
     /// Reads the credentials that a listener with TLS needs. [`TlsHandle::follow`] keeps them as the
     /// files are.
     ///

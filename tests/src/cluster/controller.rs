@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Most that its admin port may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// `policy-controller run` against a cluster. Killed when dropped, or when this process dies.
+/// `policy-controller` against a cluster. Killed when dropped, or when this process dies.
 #[derive(Debug)]
 pub struct ControllerProcess {
     process: Process,
@@ -32,12 +32,15 @@ pub struct ControllerProcess {
 /// How a controller is started.
 #[derive(Clone, Debug)]
 pub struct ControllerBuilder {
+    subcommand: &'static str,
+    /// Flags of addresses, which are free ports of loopback unless given.
+    addresses: &'static [&'static str],
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
 }
 
 impl ControllerBuilder {
-    /// More flags of `policy-controller run`.
+    /// More flags of the subcommand.
     #[must_use]
     pub fn flags<S: AsRef<OsStr>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.arguments.extend(flags.into_iter().map(|flag| flag.as_ref().to_owned()));
@@ -58,8 +61,8 @@ impl ControllerBuilder {
     pub async fn start(self) -> Result<ControllerProcess> {
         let home = Home::new()?;
         let mut command = Command::new(programs::controller()?);
-        command.arg("run").args(["--log-format", "json"]);
-        for flag in ["--grpc-addr", "--admin-addr", "--server-addr"] {
+        command.arg(self.subcommand).args(["--log-format", "json"]);
+        for flag in self.addresses.iter().copied() {
             if !self.names(flag) {
                 command.args([flag, "127.0.0.1:0"]);
             }
@@ -102,7 +105,14 @@ impl ControllerProcess {
     /// For a controller with an environment of its own.
     pub fn builder(kubeconfig: &Path) -> ControllerBuilder {
         let arguments = vec!["--kubeconfig".into(), kubeconfig.into()];
-        ControllerBuilder { arguments, environment: Vec::new() }
+        let addresses = &["--grpc-addr", "--admin-addr", "--server-addr"];
+        ControllerBuilder { subcommand: "run", addresses, arguments, environment: Vec::new() }
+    }
+
+    /// For an issuer, `policy-controller issuer`, which is started, asked and ended in the same ways.
+    pub fn issuer(kubeconfig: &Path) -> ControllerBuilder {
+        let addresses = &["--grpc-addr", "--admin-addr"];
+        ControllerBuilder { subcommand: "issuer", addresses, ..Self::builder(kubeconfig) }
     }
 
     /// Where its admin port is.
