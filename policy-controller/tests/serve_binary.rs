@@ -94,11 +94,14 @@ fn errors_name_what_is_wrong_and_end_the_program() {
 }
 
 #[test]
-fn without_a_source_it_says_that_there_is_no_cluster() {
+fn without_a_source_it_says_that_there_is_no_cluster_in_the_termination_log_too() {
     let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("termination-log");
+    std::fs::write(&log, "").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_policy-controller"))
         .args(["run", "--admin-addr", "127.0.0.1:0", "--server-addr", "127.0.0.1:0"])
         .env("HOME", home.path())
+        .env("PORTCULLIS_TERMINATION_LOG", &log)
         .env_remove("KUBECONFIG")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .output()
@@ -106,6 +109,8 @@ fn without_a_source_it_says_that_there_is_no_cluster() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.lines().any(|line| line.starts_with("error: no cluster: ")), "{text}");
+    let message = std::fs::read_to_string(&log).unwrap();
+    assert!(text.ends_with(&format!("error: {message}\n")), "{message}: {text}");
 }
 
 #[test]

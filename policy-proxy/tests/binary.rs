@@ -64,15 +64,21 @@ fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
 }
 
 #[test]
-fn an_address_in_use_is_a_failed_start() {
+fn an_address_in_use_is_a_failed_start_and_the_termination_message_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("termination-log");
+    std::fs::write(&log, "").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let arguments = format!(
         "run --identity none --policy-addr 127.0.0.1:1 --workload ns:web-0 --admin {} --forward 127.0.0.1:0,80,127.0.0.1:1",
         taken.local_addr().unwrap()
     );
-    let output = proxy(&words(&arguments)).output().unwrap();
+    let mut command = proxy(&words(&arguments));
+    let output = command.env("PORTCULLIS_TERMINATION_LOG", &log).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("cannot listen on admin address"), "{}", said(&output));
+    let message = std::fs::read_to_string(&log).unwrap();
+    assert!(message.starts_with("cannot listen on admin address"), "{message}");
+    assert!(said(&output).ends_with(&format!("policy-proxy: {message}\n")), "{}", said(&output));
 }
 
 /// Sends one workload with one open port to everybody.

@@ -30,6 +30,7 @@ use crate::serve::ServeConfig;
 use crate::source::kubernetes::{KubernetesArgs, KubernetesConfig, Scope};
 use crate::status::{StatusArgs, StatusSettings};
 use clap::{Args, Parser, Subcommand};
+use policy_proxy::termination::DEFAULT_PATH;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +43,16 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Where the reason is written when the process does not start or cannot go on, if that file
+    /// exists.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "PORTCULLIS_TERMINATION_LOG",
+        default_value = DEFAULT_PATH
+    )]
+    pub termination_log: PathBuf,
 }
 
 /// What `policy-controller` can do.

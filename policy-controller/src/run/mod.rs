@@ -95,7 +95,16 @@ pub enum RunError {
 
 /// The program: reads the command line, runs, and says how it ended.
 pub fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let Cli { command, termination_log } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            if error.use_stderr() {
+                TerminationLog::default().write(&error.to_string());
+            }
+            error.exit()
+        }
+    };
+    let ended = match command {
         Command::Run(args) => {
             Settings::try_from(*args).map_err(RunError::from).and_then(|settings| {
                 init_logging(&settings.log_level, settings.log_format)?;
@@ -112,8 +121,8 @@ pub fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            TerminationLog::default().write(&format!("error: {error}"));
             eprintln!("error: {error}");
+            TerminationLog::at(termination_log).write(&error.to_string());
             ExitCode::FAILURE
         }
     }
