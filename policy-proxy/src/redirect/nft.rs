@@ -17,7 +17,9 @@ pub(super) fn undo() -> Result<(), Failure> {
 
 /// Compares our table.
 pub(super) fn state(rules: &Rules) -> Result<State, Failure> {
-    let listed = match tool::run("nft", &["-j", "list", "table", "inet", "portcullis"], "") {
+    // Numeric: the names of protocols are in /etc/protocols, which an image need not have.
+    let list = ["-n", "-j", "list", "table", "inet", "portcullis"];
+    let listed = match tool::run("nft", &list, "") {
         Ok(listed) => listed,
         Err(Failure::Refused(_, said)) if said.contains("No such file or directory") => {
             // So it says as well where the kernel has no nf_tables, in which case this fails too.
@@ -62,7 +64,7 @@ fn script(rules: &Rules) -> String {
     )
 }
 
-/// What `nft -j list` says of [`script`], without what it numbers.
+/// What `nft -n -j list` says of [`script`], without what it numbers.
 fn expected(rules: &Rules) -> Vec<Value> {
     let Rules { inbound, user, left_alone } = rules;
     let port = |ports: &Ports| match *ports {
@@ -93,11 +95,14 @@ fn expected(rules: &Rules) -> Vec<Value> {
         chain("local", "output"),
         rule("inbound", meta("iifname"), json!("lo"), leave()),
         rule("inbound", destination, ports, leave()),
-        rule("inbound", meta("l4proto"), json!("tcp"), redirect),
+        rule("inbound", meta("l4proto"), json!(TCP), redirect),
         rule("local", meta("skuid"), json!(user), leave()),
         rule("local", meta("oifname"), json!("lo"), leave()),
     ]
 }
+
+/// Its number (IANA, Protocol Numbers).
+const TCP: u8 = 6;
 
 /// The output of `nft -j list`.
 #[derive(serde::Deserialize)]
