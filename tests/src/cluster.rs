@@ -38,7 +38,7 @@ pub use controller::{ControllerBuilder, ControllerProcess};
 pub use objects::{Objects, documents};
 pub use programs::{coredns, helm, kubectl};
 pub use skip::{
-    Missing, SharedCluster, breakable_or_skip, cluster_or_skip, helm_or_skip, in_ci, say,
+    Missing, SharedCluster, breakable_or_skip, cluster_or_skip, helm_or_skip, in_ci, say, skip,
 };
 
 use anyhow::{Context as _, Result, bail};

@@ -22,9 +22,10 @@ pub(super) enum Failure {
 
 /// Runs `program` on `input` and returns what it writes.
 pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Failure> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Failure::Missing(program.to_owned()),
-        _ => Failure::Run(program.to_owned(), error),
+    let failed = |error: io::Error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let program = program.to_owned();
+        if missing { Failure::Missing(program) } else { Failure::Run(program, error) }
     };
     let mut command = Command::new(program);
     // What the tools say is looked at.

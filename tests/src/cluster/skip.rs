@@ -92,7 +92,7 @@ pub fn in_ci() -> bool {
 /// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
 /// in the file that `PORTCULLIS_SKIPPED` names.
 #[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
-pub(super) fn skip(missing: &str) {
+pub fn skip(missing: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     assert!(!in_ci(), "skipped, which continuous integration does not allow: {missing}");
