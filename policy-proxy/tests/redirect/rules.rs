@@ -80,9 +80,10 @@ impl Tool {
     }
 }
 
-/// Runs `redirect` and wants `code` and to be told `part`.
+/// Runs `redirect` and wants an exit code and to be told something.
 #[track_caller]
-fn wants(tool: Tool, world: &World, path: Option<&PathBuf>, flags: &str, code: i32, part: &str) {
+fn wants(tool: Tool, world: &World, path: Option<&PathBuf>, flags: &str, end: (i32, &str)) {
+    let (code, part) = end;
     let flags = format!("{} {flags}", tool.mode());
     let output = world.redirect_as(&[], path.map(PathBuf::as_path), &flags);
     let said = said(&output);
@@ -102,7 +103,7 @@ fn redirects_what_comes_from_outside(tool: Tool) {
     let path = tool.path(&world);
     let listeners = Listeners::start(&world.pod, &[22, 80, 4143, 4191, 8000, 8002, 65535]);
     let redirected = "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8001";
-    wants(tool, &world, path.as_ref(), "--skip-inbound-ports 8000-8001,22", 0, redirected);
+    wants(tool, &world, path.as_ref(), "--skip-inbound-ports 8000-8001,22", (0, redirected));
     for (pod, client) in POD.into_iter().zip(CLIENT) {
         let seen = |port| from_outside_to(&world, &listeners, SocketAddr::new(pod, port));
         // Nobody listens on 81: what is redirected need not exist.
@@ -140,7 +141,7 @@ fn what_a_pod_says_to_itself_is_left_alone() {
     for tool in TOOLS {
         let Some(world) = world_or_skip() else { return };
         let path = tool.path(&world);
-        wants(tool, &world, path.as_ref(), "", 0, "inbound TCP goes to port 4143");
+        wants(tool, &world, path.as_ref(), "", (0, "inbound TCP goes to port 4143"));
         let listeners = Listeners::start(&world.pod, &[80, 4143]);
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         for address in loopback.into_iter().chain(POD).chain(SECOND) {
@@ -181,7 +182,7 @@ fn rules_are_replaced_as_often_as_they_are_written_and_others_are_left_alone() {
         };
         world.pod.run(foreign);
         let before = tool.listed(&world);
-        let wants = |flags: &str, part: &str| wants(tool, &world, path.as_ref(), flags, 0, part);
+        let wants = |flags: &str, part: &str| wants(tool, &world, path.as_ref(), flags, (0, part));
         wants("--skip-inbound-ports 80", "80,4143,4191");
         let once = tool.listed(&world);
         assert_ne!(once, before);
@@ -219,7 +220,7 @@ fn a_check_writes_nothing_and_finds_what_was_tampered_with() {
         let Some(world) = world_or_skip() else { return };
         let path = tool.path(&world);
         let wants = |flags: &str, code, part: &str| {
-            wants(tool, &world, path.as_ref(), flags, code, part);
+            wants(tool, &world, path.as_ref(), flags, (code, part));
         };
         wants("--check", 1, "no rules of Portcullis were found");
         wants("--check", 1, "no rules of Portcullis were found");
