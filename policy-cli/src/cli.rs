@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Decide at the pod who may reach which port and route of a workload, and say why.
 ///
-/// Results go to standard output, everything else to standard error. Standard input is never read.
+/// Results go to standard output, everything else to standard error. Standard input is read only by `inject -`.
 /// Exit codes: 0 done, 1 the answer is no or something failed, 2 wrong use of the command line;
 /// `request` has further ones of its own. PORTCULLIS_LOG=debug shows what the parts inside log.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ enum Command {
     Status(command::status::Arguments),
     Authz(command::authz::Arguments),
     Echo(command::echo::Arguments),
+    Inject(command::inject::Arguments),
     Request(command::request::Arguments),
     Watch(command::watch::Arguments),
 }
@@ -40,6 +41,7 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Authz(arguments) => command::authz::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
+        Command::Inject(arguments) => command::inject::run(&arguments),
         Command::Request(arguments) => command::request::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),
     };

@@ -26,6 +26,9 @@ pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
         Body::Valid(Resource::Namespace) => {
             let mut errors = annotation::default_policy(annotations).errors;
             errors.extend(annotation::undeclared_ports(annotations).errors);
+            // Which names there are, its workloads decide.
+            let any = |_: &str| vec![NonZeroU16::MIN];
+            errors.extend(annotation::opaque_ports(annotations, &any).errors);
             errors
         }
         Body::Valid(Resource::Server(_)) => {

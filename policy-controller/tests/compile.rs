@@ -106,6 +106,22 @@ fn ports_are_opaque_require_identities_or_are_undeclared() {
 }
 
 #[test]
+fn opaque_ports_are_the_pod_s_else_the_namespace_s() {
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: \
+                     {config.linkerd.io/opaque-ports: '9000,http,smtp'}}";
+    let protocol = |documents: &[&str], number: u16| {
+        web(&compiled(documents), number).protocol == Protocol::Opaque
+    };
+    assert!(!protocol(&[POD], 9000));
+    assert!(protocol(&[POD, namespace], 9000));
+    assert!(protocol(&[POD, namespace], 8080), "by the name that it has in this pod");
+    let own = annotated("config.linkerd.io/opaque-ports: '9001'");
+    assert!(protocol(&[&own, namespace], 9001) && !protocol(&[&own, namespace], 9000));
+    let none = annotated("config.linkerd.io/opaque-ports: ''");
+    assert!(!protocol(&[&none, namespace], 9000), "an empty list is one");
+}
+
+#[test]
 fn the_proxys_admin_port_is_declared_where_there_are_proxies() {
     let declared = |stated: &str, proxy_ports: &[u16]| {
         let pod = annotated(&format!("config.linkerd.io/admin-port: '{stated}'"));

@@ -18,8 +18,22 @@ pub(super) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Pro
         let hooks = ["postStart", "preStop"];
         handlers.extend(hooks.into_iter().filter_map(|n| lifecycle.get(n)?.fields(Known::Any)));
     }
-    handlers.iter().filter_map(|handler| probe(handler, ports)).collect()
+    let probes = handlers.iter().filter_map(|handler| probe(handler, ports));
+    probes.flat_map(|probe| [rewritten(&probe), Some(probe)]).flatten().collect()
 }
+
+/// The tcpSocket probe that the injector made this one of: it is the application's port that is
+/// declared.
+fn rewritten(probe: &Probe) -> Option<Probe> {
+    let ProbeAction::HttpGet { path, tls: false } = &probe.action else { return None };
+    let port = path.strip_prefix(TCP_PATH).filter(|_| probe.port.get() == ADMIN_PORT)?;
+    Some(Probe { port: port.parse().ok()?, action: ProbeAction::TcpSocket })
+}
+
+/// Where the proxy's admin port connects to the application for the kubelet.
+const TCP_PATH: &str = "/probe/tcp/";
+/// The proxy's admin port.
+const ADMIN_PORT: u16 = 4191;
 
 fn probe(handler: &Fields<'_>, ports: &[ContainerPort]) -> Option<Probe> {
     let part = |name: &str| handler.get(name)?.fields(Known::Any);

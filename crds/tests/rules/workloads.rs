@@ -74,6 +74,17 @@ fn probes_of_all_kinds_and_hooks_are_found() {
 }
 
 #[test]
+fn a_rewritten_tcp_probe_declares_the_port_of_the_application() {
+    let get = |path: &str, port: u16| {
+        probes(&format!("livenessProbe: {{httpGet: {{path: {path}, port: {port}}}}}"))
+    };
+    assert_eq!(get("/probe/tcp/9000", 4191), ["4191 /probe/tcp/9000", "9000 tcp"]);
+    assert_eq!(get("/probe/tcp/9000", 80), ["80 /probe/tcp/9000"]);
+    assert_eq!(get("/probe/tcp/0", 4191), ["4191 /probe/tcp/0"]);
+    assert_eq!(get("/probe/tcp/x", 4191), ["4191 /probe/tcp/x"]);
+}
+
+#[test]
 fn probe_paths_are_what_the_kubelet_asks_for() {
     for (path, expected) in [
         ("/healthz", vec!["80 /healthz"]),

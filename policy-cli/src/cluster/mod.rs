@@ -140,6 +140,7 @@ impl fmt::Display for Asked {
 }
 
 /// A cluster that is asked.
+#[derive(Clone)]
 pub(crate) struct Cluster {
     /// The connection.
     pub(crate) client: kube::Client,

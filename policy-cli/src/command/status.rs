@@ -7,7 +7,7 @@ use crate::cluster::{Asked, Cluster, Scope};
 use crate::inventory::{Inventory, InventoryFlags};
 use crate::output::{self, Format, Paint};
 use crate::status::names::{Name, Names};
-use crate::status::{Report, of_controller, of_inventory};
+use crate::status::{Report, of_controller, of_inventory, sidecars};
 use anyhow::{Context, bail};
 use clap::Args;
 use policy_proto::messages::ObjectsRequest;
@@ -24,6 +24,8 @@ const ANSWER_BYTES: usize = 256 * 1024 * 1024;
 /// --controller. ACCEPTED: the object takes effect. RESOLVEDREFS: everything it refers to can be
 /// used. PROGRAMMED n of m: so many of the running pods with a sidecar that depend on it decide by
 /// its current revision.
+///
+/// Pods that ask for a sidecar, or whose namespace does, and have none are named too.
 ///
 /// Where no controller answers that is said, conditions are worked out from the objects, and those
 /// that the objects carry are told where they differ. With --filename manifests are looked at, and
@@ -91,15 +93,21 @@ async fn read(arguments: &Arguments, names: &Names) -> anyhow::Result<Report> {
         Ok(connection) => ask(connection, &scope, asked, names).await,
         Err(error) => Err(error),
     };
-    match answer {
-        Ok(report) => Ok(report),
+    let report = match answer {
+        Ok(report) => report,
         Err(error) => {
             let settings = Settings::of_cluster(&cluster, &controller.pod, &flags.settings).await;
-            let inventory = Inventory::of_cluster(cluster, settings).await?;
+            let inventory = Inventory::of_cluster(cluster.clone(), settings).await?;
             inventory.notes();
-            Ok(of_inventory(&inventory, Some(format!("{error:#}")), names))
+            of_inventory(&inventory, Some(format!("{error:#}")), names)
         }
+    };
+    // Who asks about some objects is not told of others.
+    if !names.0.is_empty() {
+        return Ok(report);
     }
+    let found = sidecars::of_cluster(&cluster, &controller.pod.controller_namespace).await;
+    Ok(report.with_sidecars(found))
 }
 
 async fn ask(

@@ -2,6 +2,7 @@
 
 pub(crate) mod kept;
 pub(crate) mod names;
+pub(crate) mod sidecars;
 mod text;
 
 use crate::cluster::gaps::Gap;
@@ -12,6 +13,7 @@ use policy_controller::conditions::ObjectCondition;
 use policy_crds::{Kind, ObjectKey};
 use policy_proto::messages;
 use serde::Serialize;
+use std::io::Write;
 
 /// What is told, and by whom.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) gaps: Vec<Gap>,
     /// The objects.
     pub(crate) objects: Vec<Object>,
+    /// Pods that ought to have a sidecar and have none.
+    pub(crate) without_sidecar: Vec<sidecars::Without>,
     /// The objects that were named and are not there, or may not be looked for.
     #[serde(skip)]
     pub(crate) absent: Vec<String>,
@@ -108,6 +112,17 @@ pub(crate) enum Source {
     Computed,
 }
 
+impl Report {
+    /// With the pods that lack a sidecar; what is not known of them is told on standard error.
+    pub(crate) fn with_sidecars(self, found: sidecars::Sidecars) -> Self {
+        if let Some(unknown) = found.unknown {
+            // Nobody is left to tell if standard error is closed.
+            let _ = writeln!(std::io::stderr(), "note: {unknown}");
+        }
+        Self { without_sidecar: found.without, ..self }
+    }
+}
+
 /// What a controller says.
 pub(crate) fn of_controller(
     asked: Asked,
@@ -126,6 +141,7 @@ pub(crate) fn of_controller(
         gaps: Vec::new(),
         absent: absent(&objects, names, |_| Vec::new()),
         objects,
+        without_sidecar: Vec::new(),
     }
 }
 
@@ -150,6 +166,7 @@ pub(crate) fn of_inventory(
         gaps: inventory.told_gaps(),
         absent: absent(&objects, names, |name| unknown::in_scope(name.kinds(), scope, gaps)),
         objects,
+        without_sidecar: Vec::new(),
     }
 }
 

@@ -22,6 +22,11 @@ impl Report {
                 let _ = write!(text, "\n{}\n{lines}", paint.bold(&name(object)));
             }
         }
+        for pod in &self.without_sidecar {
+            let name = paint.bold(&format!("Pod {}/{}", pod.namespace, pod.name));
+            let why = paint.notice(&format!("no sidecar: {}", pod.why));
+            let _ = write!(text, "\n{name}\n  {why}\n");
+        }
         text
     }
 

@@ -211,6 +211,11 @@ mod tests {
                  expected a number from 1 to 64",
             ),
             (
+                "--injector-default=proxy-image=",
+                "--injector-default: `proxy-image=`: proxy-image: `` is not allowed; expected an image \
+                 such as `ghcr.io/portcullis/proxy`",
+            ),
+            (
                 "--injector-default=proxy-workers",
                 "--injector-default: `proxy-workers`: expected SETTING=VALUE",
             ),

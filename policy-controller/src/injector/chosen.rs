@@ -41,7 +41,8 @@ impl Defaults {
                 None => format!("there is no setting `{name}`; there are {}", known.join(", ")),
             });
         };
-        if text.is_empty() {
+        let needed = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
+        if text.is_empty() && !needed.contains(&setting) {
             self.0.remove(&setting);
             return Ok(());
         }
@@ -75,10 +76,9 @@ impl Chosen {
         let place = format!("Namespace {}: ", around.namespace);
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
-            let own = stated(setting, annotations, "", &named);
-            // A name in a namespace's list of ports is that of some of its pods' ports.
+            let own = stated(setting, annotations, "", &named, false);
             let stated = match own {
-                Ok(None) => stated(setting, &around.annotations, &place, &named),
+                Ok(None) => stated(setting, &around.annotations, &place, &named, true),
                 own => own,
             };
             match stated {
@@ -107,18 +107,21 @@ impl Chosen {
     }
 }
 
-/// What the annotations of one object state.
+/// What the annotations of one object state; `shared` among pods, a list of ports may name some that
+/// this pod has not.
 fn stated(
     setting: Setting,
     annotations: &Texts,
     place: &str,
     named: &Named,
+    shared: bool,
 ) -> Result<Option<String>, Vec<FieldError>> {
     let (mut value, mut errors): (Option<(String, String)>, _) = (None, Vec::new());
     for name in setting.annotations() {
         let Some(text) = annotations.get(&name) else { continue };
         let field = format!("{place}{}", annotation::field(&name));
-        match (setting.read(text, named), &value) {
+        let text = if shared { setting.of_this_pod(text, named) } else { text.clone() };
+        match (setting.read(&text, named), &value) {
             (Err(message), _) => errors.push(FieldError { field, message }),
             (Ok(read), Some((other, before))) if *before != read => {
                 let message = format!(

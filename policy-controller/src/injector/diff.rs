@@ -25,10 +25,10 @@ fn walk(from: &Value, to: &Value, path: &mut String, operations: &mut Vec<Value>
         }
         return;
     }
-    if let (Value::Array(old), Value::Array(new)) = (from, to) {
-        if lists(old, new, path, operations) {
-            return;
-        }
+    if let (Value::Array(old), Value::Array(new)) = (from, to)
+        && lists(old, new, path, operations)
+    {
+        return;
     }
     operations.push(json!({"op": "replace", "path": path, "value": to}));
 }

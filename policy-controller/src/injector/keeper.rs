@@ -11,6 +11,7 @@ use crate::status::Events;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use policy_crds::annotation::Annotations;
 use policy_crds::{Body, Kind, Object, Resource};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -109,6 +110,7 @@ impl Keeper {
             .into_iter()
             .map(|namespace| (namespace.meta.key.name.clone(), surroundings(namespace)))
             .collect();
+        self.written.retain(|name, _| around.contains_key(name));
         self.tell(&pods, &around);
     }
 
@@ -147,8 +149,7 @@ impl Keeper {
     /// Brings the label of a namespace in line with its annotations. Where they ask for none, it is
     /// given back: a label that somebody else wrote stays.
     async fn keep_label(&mut self, namespace: &Object) {
-        let texts = |texts: &policy_crds::annotation::Annotations| owned(texts);
-        let wanted = label(&texts(&namespace.meta.annotations));
+        let wanted = label(&owned(&namespace.meta.annotations));
         let name = &namespace.meta.key.name;
         let held = namespace.meta.labels.get(INJECT_LABEL).map(|value| &**value);
         let settled = match wanted {
@@ -197,7 +198,7 @@ impl Keeper {
     }
 }
 
-fn owned(texts: &policy_crds::annotation::Annotations) -> BTreeMap<String, String> {
+fn owned(texts: &Annotations) -> BTreeMap<String, String> {
     texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 

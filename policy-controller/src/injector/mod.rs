@@ -129,15 +129,15 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     let tcp_probes = probe::rewrite(&mut injected, &chosen.skipped, &mut warnings);
     let native = settings.native;
     if !native && skip::is_of_a_job(pod) {
-        warnings.push(JOB.to_owned());
+        warnings.push(JOB_WARNING.to_owned());
     }
     container::add(&mut injected, &chosen, settings, &tcp_probes);
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
 /// What a Job is told where its sidecar is a container like others.
-const JOB: &str = "this API server is too old for sidecars that end with their pod: the Job does not \
-     complete before POST /shutdown on port 4191 of the pod's loopback address, for which \
+pub const JOB_WARNING: &str = "the sidecar is a container like others, which does not end by itself: the Job completes once \
+     something in the pod posts to 127.0.0.1:4191/shutdown, for which \
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
 /// A pod that has a sidecar of ours: another webhook may have added containers since.

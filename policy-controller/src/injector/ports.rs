@@ -105,8 +105,8 @@ pub(super) fn resolve(port: &Value, container: &Value) -> Option<u16> {
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
     };
     let ports = of_container(container);
-    let same = |own: &&str| own.eq_ignore_ascii_case(name);
-    let found = ports.iter().find(|(_, own)| own.as_ref().is_some_and(|own| same(&own)));
+    let same = |own: &str| own.eq_ignore_ascii_case(name);
+    let found = ports.iter().find(|(_, own)| own.is_some_and(same));
     found.map(|(number, _)| *number).or_else(|| number(name))
 }
 

@@ -152,7 +152,19 @@ impl Setting {
         wanted.map(|(prefix, _)| format!("{prefix}{}", self.name())).collect()
     }
 
-    /// The annotation of `name` and the value that `text` means there; `named` knows the pod's ports.
+    /// A list of ports without the names that no port of this pod has; anything else as it is.
+    pub(super) fn of_this_pod(self, text: &str, named: &Named) -> String {
+        if ![Self::SkipInboundPorts, Self::OpaquePorts].contains(&self) {
+            return text.to_owned();
+        }
+        let foreign = |item: &str| {
+            item.bytes().any(|byte| byte.is_ascii_alphabetic()) && !named.contains_key(item)
+        };
+        let items = text.split(',').map(str::trim).filter(|item| !foreign(item));
+        items.collect::<Vec<_>>().join(",")
+    }
+
+    /// The value that `text` means; `named` knows the pod's ports.
     ///
     /// # Errors
     /// What is wrong and what is allowed.

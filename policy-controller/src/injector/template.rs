@@ -68,9 +68,9 @@ fn walk(value: &Value, pointer: &str, depth: u8, found: &mut Vec<Template>) {
 }
 
 impl Surroundings {
-    /// What a Namespace says, by its JSON; none: it is none.
+    /// What a Namespace says, by its JSON; none: it is none. Items of a list state no kind.
     pub fn of(namespace: &Value) -> Option<Self> {
-        let is = text(namespace, "kind") == Some("Namespace");
+        let is = text(namespace, "kind").is_none_or(|kind| kind == "Namespace");
         let metadata = namespace.get("metadata").filter(|_| is)?;
         Some(Self {
             namespace: text(metadata, "name")?.to_owned(),

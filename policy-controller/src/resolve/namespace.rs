@@ -11,12 +11,14 @@ use std::sync::Arc;
 pub(crate) struct NamespaceDefaults(pub(crate) Arc<str>);
 
 /// See [`NamespaceDefaults`]; absent where the namespace says nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamespaceSettings {
     /// Default policy.
     pub(crate) default_policy: Option<DefaultPolicy>,
     /// Undeclared ports.
     pub(crate) undeclared: Option<UndeclaredPorts>,
+    /// Opaque ports, as annotated: names mean ports of each workload.
+    pub(crate) opaque: Option<Arc<str>>,
 }
 
 question!(NamespaceDefaults, NamespaceSettings, settings);
@@ -34,7 +36,8 @@ fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSett
         Body::Invalid(_) => Some(DefaultPolicy::Deny),
     };
     let undeclared = annotation::undeclared_ports(annotations).value.map(undeclared);
-    NamespaceSettings { default_policy, undeclared }
+    let opaque = annotations.get(annotation::OPAQUE_PORTS).cloned();
+    NamespaceSettings { default_policy, undeclared, opaque }
 }
 
 /// The same choice in the words of what is published.

@@ -122,7 +122,8 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
     let key = &question.0;
     let object = cx.object(&object_key(key))?;
     let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
-    let shape = Shape::new(content(cx, object, &keys, key.kind));
+    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone())).opaque;
+    let shape = Shape::new(content(cx, object, &keys, inherited));
     let shape = cx.intern_shape(shape);
     let owners = cx.ask(&PortsOwned(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
@@ -177,17 +178,17 @@ fn content(
     cx: &Context<'_>,
     object: &Object,
     keys: &BTreeSet<Arc<str>>,
-    kind: WorkloadKind,
+    inherited: Option<Arc<str>>,
 ) -> Content {
     let (named_ports, ports, probes) = ports(object);
     let annotations = &object.meta.annotations;
     let numbers = |name: &str| named_ports.get(name).cloned().unwrap_or_default();
-    let opaque = Ports::from(&annotation::opaque_ports(annotations, &numbers).value);
+    let opaque = Ports::from(&opaque(annotations, inherited, &numbers));
     let identity = annotation::require_identity_ports(annotations, &numbers).value;
     let probed = probes.iter().map(|probe: &Probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     Content {
-        kind,
+        kind: kind_of(object),
         namespace: object.meta.key.namespace.clone(),
         labels: object
             .meta
@@ -208,6 +209,27 @@ fn content(
         named_ports,
         probes,
     }
+}
+
+fn kind_of(object: &Object) -> WorkloadKind {
+    match object.meta.key.kind == Kind::ExternalWorkload {
+        true => WorkloadKind::ExternalWorkload,
+        false => WorkloadKind::Pod,
+    }
+}
+
+/// The opaque ports: those of the workload's own annotation, else of its namespace's, which may name
+/// ports that only other workloads have.
+fn opaque(
+    own: &annotation::Annotations,
+    inherited: Option<Arc<str>>,
+    numbers: &dyn Fn(&str) -> Vec<NonZeroU16>,
+) -> PortSet {
+    let name = annotation::OPAQUE_PORTS;
+    let inherited = inherited.filter(|_| !own.contains_key(name));
+    let Some(inherited) = inherited else { return annotation::opaque_ports(own, numbers).value };
+    let annotations = annotation::Annotations::from([(Arc::from(name), inherited)]);
+    annotation::opaque_ports(&annotations, numbers).value
 }
 
 /// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the

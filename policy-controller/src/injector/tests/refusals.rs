@@ -115,6 +115,15 @@ fn values_that_are_not_allowed_are_refused_all_at_once_with_where_they_stand() {
 }
 
 #[test]
+fn a_namespace_may_name_ports_that_only_other_pods_have() {
+    let around =
+        shop("{linkerd.io/inject: enabled, config.linkerd.io/skip-inbound-ports: '25,smtp'}");
+    let (pod, _) = super::injected(&plain("{}"), &around, &super::settings(true));
+    let arguments = pod["spec"]["initContainers"][0]["args"].as_array().unwrap();
+    assert_eq!(arguments.last().unwrap(), "--skip-inbound-ports=25");
+}
+
+#[test]
 fn both_names_of_a_setting_may_not_differ() {
     let both =
         plain("{config.linkerd.io/proxy-log-level: info, portcullis.dev/proxy-log-level: warn}");

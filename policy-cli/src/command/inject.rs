@@ -1,0 +1,101 @@
+//! `portcullis inject`.
+
+use crate::inject::{Source, manifests};
+use crate::output::{self, Paint};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use policy_controller::injector::{Defaults, Places, Settings};
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+/// Add the sidecar to manifests, as the injector does in a cluster
+///
+/// Reads YAML or JSON from files, or from standard input where `-` is given, and writes YAML to
+/// standard output: every Pod, Deployment, DaemonSet, StatefulSet, ReplicaSet, ReplicationController,
+/// Job, CronJob and List of them with a sidecar, everything else as it was, without comments. What
+/// has a sidecar stays as it is. Manifests that say `portcullis.dev/inject: disabled`, or whose
+/// Namespace among the input does, get none. What was done, and why not, is told on standard error.
+///
+/// Exit codes: 0 done, 1 something is refused or cannot be read (nothing is written then), 2 wrong
+/// use.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis inject deploy.yaml | kubectl apply -f -
+  kubectl get deploy web -o yaml | portcullis inject - | kubectl apply -f -
+  portcullis inject --set proxy-log-level=debug --set proxy-cpu-limit=1 deploy.yaml"
+)]
+pub(crate) struct Arguments {
+    /// Manifests; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+
+    /// What holds where manifests say nothing: the name of a setting, as it is annotated after
+    /// `portcullis.dev/`, and its value; may be repeated
+    #[arg(long, value_name = "SETTING=VALUE")]
+    set: Vec<String>,
+
+    /// What kind of container the sidecar is
+    #[arg(long, value_enum, default_value_t)]
+    sidecar: Kind,
+
+    /// Namespace of the control plane
+    #[arg(long, value_name = "NAMESPACE", default_value = "portcullis")]
+    control_plane_namespace: String,
+
+    /// Trust domain that ends every mesh identity
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    identity_domain: String,
+
+    /// DNS domain of the cluster
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    cluster_domain: String,
+}
+
+/// What kind of container the sidecar is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// An init container that goes on, for Kubernetes 1.29 and newer
+    #[default]
+    Native,
+    /// A container like others
+    Container,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut defaults = Defaults::default();
+    for given in &arguments.set {
+        defaults.set(given).map_err(|reason| anyhow::anyhow!("--set: `{given}`: {reason}"))?;
+    }
+    let Arguments { control_plane_namespace, identity_domain, cluster_domain, .. } = arguments;
+    let settings = Settings {
+        defaults,
+        places: Places::new(control_plane_namespace, identity_domain, cluster_domain),
+        native: arguments.sidecar == Kind::Native,
+    };
+    let sources: Vec<Source> =
+        arguments.files.iter().map(|file| read(file)).collect::<anyhow::Result<_>>()?;
+    let injected = manifests(&sources, &settings);
+    let (paint, mut err) = (Paint::stderr(), std::io::stderr());
+    for note in &injected.notes {
+        // Nobody is left to tell if standard error is closed.
+        let _ = writeln!(err, "{}", paint.dim(note));
+    }
+    if !injected.errors.is_empty() {
+        bail!("nothing was written:\n{}", injected.errors.join("\n"));
+    }
+    output::text(&injected.yaml)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &str) -> anyhow::Result<Source> {
+    let mut bytes = Vec::new();
+    if file == "-" {
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
+    } else {
+        bytes = std::fs::read(file).with_context(|| format!("cannot read `{file}`"))?;
+    }
+    Ok(Source { name: file.to_owned(), bytes })
+}

@@ -1,0 +1,204 @@
+//! Manifests with sidecars, as the injector's webhook would store them.
+
+use policy_controller::injector::{
+    JOB_WARNING, Outcome, Settings, Surroundings, Template, inject, templates,
+};
+use policy_crds::document;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// One text and where it comes from.
+pub(crate) struct Source {
+    /// The file; `-` is standard input.
+    pub(crate) name: String,
+    /// What is in it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What came of manifests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Injected {
+    /// The documents, as YAML.
+    pub(crate) yaml: String,
+    /// What is worth knowing: what was injected, what was not and why.
+    pub(crate) notes: Vec<String>,
+    /// What is wrong. Where there is any, nothing should be applied.
+    pub(crate) errors: Vec<String>,
+}
+
+/// The namespace of an object that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Injects every pod and pod template of the sources. What namespaces among them say counts.
+pub(crate) fn manifests(sources: &[Source], settings: &Settings) -> Injected {
+    let mut injected = Injected::default();
+    let mut documents: Vec<Value> = Vec::new();
+    for source in sources {
+        for document in document::read_bytes(&source.bytes) {
+            match document.value {
+                Ok(Value::Null) => {}
+                Ok(value) => documents.push(value),
+                Err(error) => injected.errors.push(format!("{}: {error}", source.name)),
+            }
+        }
+    }
+    let namespaces = namespaces(&documents);
+    let mut texts = Vec::new();
+    for mut document in documents {
+        let found = templates(&document);
+        for template in found {
+            one(&mut document, &template, &namespaces, settings, &mut injected);
+        }
+        texts.push(policy_crds::render::yaml(&document));
+    }
+    injected.yaml = texts.join("---\n");
+    injected
+}
+
+fn one(
+    document: &mut Value,
+    template: &Template,
+    namespaces: &BTreeMap<String, Surroundings>,
+    settings: &Settings,
+    injected: &mut Injected,
+) {
+    let Some(pod) = document.pointer_mut(&template.pointer) else { return };
+    let Template { kind, namespace, name, .. } = template;
+    let home = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+    let around = namespaces.get(home).cloned().unwrap_or_else(|| Surroundings::unknown(home));
+    let around = Surroundings { asked: true, ..around };
+    let place = match namespace.is_empty() {
+        true => format!("{kind} {name}"),
+        false => format!("{kind} {namespace}/{name}"),
+    };
+    let warnings = match inject(pod, &around, settings) {
+        Outcome::Injected { pod: with, warnings } => {
+            *pod = *with;
+            injected.notes.push(format!("{place}: injected"));
+            if !settings.native && ["Job", "CronJob"].contains(&kind.as_str()) {
+                injected.notes.push(format!("{place}: {JOB_WARNING}"));
+            }
+            warnings
+        }
+        Outcome::Skipped { reason, mut warnings } => {
+            // It is the first thing that is told.
+            warnings.retain(|warning| Some(warning) != reason.warning().as_ref());
+            injected.notes.push(format!("{place}: not injected: {reason}"));
+            warnings
+        }
+        Outcome::Refused(errors) => {
+            injected.errors.extend(errors.into_iter().map(|error| format!("{place}: {error}")));
+            Vec::new()
+        }
+    };
+    injected.notes.extend(warnings.into_iter().map(|warning| format!("{place}: {warning}")));
+}
+
+/// The namespaces among documents, those in lists too.
+fn namespaces(documents: &[Value]) -> BTreeMap<String, Surroundings> {
+    let items = |document: &Value| document.get("items").and_then(Value::as_array).cloned();
+    let lists = documents.iter().filter_map(items).flatten();
+    let all = documents.iter().cloned().chain(lists);
+    let is = |document: &Value| document.get("kind").and_then(Value::as_str) == Some("Namespace");
+    let found = all.filter(is).filter_map(|document| Surroundings::of(&document));
+    found.map(|around| (around.namespace.clone(), around)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_controller::injector::{Defaults, Places};
+
+    fn settings(native: bool) -> Settings {
+        let places = Places::new("portcullis", "cluster.local", "cluster.local");
+        Settings { defaults: Defaults::default(), places, native }
+    }
+
+    fn of(text: &str) -> Injected {
+        let source = Source { name: "-".to_owned(), bytes: text.as_bytes().to_vec() };
+        manifests(&[source], &settings(true))
+    }
+
+    const SPEC: &str = "spec: {containers: [{name: a, image: a}]}";
+
+    /// One of every kind that makes pods.
+    fn every_kind() -> String {
+        let templated = [
+            ("apps/v1", "Deployment"),
+            ("apps/v1", "DaemonSet"),
+            ("apps/v1", "StatefulSet"),
+            ("apps/v1", "ReplicaSet"),
+            ("v1", "ReplicationController"),
+            ("batch/v1", "Job"),
+        ];
+        let mut documents: Vec<String> = templated
+            .iter()
+            .map(|(api, kind)| {
+                format!(
+                    "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
+                )
+            })
+            .collect();
+        documents.push(format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\n{SPEC}\n"));
+        documents.push(format!(
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: a}}\n\
+             spec: {{schedule: '* * * * *', jobTemplate: {{spec: {{template: {{{SPEC}}}}}}}}}\n"
+        ));
+        documents.push(format!(
+            "apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Pod, metadata: {{name: b}}, {SPEC}}}\n"
+        ));
+        documents.join("---\n")
+    }
+
+    #[test]
+    fn every_workload_kind_is_injected_and_doing_it_again_changes_nothing() {
+        let once = of(&every_kind());
+        assert_eq!(once.errors, Vec::<String>::new());
+        assert_eq!(once.notes.len(), 9, "{:?}", once.notes);
+        assert!(once.notes.iter().all(|note| note.ends_with(": injected")), "{:?}", once.notes);
+        assert_eq!(once.yaml.matches("name: portcullis-proxy").count(), 9);
+        let twice = of(&once.yaml);
+        assert_eq!(twice.yaml, once.yaml);
+        let again = ": not injected: the pod has a sidecar already, of version 0.1.0";
+        assert!(twice.notes.iter().all(|note| note.ends_with(again)), "{:?}", twice.notes);
+    }
+
+    #[test]
+    fn what_is_no_workload_passes_unchanged_and_silently() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+        assert_eq!(of(text), Injected { yaml: text.to_owned(), ..Injected::default() });
+    }
+
+    #[test]
+    fn a_namespace_in_the_input_counts() {
+        let text = format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: shop, annotations: \
+             {{linkerd.io/inject: disabled}}}}\n---\napiVersion: v1\nkind: Pod\n\
+             metadata: {{name: a, namespace: shop}}\n{SPEC}\n"
+        );
+        let out = of(&text);
+        assert_eq!(out.notes, ["Pod shop/a: not injected: namespace shop says `disabled`"]);
+        assert!(!out.yaml.contains("portcullis-proxy"));
+    }
+
+    #[test]
+    fn what_is_refused_or_cannot_be_read_is_an_error_with_its_place() {
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, annotations: {{linkerd.io/inject: ingress}}}}\n{SPEC}\n"
+        );
+        let errors = of(&pod).errors;
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].starts_with("Pod a: metadata.annotations[\"linkerd.io/inject\"]: "));
+        assert!(of("a: [").errors[0].starts_with("-: line 1, "), "{:?}", of("a: [").errors);
+    }
+
+    #[test]
+    fn a_job_with_a_plain_container_is_told() {
+        let job = format!(
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: a}}\nspec: {{template: {{{SPEC}}}}}\n"
+        );
+        let source = Source { name: "-".to_owned(), bytes: job.into_bytes() };
+        let notes = manifests(&[source], &settings(false)).notes;
+        assert_eq!(notes[1], format!("Job a: {JOB_WARNING}"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Pods of a cluster that ought to have a sidecar and have none.
+
+use crate::cluster::list::{one, pages};
+use crate::cluster::{Cluster, Scope};
+use policy_controller::injector::{PodFacts, Surroundings, lack};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A pod that ought to have a sidecar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Without {
+    /// Namespace.
+    pub(crate) namespace: String,
+    /// Name.
+    pub(crate) name: String,
+    /// Why it ought to.
+    pub(crate) why: String,
+}
+
+/// Which pods lack a sidecar, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sidecars {
+    /// The pods, in order.
+    pub(crate) without: Vec<Without>,
+    /// Why it is not known of others.
+    pub(crate) unknown: Option<String>,
+}
+
+/// Looks at the pods of the namespaces that are asked about. `control_plane` carries none.
+pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sidecars {
+    let (namespaces, pods) = match &cluster.scope {
+        Scope::All => (
+            pages(&cluster.client, "/api/v1/namespaces").await,
+            pages(&cluster.client, "/api/v1/pods").await,
+        ),
+        Scope::Namespace(name) => {
+            let found = one(&cluster.client, "/api/v1/namespaces", name).await;
+            let pods = format!("/api/v1/namespaces/{name}/pods");
+            (found.map(|namespace| vec![namespace]), pages(&cluster.client, &pods).await)
+        }
+    };
+    match (namespaces, pods) {
+        (Ok(namespaces), Ok(pods)) => {
+            Sidecars { without: without(&namespaces, &pods, control_plane), unknown: None }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            let words = format!(
+                "which pods lack a sidecar is not known: namespaces and pods cannot be read: {error}"
+            );
+            Sidecars { without: Vec::new(), unknown: Some(words) }
+        }
+    }
+}
+
+fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
+    let around: BTreeMap<String, Surroundings> = namespaces
+        .iter()
+        .filter_map(Surroundings::of)
+        .map(|around| (around.namespace.clone(), around))
+        .collect();
+    let mut found: Vec<Without> = pods
+        .iter()
+        .filter_map(|pod| {
+            let text = |field: &str| pod.get("metadata")?.get(field)?.as_str();
+            let (namespace, name) = (text("namespace")?, text("name")?);
+            let why = lack(&PodFacts::of(pod), around.get(namespace)?, control_plane)?;
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            Some(Without { namespace, name, why: why.to_string() })
+        })
+        .collect();
+    found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn running_pods_without_a_sidecar_are_named_where_their_namespace_asks() {
+        let namespace = |name: &str, value: &str| json!({"metadata": {"name": name, "annotations": {"linkerd.io/inject": value}}});
+        let pod = |namespace: &str, name: &str, container: &str| {
+            json!({
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {"containers": [{"name": container}]},
+                "status": {"phase": "Running"},
+            })
+        };
+        let pods = [
+            pod("shop", "b", "web"),
+            pod("shop", "a", "web"),
+            pod("shop", "has", "portcullis-proxy"),
+            pod("silent", "a", "web"),
+            pod("portcullis", "a", "web"),
+        ];
+        let namespaces = [
+            namespace("shop", "enabled"),
+            namespace("silent", "disabled"),
+            namespace("portcullis", "enabled"),
+        ];
+        let found = without(&namespaces, &pods, "portcullis");
+        let names: Vec<&str> = found.iter().map(|pod| pod.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(found.iter().all(|pod| pod.namespace == "shop"));
+    }
+}

@@ -1,0 +1,73 @@
+//! `portcullis inject` as people run it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  template:
+    metadata: {annotations: {portcullis.dev/inject: enabled}}
+    spec: {containers: [{name: web, image: example.com/web, ports: [{containerPort: 80}]}]}
+";
+
+fn inject(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.arg("inject").args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // It need not read what it was not asked to.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn texts(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn standard_input_is_injected_and_a_second_time_changes_nothing() {
+    let (code, once, told) = texts(&inject(&["-"], DEPLOYMENT));
+    assert_eq!((code, told.as_str()), (Some(0), "Deployment shop/web: injected\n"));
+    assert!(once.contains("image: \"ghcr.io/portcullis/proxy:0.1.0\""), "{once}");
+    let (code, twice, told) = texts(&inject(&["-"], &once));
+    assert_eq!((code, &twice), (Some(0), &once));
+    let why =
+        "Deployment shop/web: not injected: the pod has a sidecar already, of version 0.1.0\n";
+    assert_eq!(told, why);
+}
+
+#[test]
+fn files_are_injected_with_the_settings_that_are_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("web.yaml");
+    std::fs::write(&path, DEPLOYMENT).unwrap();
+    let file = path.to_str().unwrap();
+    let (code, yaml, _) = texts(&inject(&["--set", "proxy-version=v9", file], ""));
+    assert_eq!(code, Some(0));
+    assert!(yaml.contains("image: \"ghcr.io/portcullis/proxy:v9\""), "{yaml}");
+    let (code, out, told) = texts(&inject(&["--set", "proxy-versoin=v9", file], ""));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(told.contains("did you mean `proxy-version`?"), "{told}");
+    let (code, out, told) = texts(&inject(&["absent.yaml"], ""));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(told.contains("cannot read `absent.yaml`"), "{told}");
+}
+
+#[test]
+fn where_something_is_refused_nothing_is_written() {
+    let wrong =
+        DEPLOYMENT.replace("portcullis.dev/inject: enabled", "portcullis.dev/inejct: enabled");
+    let input = format!("{DEPLOYMENT}---\n{wrong}");
+    let (code, out, told) = texts(&inject(&["-"], &input));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    let words = "Deployment shop/web: metadata.annotations[\"portcullis.dev/inejct\"]: there is no \
+                 such annotation; did you mean `portcullis.dev/inject`?";
+    assert!(told.contains(words), "{told}");
+    assert_eq!(texts(&inject(&[], DEPLOYMENT)).0, Some(2), "standard input is read if asked for");
+}
