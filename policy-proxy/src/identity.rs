@@ -22,6 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 mod certify;
 mod der;
 mod files;
+mod proof;
 mod request;
 mod roots;
 mod source;
@@ -32,11 +33,14 @@ mod workload_api;
 pub use certify::CertifyConfig;
 pub use der::validity;
 pub use files::IdentityFiles;
+pub use proof::Proof;
 pub use request::KeyAndRequest;
 pub use roots::Roots;
 pub use source::{IdentityConfig, IdentitySource, SourceError};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState, IdentityStatus};
 pub use workload_api::{AgentAddress, SpiffeConfig};
+
+pub(crate) use proof::{Judge, Stale};
 
 /// What a workload proves its identity with, and whom it trusts.
 #[derive(Debug)]
@@ -59,16 +63,27 @@ pub struct TlsIdentity {
     trust_domain: Option<Arc<str>>,
     server: Arc<ServerConfig>,
     direct: Arc<ServerConfig>,
+    clients: Arc<dyn ClientCertVerifier>,
     roots: Arc<RootCertStore>,
     root_certificates: Vec<CertificateDer<'static>>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    /// How often roots were taken out before this was put in force.
+    removals: u64,
 }
 
 /// Where the identity in force is found; empty until the first certificate arrives. Handshakes in
-/// progress and open connections keep what they began with.
+/// progress and open connections keep what they began with, save for clients that only a root vouches
+/// for that was taken out meanwhile.
 #[derive(Clone, Debug, Default)]
-pub struct IdentityHandle(Arc<ArcSwapOption<TlsIdentity>>);
+pub struct IdentityHandle(Arc<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    current: ArcSwapOption<TlsIdentity>,
+    /// The last one there was, for its roots.
+    last: ArcSwapOption<TlsIdentity>,
+}
 
 /// Why credentials cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +134,8 @@ impl TlsIdentity {
         };
         let builder = || WebPkiClientVerifier::builder_with_provider(roots.clone(), provider());
         let server = server_config(clients(builder().allow_unauthenticated())?, &chain, &key)?;
-        let mut direct = server_config(clients(builder())?, &chain, &key)?;
+        let clients = clients(builder())?;
+        let mut direct = server_config(Arc::clone(&clients), &chain, &key)?;
         direct.alpn_protocols = vec![DIRECT_ALPN.to_vec()];
         let name = chain.first().and_then(identity_of);
         let (server, direct) = (Arc::new(server), Arc::new(direct));
@@ -129,10 +145,12 @@ impl TlsIdentity {
             trust_domain,
             server,
             direct,
+            clients,
             roots,
             root_certificates,
             chain,
             key,
+            removals: 0,
         })
     }
 
@@ -154,6 +172,19 @@ impl TlsIdentity {
     pub fn verify(&self, at: SystemTime) -> Result<(), String> {
         let (leaf, others) = self.chain.split_first().ok_or("there is no certificate")?;
         verify_chain(leaf, others, &self.roots, at)
+    }
+
+    /// Whether a client that proves itself with this chain is let in at this time.
+    pub(crate) fn accepts(&self, chain: &[CertificateDer<'_>], at: SystemTime) -> bool {
+        let Some((leaf, others)) = chain.split_first() else { return false };
+        let Ok(since) = at.duration_since(UNIX_EPOCH) else { return false };
+        let now = UnixTime::since_unix_epoch(since);
+        self.clients.verify_client_cert(leaf, others, now).is_ok()
+    }
+
+    /// How often roots were taken out before this was put in force.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
     }
 
     /// The times before and after which our own certificate is not valid; `None` if there is no
@@ -219,18 +250,25 @@ impl IdentityHandle {
     }
 
     /// Puts a new identity in force for handshakes that begin from now on.
-    pub fn replace(&self, identity: TlsIdentity) {
-        self.0.store(Some(Arc::new(identity)));
+    pub fn replace(&self, mut identity: TlsIdentity) {
+        let removals = self.0.last.load().as_ref().map_or(0, |last| {
+            let missing = |root: &CertificateDer<'_>| !identity.root_certificates.contains(root);
+            last.removals.saturating_add(u64::from(last.root_certificates.iter().any(missing)))
+        });
+        identity.removals = removals;
+        let identity = Arc::new(identity);
+        self.0.last.store(Some(Arc::clone(&identity)));
+        self.0.current.store(Some(identity));
     }
 
     /// Takes the identity back: there is none until the next.
     pub fn clear(&self) {
-        self.0.store(None);
+        self.0.current.store(None);
     }
 
     /// The identity in force.
     pub fn current(&self) -> Guard<Option<Arc<TlsIdentity>>> {
-        self.0.load()
+        self.0.current.load()
     }
 }
 

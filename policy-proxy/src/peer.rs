@@ -1,13 +1,17 @@
 //! Who is connected: address and verified identity, fixed for the life of a connection.
 
+use crate::identity::Proof;
 use policy_core::{Connection, Facts, Identity, Tls};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The client end of a connection, as policy sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     address: SocketAddr,
     tls: PeerTls,
+    /// What the identity was proved with, where that is judged again.
+    proof: Option<Arc<Proof>>,
 }
 
 /// What is known of TLS on a connection.
@@ -25,7 +29,17 @@ impl Peer {
     /// A client at `address`, folded so that `::ffff:a.b.c.d` is `a.b.c.d`.
     pub fn new(address: SocketAddr, tls: PeerTls) -> Self {
         let ip = policy_core::fold_mapped(address.ip());
-        Self { address: SocketAddr::new(ip, address.port()), tls }
+        Self { address: SocketAddr::new(ip, address.port()), tls, proof: None }
+    }
+
+    /// The same, with what proved the identity.
+    pub fn proved_by(self, proof: Option<Arc<Proof>>) -> Self {
+        Self { proof, ..self }
+    }
+
+    /// What proved the identity, where that is judged again.
+    pub fn proof(&self) -> Option<&Proof> {
+        self.proof.as_deref()
     }
 
     /// The client's address and port.

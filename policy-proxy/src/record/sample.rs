@@ -16,9 +16,10 @@ pub enum ErrorKind {
     TlsDetectTimeout,
     /// A client that does not speak TLS 1.3.
     TlsVersion,
-    /// A client certificate that is not valid now.
+    /// A client certificate that is not valid now, or, on an open connection, not any longer.
     TlsCertificateExpired,
-    /// A client certificate that our roots do not vouch for, or that cannot be read.
+    /// A client certificate that our roots do not vouch for, on an open connection not any longer, or
+    /// that cannot be read.
     TlsCertificateUntrusted,
     /// A connection to our own port whose client proved no identity.
     DirectUnauthenticated,

@@ -89,12 +89,12 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     }
     let bounds = tls::Bounds::of(&arrival.worker.shared.config);
     let identity = &arrival.worker.shared.identity;
-    let Recognised { io, tls } =
+    let Recognised { io, tls, proof } =
         match tls::recognise(stream, identity, Face::Application, bounds).await {
             Ok(recognised) => recognised,
             Err(kind) => return arrival.worker.tcp_error(kind, arrival.client),
         };
-    let peer = Peer::new(arrival.client, tls);
+    let peer = Peer::new(arrival.client, tls).proved_by(proof);
     recognised(arrival, peer, io, None).await;
 }
 

@@ -110,7 +110,7 @@ async fn introduce(
 ) -> Result<(Peer, ClientIo, Header), ErrorKind> {
     let shared = &direct.worker.shared;
     let bounds = tls::Bounds::of(&shared.config);
-    let Recognised { mut io, tls } =
+    let Recognised { mut io, tls, proof } =
         tls::recognise(stream, &shared.identity, Face::Direct, bounds).await?;
     match &tls {
         PeerTls::Terminated(Some(_)) => {}
@@ -119,7 +119,7 @@ async fn introduce(
         }
     }
     match timeout(bounds.detect, read_header(&mut io)).await {
-        Ok(Ok(header)) => Ok((Peer::new(direct.client, tls), io, header)),
+        Ok(Ok(header)) => Ok((Peer::new(direct.client, tls).proved_by(proof), io, header)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
             Err(ErrorKind::TransportHeader)
         }

@@ -9,6 +9,7 @@ use super::io::{ClientIo, Metered};
 use super::signal::Signal;
 use super::upstream;
 use super::worker::{Member, Worker, outcome};
+use crate::identity::{Judge, Stale};
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind};
 use crate::respond::Fault;
@@ -190,6 +191,23 @@ impl Member for Carried {
         if u64::from(quiet) > bound.as_secs() && self.over.get().is_none() {
             self.over.raise(Over::Idle);
         }
+    }
+
+    fn prove(&self, judge: &mut Judge) {
+        let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
+        let (Some(stale), None) = (stale, self.over.get()) else { return };
+        let kind = match stale {
+            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            Stale::Expired(since) => {
+                let grace = self.worker.shared.config.timeouts.grace;
+                if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
+                    return;
+                }
+                ErrorKind::TlsCertificateExpired
+            }
+        };
+        self.worker.tcp_error(kind, self.peer.address());
+        self.over.raise(Over::Revoked);
     }
 
     /// Bytes run on until they end by themselves or the grace period is over.

@@ -7,6 +7,7 @@ use super::signal::Signal;
 use super::slots::Slots;
 use super::upstream::Upstream;
 use super::worker::{Member, Membership, Seat, Worker};
+use crate::identity::{Judge, Stale};
 use crate::middleware::gate::Gate;
 use crate::middleware::headers::Informed;
 use crate::middleware::open::Kept;
@@ -367,6 +368,29 @@ impl Member for HttpConnection {
         } else if over(self.worker.now().saturating_sub(self.idle_since.get()), timeouts.idle) {
             self.ending.raise(Ending::Gracefully);
         }
+    }
+
+    fn prove(&self, judge: &mut Judge) {
+        let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
+        let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
+        let kind = match stale {
+            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
+            Stale::Expired(since) => {
+                let grace = self.worker.shared.config.timeouts.grace;
+                if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
+                    if self.ending.get().is_none() {
+                        self.ending.raise(Ending::Gracefully);
+                    }
+                    return;
+                }
+                ErrorKind::TlsCertificateExpired
+            }
+        };
+        self.worker.tcp_error(kind, self.client());
+        // Tunnels do not end with the connection.
+        let mut all = self.open.borrow_mut();
+        all.iter_mut().filter(|open| open.lost.get().is_none()).for_each(|open| self.revoke(open));
+        self.ending.raise(Ending::Now);
     }
 
     fn drain(&self) {

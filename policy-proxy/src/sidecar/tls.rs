@@ -3,7 +3,9 @@
 use super::SidecarConfig;
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
-use crate::identity::{DIRECT_ALPN, HandshakeFailure, IdentityHandle, TlsIdentity, identity_of};
+use crate::identity::{
+    DIRECT_ALPN, HandshakeFailure, IdentityHandle, Proof, TlsIdentity, identity_of,
+};
 use crate::peer::PeerTls;
 use crate::record::ErrorKind;
 use bytes::{Bytes, BytesMut};
@@ -18,6 +20,15 @@ use tokio_rustls::TlsAcceptor;
 pub(super) struct Recognised {
     pub(super) io: ClientIo,
     pub(super) tls: PeerTls,
+    /// What proved the client's identity.
+    pub(super) proof: Option<Arc<Proof>>,
+}
+
+impl Recognised {
+    /// Nothing was proved.
+    fn unproved(io: ClientIo, tls: PeerTls) -> Self {
+        Self { io, tls, proof: None }
+    }
 }
 
 /// Bounds of [`recognise`].
@@ -62,7 +73,7 @@ pub(super) async fn recognise(
     };
     match scan {
         Scan::Partial | Scan::NotTls => {
-            Ok(Recognised { io: ClientIo::plain(seen, stream), tls: PeerTls::Absent })
+            Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Absent))
         }
         Scan::Hello(name) => {
             let current = identity.current();
@@ -74,7 +85,7 @@ pub(super) async fn recognise(
                     terminate(Prefixed::new(seen, stream), &own, face, bounds).await
                 }
                 None => {
-                    Ok(Recognised { io: ClientIo::plain(seen, stream), tls: PeerTls::Passthrough })
+                    Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Passthrough))
                 }
             }
         }
@@ -125,10 +136,12 @@ async fn terminate(
     if face == Face::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
         return Err(ErrorKind::TransportHeader);
     }
-    let leaf = connection.peer_certificates().and_then(<[_]>::first);
-    let identity = leaf.and_then(|leaf| identity_of(leaf));
+    let chain = connection.peer_certificates();
+    let identity = chain.and_then(<[_]>::first).and_then(|leaf| identity_of(leaf));
+    // Who proved nothing has nothing to lose.
+    let proof = identity.as_ref().and_then(|_| Proof::of(own, chain));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
-    Ok(Recognised { io, tls: PeerTls::Terminated(identity) })
+    Ok(Recognised { io, tls: PeerTls::Terminated(identity), proof })
 }
 
 fn handshake_error(error: &std::io::Error) -> ErrorKind {

@@ -3,7 +3,7 @@
 use super::seats::{InFlight, Seats};
 use super::slots::Slots;
 use super::{Listener, SidecarConfig};
-use crate::identity::IdentityHandle;
+use crate::identity::{IdentityHandle, Judge};
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::{Caller, Side, TcpSeries};
@@ -58,6 +58,8 @@ pub(super) trait Member {
     fn review(&self);
     /// A second has passed.
     fn tick(&self);
+    /// What the client proved its identity with may not count any longer; asked every second.
+    fn prove(&self, judge: &mut Judge);
     /// Ends as soon as nothing is open.
     fn drain(&self);
 }
@@ -222,6 +224,23 @@ impl Worker {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
             self.each(|member| member.tick());
+            self.prove().await;
+        }
+    }
+
+    /// Lets every member judge again what its client proved itself with, and other tasks run in
+    /// between.
+    async fn prove(&self) {
+        let mut judge = Judge::new(self.shared.identity.current().clone());
+        let places = self.members.borrow().places();
+        for place in 0..places {
+            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(member) = member {
+                member.prove(&mut judge);
+            }
+            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 }
@@ -283,6 +302,8 @@ mod tests {
         }
 
         fn tick(&self) {}
+
+        fn prove(&self, _: &mut Judge) {}
 
         fn drain(&self) {}
     }

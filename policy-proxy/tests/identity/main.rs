@@ -10,6 +10,7 @@
 )]
 
 mod certify;
+mod clock;
 mod hostile;
 mod support;
 mod workload_api;

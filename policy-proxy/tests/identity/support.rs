@@ -198,12 +198,7 @@ impl Issuer {
         config.alpn_protocols = vec![b"h2".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let issuer = Self {
-            address: listener.local_addr().unwrap(),
-            answering: Arc::new(Mutex::new(Arc::new(answering))),
-            asked: Arc::default(),
-            delay: Arc::default(),
-        };
+        let issuer = Self::at(listener.local_addr().unwrap(), answering);
         let (accepted, incoming) = mpsc::channel(8);
         tokio::spawn(async move {
             loop {
@@ -217,6 +212,27 @@ impl Issuer {
         let server = tonic::transport::Server::builder().add_service(service);
         tokio::spawn(server.serve_with_incoming(ReceiverStream::new(incoming)));
         issuer
+    }
+
+    /// In plaintext, as over loopback.
+    pub(crate) async fn plain(
+        answering: impl Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let issuer = Self::at(listener.local_addr().unwrap(), answering);
+        let service = IdentityServer::new(issuer.clone());
+        let server = tonic::transport::Server::builder().add_service(service);
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        tokio::spawn(server.serve_with_incoming(incoming));
+        issuer
+    }
+
+    fn at(
+        address: SocketAddr,
+        answering: impl Fn(&CertifyRequest) -> Result<CertifyResponse, Status> + Send + Sync + 'static,
+    ) -> Self {
+        let answering = Arc::new(Mutex::new(Arc::new(answering) as Arc<Answering>));
+        Self { address, answering, asked: Arc::default(), delay: Arc::default() }
     }
 
     pub(crate) fn answers(

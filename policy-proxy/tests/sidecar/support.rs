@@ -381,6 +381,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Waits until the connection can carry no further request.
+    pub(crate) async fn closed(&mut self) {
+        while !self.sender.is_closed() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     pub(crate) async fn new<S>(stream: S) -> Self
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,

@@ -58,17 +58,29 @@ impl Authority {
 
     /// The identity of the workload under test.
     pub(crate) fn workload(&self) -> TlsIdentity {
+        self.workload_with(vec![self.root()])
+    }
+
+    /// The same, with these roots.
+    pub(crate) fn workload_with(&self, roots: Vec<CertificateDer<'static>>) -> TlsIdentity {
         let leaf = self.leaf(&[san(&name("web"))]);
         let server_name = name("web").into();
-        let roots = vec![self.root()];
         TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key })
             .unwrap()
     }
 
     /// A client that presents `leaf`.
     pub(crate) fn client(&self, leaf: Leaf) -> TlsConnector {
+        self.client_trusting(leaf, vec![self.root()])
+    }
+
+    /// The same, with these roots.
+    pub(crate) fn client_trusting(
+        &self,
+        leaf: Leaf,
+        roots: Vec<CertificateDer<'static>>,
+    ) -> TlsConnector {
         let server_name = "client.example".into();
-        let roots = vec![self.root()];
         let own = Credentials { server_name, roots, chain: leaf.chain, key: leaf.key };
         let config = TlsIdentity::new(own).unwrap().client(dns("web")).unwrap();
         TlsConnector::from(Arc::new(config))
