@@ -108,14 +108,22 @@ impl Proxy {
 }
 
 /// An issuer whose clock is off by as many hours as the number says; its certificates last one hour.
-async fn issuer(authority: &Arc<Authority>) -> (Issuer, Arc<AtomicI64>) {
+fn issuer(authority: &Arc<Authority>) -> (Issuer, Arc<AtomicI64>) {
     let (own, hours) = (authority.clone(), Arc::new(AtomicI64::new(0)));
     let clock = hours.clone();
-    let issuer = Issuer::plain(move |request| {
-        let now = clock.load(Ordering::SeqCst) * 3600;
-        Ok(own.answer(request, |params| lasting(params, now - 60, now + 3600)))
+    let (told, issuer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let issuer = Issuer::plain(move |request| {
+                let now = clock.load(Ordering::SeqCst) * 3600;
+                Ok(own.answer(request, |params| lasting(params, now - 60, now + 3600)))
+            });
+            told.send(issuer.await).unwrap();
+            std::future::pending::<()>().await;
+        });
     });
-    (issuer.await, hours)
+    (issuer.recv().unwrap(), hours)
 }
 
 fn library() -> Option<PathBuf> {
@@ -127,11 +135,11 @@ fn library() -> Option<PathBuf> {
     library
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_wrong_keeps_the_proxy_unready_and_is_told() {
+#[test]
+fn a_clock_that_is_wrong_keeps_the_proxy_unready_and_is_told() {
     let Some(library) = library() else { return };
     let authority = Arc::new(Authority::new());
-    let (issuer, _) = issuer(&authority).await;
+    let (issuer, _) = issuer(&authority);
     let proxy = Proxy::start(&library, &authority, &issuer, 5);
     proxy.until_missing("no certificate yet");
     proxy.until_missing("a certificate that expired at");
@@ -144,11 +152,11 @@ async fn a_clock_that_is_wrong_keeps_the_proxy_unready_and_is_told() {
     assert!(!metrics.contains("identity_usable 0"), "{metrics}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_expires_by_the_clock_and_is_renewed_by_it() {
+#[test]
+fn a_certificate_expires_by_the_clock_and_is_renewed_by_it() {
     let Some(library) = library() else { return };
     let authority = Arc::new(Authority::new());
-    let (issuer, hours) = issuer(&authority).await;
+    let (issuer, hours) = issuer(&authority);
     let proxy = Proxy::start(&library, &authority, &issuer, 0);
     proxy.until_ready();
     let asked = issuer.asked().len();
