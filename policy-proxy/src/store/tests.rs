@@ -114,6 +114,32 @@ async fn a_stale_policy_expires_and_comes_back_when_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn for_hours_without_the_controller_the_last_policy_decides_and_nothing_new_opens() {
+    let store = store(StoreConfig::default());
+    declared(&store, &[80, 81]);
+    store.apply(port(80), policy(DefaultPolicy::AllUnauthenticated), revision(1)).unwrap();
+    let (kept, never) = (store.port(port(80)), store.port(port(81)));
+    store.lose_all();
+    for hour in 1..=12_u64 {
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        store.sweep();
+        assert_eq!(refusal(&kept), None, "after {hour} hours");
+        assert_eq!(refusal(&never), Some(Denied::PolicyPending), "after {hour} hours");
+        let text = store.telemetry().encode(&store.status()).unwrap();
+        let age = format!("policy_age_seconds{{port=\"80\"}} {}", hour.saturating_mul(3600));
+        let line = text.lines().find(|line| line.starts_with(&age));
+        assert!(line.is_some(), "{age}");
+    }
+    let missing = Unready { workload: false, ports: vec![port(81)] };
+    assert_eq!(store.unready(), Some(missing), "what never had a policy keeps it unready");
+    assert_eq!(kept.live().in_force().unwrap().revision, revision(1));
+    store.apply(port(80), policy(DefaultPolicy::Deny), revision(2)).unwrap();
+    assert_eq!(kept.live().in_force().unwrap().revision, revision(2), "the first answer counts");
+    let of_80 = store.status().into_iter().find(|status| status.port == port(80)).unwrap();
+    assert_eq!((of_80.state, of_80.age), ("current", Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_equal_policy_wakes_nobody_and_keeps_its_generation() {
     let store = store(StoreConfig::default());
     declared(&store, &[80]);

@@ -270,7 +270,7 @@ async fn requests_beyond_what_may_wait_are_answered_at_once_and_others_go_on() {
     let refused = crate::http2::client(&setup).await.send_request(call).await.unwrap();
     assert_eq!(refused.headers()["grpc-status"], "14");
     assert_eq!(app.requests(), 2, "neither reached the application");
-    assert!(setup.metrics().contains("inbound_http_errors_total{error=\"too_many_requests\"} 2\n"));
+    setup.counted("inbound_http_errors_total{error=\"too_many_requests\",", 2).await;
     setup.logged("allow - - GET / 503").await;
     waits.abort();
     let again = async {

@@ -188,6 +188,22 @@ impl Setup {
         self.telemetry.encode(&self.store.status()).unwrap()
     }
 
+    /// Waits until a metric whose name and labels begin with `series` has this value: what a connection
+    /// came to may be counted just after its client is told.
+    pub(crate) async fn counted(&self, series: &str, value: u64) {
+        let value = format!(" {value}");
+        let begun = std::time::Instant::now();
+        loop {
+            let text = self.metrics();
+            let mut lines = text.lines().filter(|line| line.starts_with(series));
+            if lines.any(|line| line.ends_with(&value)) {
+                return;
+            }
+            assert!(begun.elapsed().as_secs() < 60, "{series}{value} is not in {text}");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until the log has a line that contains `text`.
     pub(crate) async fn logged(&self, text: &str) {
         for _ in 0..200 {
