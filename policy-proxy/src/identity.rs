@@ -15,13 +15,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientCertVerifierBuilder, WebPkiClientVerifier};
-use rustls::{CertificateError, ClientConfig, PeerIncompatible, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod certify;
 mod der;
 mod files;
+mod handshake;
 mod proof;
 mod request;
 mod roots;
@@ -33,6 +34,7 @@ mod workload_api;
 pub use certify::CertifyConfig;
 pub use der::validity;
 pub use files::IdentityFiles;
+pub use handshake::HandshakeFailure;
 pub use proof::Proof;
 pub use request::KeyAndRequest;
 pub use roots::Roots;
@@ -313,45 +315,6 @@ pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
         Ok(list) if list.is_empty() => Err("holds no certificate".to_owned()),
         Ok(list) => Ok(list),
         Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Why a handshake of ours as a server failed, as operators tell it apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandshakeFailure {
-    /// The client speaks no TLS 1.3.
-    Version,
-    /// The client's certificate is not valid now.
-    Expired,
-    /// The client's certificate is of nobody we trust.
-    Untrusted,
-    /// Anything else.
-    Other,
-}
-
-impl HandshakeFailure {
-    /// What the error that a handshake ended with means.
-    pub fn of(error: &std::io::Error) -> Self {
-        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        let version = [
-            PeerIncompatible::SupportedVersionsExtensionRequired,
-            PeerIncompatible::Tls12NotOfferedOrEnabled,
-            PeerIncompatible::Tls13RequiredForQuic,
-        ];
-        if let Some(rustls::Error::PeerIncompatible(what)) = cause {
-            if version.contains(what) { Self::Version } else { Self::Other }
-        } else if let Some(rustls::Error::InvalidCertificate(what)) = cause {
-            let now = matches!(
-                what,
-                CertificateError::Expired
-                    | CertificateError::ExpiredContext { .. }
-                    | CertificateError::NotValidYet
-                    | CertificateError::NotValidYetContext { .. }
-            );
-            if now { Self::Expired } else { Self::Untrusted }
-        } else {
-            Self::Other
-        }
     }
 }
 

@@ -84,7 +84,10 @@ pub const LINKERD: &[(&str, Effect)] = &[
     ("IDENTITY_MIN_REFRESH", Effect::Honoured),
     ("IDENTITY_SERVER_ID", Effect::Honoured),
     ("IDENTITY_SERVER_NAME", Effect::Honoured),
-    ("IDENTITY_SPIRE_EXP_BACKOFF_JITTER", Effect::Ignored("a tenth is added at random")),
+    (
+        "IDENTITY_SPIRE_EXP_BACKOFF_JITTER",
+        Effect::Ignored("pauses are shortened by up to a half at random"),
+    ),
     ("IDENTITY_SPIRE_EXP_BACKOFF_MAX", Effect::Honoured),
     ("IDENTITY_SPIRE_EXP_BACKOFF_MIN", Effect::Honoured),
     ("IDENTITY_SPIRE_SOCKET", Effect::Honoured),
