@@ -34,7 +34,12 @@ struct Asked {
 
 /// The metrics and labels of a PromQL expression.
 fn asked(expression: &str) -> Asked {
-    const WORDS: [&str; 12] = [
+    const WORDS: &[&str] = &[
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "count",
         "by",
         "without",
         "on",
