@@ -6,6 +6,7 @@
 //! `--probe-networks` and `--log-level` (controller-semantics 6.1).
 
 mod choice;
+mod cluster;
 mod error;
 mod metrics;
 mod serve;
@@ -21,7 +22,7 @@ use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
 use crate::beside::{BesideArgs, Repoint};
 use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
 use crate::guard::{GuardArgs, GuardSettings};
-use crate::injector::{InjectorArgs, InjectorArgsError, InjectorSettings};
+use crate::injector::{InjectorArgs, InjectorSettings};
 use crate::issuer::IssuerArgs;
 use crate::lease::LeaseSettings;
 use crate::publish::UndeclaredPorts;
@@ -337,7 +338,7 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
     }
     let places = args.injector.places(&args.control_plane_namespace, &args.identity_domain)?;
     let repoint = args.beside.settings(&places, admission.as_mut())?;
-    let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
+    let injector = cluster::injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),
         watches,
@@ -348,27 +349,6 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
         lease,
         lost,
     })))
-}
-
-/// The injector shares port and certificate with admission.
-fn injector(
-    args: &RunArgs,
-    admission: Option<&mut AdmissionSettings>,
-    namespaced: bool,
-    lost: &mut Vec<String>,
-) -> Result<Option<InjectorSettings>, ArgsError> {
-    let settings = args.injector.settings(&args.control_plane_namespace, &args.identity_domain)?;
-    let Some(settings) = settings else { return Ok(None) };
-    // It labels namespaces, which are objects of the whole cluster.
-    if namespaced {
-        lost.push("injection is off: it needs the whole cluster, not --watch-namespace".to_owned());
-        return Ok(None);
-    }
-    let admission = admission.ok_or(InjectorArgsError::NoPort)?;
-    if let CertificateSource::Provisioned(provisioning) = &mut admission.certificate {
-        provisioning.injector = Some(settings.configuration.clone());
-    }
-    Ok(Some(settings))
 }
 
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
