@@ -274,7 +274,12 @@ impl Authority {
         let name = "rehearsal.invalid";
         let key = PublicKey { info: self.key_info()? };
         // In the middle of its life: whether it is valid now is looked at when it signs.
-        let half = self.ends.duration_since(self.begins).unwrap_or_default() / 2;
+        let half = self
+            .ends
+            .duration_since(self.begins)
+            .unwrap_or_default()
+            .checked_div(2)
+            .unwrap_or_default();
         let at = self.begins.checked_add(half).unwrap_or(self.begins);
         let leaf = self.signed(&key, name, self.begins, self.ends)?;
         self.verify(&leaf, name, at).map_err(|error| self.not_trusted(&error))
@@ -413,4 +418,5 @@ pub(super) fn make(
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;

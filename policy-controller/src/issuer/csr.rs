@@ -276,4 +276,5 @@ const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;

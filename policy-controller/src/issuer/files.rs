@@ -128,6 +128,7 @@ impl Files {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::super::authority::{Lifetime, make};
     use super::*;

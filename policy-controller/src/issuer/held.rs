@@ -299,4 +299,5 @@ pub(super) fn pem(certificate: &CertificateDer<'_>) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;

@@ -273,7 +273,7 @@ impl SecretKeeper {
             shared.metrics.state(held.state());
             self.last = Some(held.clone());
             let step = self.settings.rotation.plan(Some(held.times(&asked)), published, now);
-            let Some(changed) = self.change(step, held, &data, &asked, now)? else {
+            let Some(changed) = self.change(step, held, (&data, &asked), now)? else {
                 return used;
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
@@ -320,8 +320,7 @@ impl SecretKeeper {
         &self,
         step: Step,
         held: Held,
-        data: &Data,
-        asked: &str,
+        (data, asked): (&Data, &str),
         now: SystemTime,
     ) -> Result<Option<Held>, KeepError> {
         let rotation = &self.settings.rotation;

@@ -53,6 +53,7 @@ impl Limit {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
 

@@ -29,6 +29,7 @@ mod serve;
 mod service;
 mod signer;
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;
 mod token;
 mod watch;

@@ -146,4 +146,5 @@ impl Rotation {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;

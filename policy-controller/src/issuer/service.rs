@@ -159,12 +159,8 @@ impl Identity for Certifier {
 fn response(signed: &Signed) -> CertifyResponse {
     let since = signed.leaf.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     CertifyResponse {
-        leaf_certificate: signed.leaf.certificate.to_vec().into(),
-        intermediate_certificates: signed
-            .intermediates
-            .iter()
-            .map(|one| one.to_vec().into())
-            .collect(),
+        leaf_certificate: signed.leaf.certificate.to_vec(),
+        intermediate_certificates: signed.intermediates.iter().map(|one| one.to_vec()).collect(),
         valid_until: Some(prost_types::Timestamp {
             seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
             nanos: 0,
