@@ -1,6 +1,7 @@
 //! Waiting for pods, and saying everything about them when they do not come.
 
-use super::{Node, PATIENCE};
+use super::settings::CONTAINERD;
+use super::{Node, PATIENCE, Place};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -90,6 +91,28 @@ impl Node {
     /// What kubectl says.
     pub async fn remove_namespace(&self, namespace: &str) -> Result<()> {
         self.kubectl().run(&["delete", "namespace", namespace, "--wait=false"]).await?;
+        Ok(())
+    }
+
+    /// Kills a container of a pod, as the kernel does that is out of memory; the kubelet starts it
+    /// again.
+    ///
+    /// # Errors
+    /// If there is no such container, or it cannot be killed.
+    pub async fn kill_container(&self, namespace: &str, pod: &str, container: &str) -> Result<()> {
+        let found = self.pod(namespace, pod).await?;
+        let status = &found["status"];
+        let kinds = ["initContainerStatuses", "containerStatuses"];
+        let statuses = kinds.iter().filter_map(|kind| status[kind].as_array()).flatten();
+        let id = statuses
+            .filter(|status| status["name"] == container)
+            .find_map(|status| status["containerID"].as_str()?.strip_prefix("containerd://"));
+        let Some(id) = id else {
+            bail!("{namespace}/{pod} has no container {container}: {status}")
+        };
+        let kill = ["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", "tasks", "kill"];
+        let command: Vec<&str> = kill.into_iter().chain(["--signal", "SIGKILL", id]).collect();
+        self.run_at(Place::Node, &command).await?.output()?;
         Ok(())
     }
 

@@ -1,0 +1,142 @@
+//! What every test here begins with: Portcullis installed as docs/install.md says, with an authority
+//! of the tests' own, so that they can be anybody.
+
+use policy_tests::chart::{Helm, folder, succeeded};
+use policy_tests::cluster::node::{Node, SharedNode};
+use policy_tests::cluster::say;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use serde_json::json;
+use std::future::Future;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The namespace of the control plane.
+pub(crate) const CONTROL_PLANE: &str = "portcullis";
+
+/// Most that anything may take that comes by itself.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+static NODE: SharedNode = SharedNode::new();
+static AUTHORITY: OnceLock<Authority> = OnceLock::new();
+
+/// Who vouches for the identities of the mesh.
+pub(crate) struct Authority {
+    /// Its certificate, PEM.
+    pub(crate) root: String,
+    issuer: Issuer<'static, KeyPair>,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        let name = format!("identity.{CONTROL_PLANE}.cluster.local");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap().pem();
+        Self { root, key: key.serialize_pem(), issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate for an identity and its key, PEM.
+    pub(crate) fn certify(&self, identity: &str) -> (String, String) {
+        let mut params = CertificateParams::new(vec![identity.to_owned()]).unwrap();
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+}
+
+/// The authority of the mesh.
+pub(crate) fn authority() -> &'static Authority {
+    AUTHORITY.get_or_init(Authority::new)
+}
+
+/// The identity of a service account.
+pub(crate) fn identity(namespace: &str, account: &str) -> String {
+    format!("{account}.{namespace}.serviceaccount.identity.{CONTROL_PLANE}.cluster.local")
+}
+
+/// The node with Portcullis installed; absent: the test is to return, it has been counted as skipped.
+pub(crate) async fn node() -> Option<&'static Node> {
+    let helm = Helm::or_skip(CONTROL_PLANE)?;
+    NODE.prepared_or_skip(async |node| {
+        node.load_our_images().await?;
+        node.install_gateway_api().await?;
+        node.apply(&authority_secret()).await?;
+        let helm = helm.on(node.kubeconfig());
+        let chart = folder().display().to_string();
+        let settings = ["--set", "issuer.existingSecret=authority-of-the-tests"];
+        let mut arguments = vec!["install", "portcullis", &chart, "--wait", "--timeout", "240s"];
+        arguments.extend(settings);
+        if let Err(error) = succeeded(&helm.call(&arguments)?) {
+            let report = node.report_all(CONTROL_PLANE).await;
+            return Err(error.context(report));
+        }
+        // Objects of the kinds that the first release installed.
+        arguments[0] = "upgrade";
+        succeeded(&helm.call(&arguments)?)?;
+        say("Portcullis is installed on the node for tests");
+        Ok(())
+    })
+    .await
+}
+
+fn authority_secret() -> String {
+    let authority = authority();
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONTROL_PLANE},
+    });
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": "authority-of-the-tests", "namespace": CONTROL_PLANE},
+        "stringData": {
+            "ca.crt": authority.root, "tls.crt": authority.root, "tls.key": authority.key,
+        },
+    });
+    format!("{namespace}\n---\n{secret}\n")
+}
+
+/// A new namespace that asks for sidecars, with more annotations (`key: value`), and has the label
+/// that webhooks go by.
+pub(crate) async fn meshed_namespace(node: &Node, prefix: &str, annotations: &str) -> String {
+    let name = node.namespace(prefix).await.unwrap();
+    let inject = "portcullis.dev/inject: enabled";
+    let yaml = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: \
+         {{name: {name}, annotations: {{{inject}, {annotations}}}}}\n"
+    );
+    node.apply(&yaml).await.unwrap();
+    wait_until_injected(node, &name).await;
+    name
+}
+
+/// Until webhooks know of the namespace's wish.
+pub(crate) async fn wait_until_injected(node: &Node, namespace: &str) {
+    let label = "--for=jsonpath={.metadata.labels.portcullis\\.dev/inject}=enabled";
+    let name = format!("namespace/{namespace}");
+    node.kubectl().run(&["wait", &name, label, "--timeout=60s"]).await.unwrap();
+}
+
+/// Waits until it is so; the last that was seen instead is the panic.
+pub(crate) async fn eventually<T: PartialEq + std::fmt::Debug, F: Future<Output = T>>(
+    what: &str,
+    expected: T,
+    look: impl Fn() -> F,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = look().await;
+        if seen == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: {seen:?} and not {expected:?}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
