@@ -16,6 +16,7 @@ mod inject;
 mod inventory;
 pub mod output;
 pub mod request;
+mod signals;
 mod status;
 mod up;
 mod world;

@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::echo::{Counters, Options, serve, server_config};
 use crate::output;
+use crate::signals::Signals;
 use anyhow::Context;
 use clap::Args;
 use rustls_pki_types::PrivateKeyDer;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Run a small application that answers with what it received
@@ -31,13 +33,14 @@ Headers of a request that change the answer:
 
 Examples:
   portcullis echo --listen 127.0.0.1:8080
+  portcullis echo --listen [::]:8080 --listen [::]:8801      # as a container: both IP versions
   curl 127.0.0.1:8080/some/path
   portcullis request grpc://127.0.0.1:8080/grpc.health.v1.Health/Check"
 )]
 pub(crate) struct Arguments {
-    /// Address and port to listen on; port 0 takes a free one
+    /// Address and port to listen on; port 0 takes a free one; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
+    listen: Vec<SocketAddr>,
 
     /// Name that answers carry
     #[arg(long)]
@@ -64,17 +67,23 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let plaintext_too = arguments.plaintext_too;
     let options = Options { name: arguments.name.map(Into::into), tls, plaintext_too };
     block_on(async move {
-        let listener = tokio::net::TcpListener::bind(arguments.listen)
-            .await
-            .with_context(|| format!("cannot listen on `{}`", arguments.listen))?;
-        let address = listener.local_addr().context("cannot tell the address listened on")?;
-        output::text(&format!("listening on {address}\n"))?;
-        let stop = CancellationToken::new();
-        let serving =
-            tokio::spawn(serve(listener, options, Arc::new(Counters::default()), stop.clone()));
-        tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
+        let mut signals = Signals::new()?;
+        let (stop, counters) = (CancellationToken::new(), Arc::new(Counters::default()));
+        let mut serving = JoinSet::new();
+        for wanted in arguments.listen {
+            let listener = tokio::net::TcpListener::bind(wanted)
+                .await
+                .with_context(|| format!("cannot listen on `{wanted}`"))?;
+            let address = listener.local_addr().context("cannot tell the address listened on")?;
+            output::text(&format!("listening on {address}\n"))?;
+            let (options, counters) = (options.clone(), Arc::clone(&counters));
+            serving.spawn(serve(listener, options, counters, stop.clone()));
+        }
+        signals.next().await;
         stop.cancel();
-        serving.await.context("the server failed")?;
+        while let Some(ended) = serving.join_next().await {
+            ended.context("the server failed")?;
+        }
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -6,7 +6,6 @@ mod decisions;
 mod files;
 mod screen;
 mod session;
-mod signals;
 mod suggest;
 
 pub(crate) use session::{Options, run};

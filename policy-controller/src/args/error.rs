@@ -61,6 +61,12 @@ pub enum ArgsError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// Linkerd's controller cannot be reached by what is written.
+    #[error("--linkerd-policy-addr, --linkerd-policy-name: {0}")]
+    Outbound(#[from] policy_proxy::control::AddressError),
+    /// A name of nobody.
+    #[error("--linkerd-policy-addr: must be given, because --linkerd-policy-name is")]
+    NoOutbound,
     /// A setting of the controller that makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -9,12 +9,14 @@ mod choice;
 mod cluster;
 mod error;
 mod metrics;
+mod outbound;
 mod serve;
 pub(crate) mod value;
 
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
 pub use error::ArgsError;
 pub use metrics::MetricsArgs;
+pub use outbound::OutboundArgs;
 pub use serve::ServeArgs;
 
 use crate::access::{ServeAuth, ServeAuthArgs};
@@ -31,6 +33,7 @@ use crate::serve::ServeConfig;
 use crate::source::kubernetes::{KubernetesArgs, KubernetesConfig, Scope};
 use crate::status::{StatusArgs, StatusSettings};
 use clap::{Args, Parser, Subcommand};
+use policy_proxy::control::ControllerAddress;
 use policy_proxy::termination::DEFAULT_PATH;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -221,6 +224,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub replicas: ReplicaArgs,
 
+    /// Linkerd's controller, for what we do not serve.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
+
     /// Bounds on serving.
     #[command(flatten)]
     pub serve: ServeArgs,
@@ -239,6 +246,8 @@ pub struct Settings {
     pub auth: ServeAuth,
     /// The other replicas.
     pub replicas: ReplicaSettings,
+    /// Linkerd's controller, if outbound policy is forwarded.
+    pub outbound: Option<ControllerAddress>,
     /// How the controller's own ports are guarded; absent: they are not.
     pub guard: Option<GuardSettings>,
     /// Where the admin server listens.
@@ -293,6 +302,7 @@ impl TryFrom<RunArgs> for Settings {
             serve,
             guard: guard(&args)?,
             replicas: args.replicas.settings()?,
+            outbound: args.outbound.settings()?,
             source: source(&args)?,
             log_level: args.log_level,
             log_format: args.log_format,

@@ -146,7 +146,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
         .await?;
     let admin = port.admin.clone();
 
-    let Settings { source, controller, serve, auth, replicas, guard, .. } = settings;
+    let Settings { source, controller, serve, auth, replicas, outbound, guard, .. } = settings;
     let cluster = match &source {
         SourceSettings::Cluster(cluster) => Some(cluster.clone()),
         SourceSettings::Directory(_) => None,
@@ -168,7 +168,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
 
     let client = side.as_ref().map(|side| side.client.clone());
     let reviews = reviews(cluster.as_deref());
-    let parts = Serving { controller, serve, auth, replicas, client, reviews, vital };
+    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviews, vital };
     let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
     let started = ports.open(&mut index, &port).await?;
     serving.met();

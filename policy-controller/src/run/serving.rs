@@ -13,6 +13,7 @@ use crate::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
 };
 use kube::Client;
+use policy_proxy::control::ControllerAddress;
 use policy_proxy::identity::{IdentityConfig, IdentitySource};
 use policy_proxy::telemetry::IdentityMetrics;
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub(super) struct Serving {
     pub(super) serve: ServeConfig,
     pub(super) auth: ServeAuth,
     pub(super) replicas: ReplicaSettings,
+    /// Linkerd's controller, if outbound policy is forwarded.
+    pub(super) outbound: Option<ControllerAddress>,
     /// The API server, with a cluster.
     pub(super) client: Option<Client>,
     /// Whether it may be asked about tokens.
@@ -61,6 +64,10 @@ impl Serving {
         let listener = admin::bind("gRPC (--grpc-addr)", self.auth.grpc).await?;
         let grpc = listener.local_addr()?;
         let (listeners, tls) = self.listeners(&server, listener, admin.readiness()).await?;
+        let server = match self.outbound.clone() {
+            Some(to) => server.forwarding_outbound(to, tls.clone()),
+            None => server,
+        };
         let known = self.replicas();
         let demand = handles.demand.take().ok_or(RunError::Ended("the index"))?;
         let config = CountingConfig {
@@ -176,6 +183,7 @@ mod tests {
             serve: settings.serve,
             auth: settings.auth,
             replicas: settings.replicas,
+            outbound: settings.outbound,
             client: Some(refusing_client()),
             vital: Vital::new().0,
         };

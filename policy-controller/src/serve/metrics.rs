@@ -41,6 +41,18 @@ impl Method {
         grpc_method: "Watch",
         grpc_type: "bidi_stream",
     };
+    /// `OutboundPolicies.Get`, which is forwarded.
+    pub(crate) const OUTBOUND_GET: Self = Self {
+        grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
+        grpc_method: "Get",
+        grpc_type: "unary",
+    };
+    /// `OutboundPolicies.Watch`, which is forwarded; and whatever else that service is asked.
+    pub(crate) const OUTBOUND_WATCH: Self = Self {
+        grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
+        grpc_method: "Watch",
+        grpc_type: "server_stream",
+    };
     /// `PolicyReport.InForce`.
     pub(crate) const IN_FORCE: Self = Self {
         grpc_service: "portcullis.policy.v1.PolicyReport",
@@ -53,6 +65,11 @@ impl Method {
         grpc_method: "Objects",
         grpc_type: "unary",
     };
+
+    /// The method of `OutboundPolicies` that a request's path names.
+    pub(crate) fn of_outbound(path: &str) -> Self {
+        if path.ends_with("/Get") { Self::OUTBOUND_GET } else { Self::OUTBOUND_WATCH }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -22,6 +22,7 @@ mod codec;
 mod compat;
 mod config;
 mod encodings;
+mod forward;
 mod health;
 mod identify;
 mod listener;
@@ -56,6 +57,7 @@ use access::Access;
 use peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_proto::compat::EncodeOptions;
+use policy_proxy::control::ControllerAddress;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -72,6 +74,7 @@ pub struct Server {
     options: EncodeOptions,
     guard: Option<policy_proxy::PolicyLayer>,
     report: ReportConfig,
+    outbound: Option<forward::Forward>,
 }
 
 impl Server {
@@ -102,7 +105,7 @@ impl Server {
             sessions: AtomicU64::new(0),
         };
         let report = ReportConfig { replica: "".into(), overviews: None };
-        Self { core: Arc::new(core), options, guard: None, report }
+        Self { core: Arc::new(core), options, guard: None, report, outbound: None }
     }
 
     /// Lets requests over TLS through only as far as `guard` does, which is asked first.
@@ -124,6 +127,14 @@ impl Server {
     /// [`TlsError`] names the file that is missing or unusable.
     pub async fn load_tls(&self, files: TlsFiles) -> Result<TlsHandle, TlsError> {
         TlsHandle::load(files, &self.core.metrics.access).await
+    }
+
+    /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.
+    /// Without this the service is unimplemented here.
+    #[must_use]
+    pub fn forwarding_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
+        self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
+        self
     }
 
     /// Tells other replicas and viewers what `report` says.
@@ -153,11 +164,14 @@ impl Server {
     /// and returns when every connection has ended or the drain timeout has passed.
     pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
         let health = health::Health::new(self.core.clone(), shutdown.clone());
-        let routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
+        let mut routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
             .add_service(native::Native::new(self.core.clone()))
             .add_service(report::Report::service(self.core.clone(), self.report))
-            .add_service(health.into_service())
-            .prepare();
+            .add_service(health.into_service());
+        if let Some(outbound) = self.outbound {
+            routes = routes.add_service(outbound);
+        }
+        let routes = routes.prepare();
         listener::run(listeners, routes, self.core, self.guard, shutdown).await;
     }
 }

@@ -152,11 +152,22 @@ impl TlsHandle {
     /// # Errors
     /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
     pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
-        let Some(loaded) = self.current() else { return Ok(None) };
-        let Some(own) = loaded.identity.name() else { return Ok(None) };
-        let mut config = loaded.identity.client(own.clone())?;
+        let Some(own) = self.identity() else { return Ok(None) };
+        let Some(mut config) = self.client_of(own)? else { return Ok(None) };
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Some(config))
+    }
+
+    /// Handshakes in which we present our identity and accept nobody but `expected`. `None`: there is
+    /// no certificate yet.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    pub(crate) fn client_of(
+        &self,
+        expected: Identity,
+    ) -> Result<Option<ClientConfig>, IdentityError> {
+        self.current().map(|loaded| loaded.identity.client(expected)).transpose()
     }
 
     /// Puts changed files in force, until it is dropped. Without files there is nothing to do.

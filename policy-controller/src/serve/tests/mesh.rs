@@ -145,19 +145,30 @@ impl Mesh {
         access: AccessConfig,
         config: ServeConfig,
     ) -> Self {
+        Self::made(access, config, |server, _| match guard {
+            Some(guard) => server.guarded_by(guard),
+            None => server,
+        })
+        .await
+    }
+
+    /// A server that `finish` has the last word on, given its credentials.
+    pub(super) async fn made(
+        access: AccessConfig,
+        config: ServeConfig,
+        finish: impl FnOnce(Server, TlsHandle) -> Server,
+    ) -> Self {
         let (index, policies) = Index::start();
         let pod = index.pod("web-0", &[80]);
         index.set(&pod, 80, &policy("web"), 1);
         let options = EncodeOptions { localhost_authorization: false };
         let access = AccessConfig { identity_suffix: SUFFIX.into(), ..access };
         let (stale, stale_receiver) = watch::channel(Stale::default());
-        let mut server =
+        let server =
             Server::with_access(policies.clone(), config, options, access, Some(stale_receiver));
-        if let Some(guard) = guard {
-            server = server.guarded_by(guard);
-        }
         let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
         let tls = server.load_tls(authority.write(directory.path(), CONTROLLER)).await.unwrap();
+        let server = finish(server, tls.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();

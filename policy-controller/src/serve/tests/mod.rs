@@ -6,6 +6,7 @@ mod answers;
 mod client;
 mod compat;
 mod connection;
+mod forward;
 mod guarded;
 mod mesh;
 mod native;

@@ -4,11 +4,11 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Interrupt, terminate, hang-up.
-pub(super) struct Signals([Signal; 3]);
+pub(crate) struct Signals([Signal; 3]);
 
 impl Signals {
     /// Listens from now on.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot wait for signals");
         Ok(Self([
             listen(SignalKind::interrupt())?,
@@ -18,7 +18,7 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let Self([interrupt, terminate, hangup]) = self;
         tokio::select! {
             _ = interrupt.recv() => {}
