@@ -9,6 +9,7 @@
     reason = "a test ends where it cannot go on"
 )]
 
+mod flags;
 mod generated;
 mod golden;
 mod values;
