@@ -44,7 +44,7 @@ pub(super) struct Service {
 /// Who is asked.
 enum Asked {
     Rules,
-    Injector(Injector),
+    Injector(Box<Injector>),
     Repoint(Arc<Repoint>),
 }
 
@@ -77,7 +77,9 @@ impl Service {
     fn asked(&self, path: &str) -> Option<Asked> {
         match path {
             "/" => Some(Asked::Rules),
-            INJECT_PATH => self.injector.clone().map(Asked::Injector),
+            INJECT_PATH => {
+                self.injector.clone().map(|injector| Asked::Injector(Box::new(injector)))
+            }
             BESIDE_PATH => self.repoint.clone().map(Asked::Repoint),
             _ => None,
         }

@@ -34,8 +34,6 @@ fn failed(address: SocketAddr, why: &str) -> Response<Full<Bytes>> {
 }
 
 fn words(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        _ => error.to_string(),
-    }
+    let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+    if refused { "connection refused".to_owned() } else { error.to_string() }
 }

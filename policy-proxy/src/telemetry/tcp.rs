@@ -241,7 +241,7 @@ impl Connections {
         let shown = |(key, known): (&TcpKey, &Known)| (key.labels(clients), known.series.clone());
         let mut all: Vec<(Labels, Arc<TcpSeries>)> = self.known.lock().iter().map(shown).collect();
         all.sort_by(|(own, _), (other, _)| own.cmp(other));
-        let counters: [(Metric, fn(&Shard) -> &AtomicU64); 3] = [
+        let counters: [(Metric, OfShard); 3] = [
             (names::TCP_OPEN, |shard| &shard.opened),
             (names::TCP_READ, |shard| &shard.read),
             (names::TCP_WRITE, |shard| &shard.written),
@@ -279,6 +279,9 @@ impl Caller {
     /// Nobody in particular.
     pub(crate) const NONE: Self = Self { tls: TlsClass::Absent, client: 0 };
 }
+
+/// One counter of a shard.
+type OfShard = fn(&Shard) -> &AtomicU64;
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,7 @@ mod informed;
 mod layer;
 #[cfg(test)]
 mod opaque;
+#[cfg(test)]
 mod proof;
 #[cfg(test)]
 mod revocation;

@@ -176,7 +176,7 @@ impl Objects {
         let request = http::Request::post(path)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(serde_json::to_vec(object)?)?;
-        Ok(self.client.request(request).await.with_context(|| path.to_owned())?)
+        self.client.request(request).await.with_context(|| path.to_owned())
     }
 
     /// Installs every definition of a folder, and Gateway API's, and waits until they are served.

@@ -34,7 +34,7 @@ fn asks() -> Surroundings {
 fn injected(pod: &Value, around: &Surroundings, settings: &Settings) -> (Value, Vec<String>) {
     match inject(pod, around, settings) {
         Outcome::Injected { pod, warnings } => (*pod, warnings),
-        other => panic!("{other:?}"),
+        other @ (Outcome::Skipped { .. } | Outcome::Refused(_)) => panic!("{other:?}"),
     }
 }
 
@@ -42,7 +42,7 @@ fn injected(pod: &Value, around: &Surroundings, settings: &Settings) -> (Value, 
 fn skipped(pod: &Value, around: &Surroundings) -> (Skip, Vec<String>) {
     match inject(pod, around, &settings(true)) {
         Outcome::Skipped { reason, warnings } => (reason, warnings),
-        other => panic!("{other:?}"),
+        other @ (Outcome::Injected { .. } | Outcome::Refused(_)) => panic!("{other:?}"),
     }
 }
 
@@ -50,6 +50,6 @@ fn skipped(pod: &Value, around: &Surroundings) -> (Skip, Vec<String>) {
 fn refused(pod: &Value, around: &Surroundings) -> Vec<String> {
     match inject(pod, around, &settings(true)) {
         Outcome::Refused(errors) => errors.iter().map(ToString::to_string).collect(),
-        other => panic!("{other:?}"),
+        other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
     }
 }

@@ -105,13 +105,13 @@ fn labels(mut text: &str, line: &str) -> BTreeMap<String, String> {
 
 fn quoted<'a>(text: &'a str, line: &str) -> (String, &'a str) {
     let mut value = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
         match character {
-            '"' => return (value, &text[at + 1..]),
+            '"' => return (value, characters.as_str()),
             '\\' => match characters.next() {
-                Some((_, 'n')) => value.push('\n'),
-                Some((_, escaped @ ('\\' | '"'))) => value.push(escaped),
+                Some('n') => value.push('\n'),
+                Some(escaped @ ('\\' | '"')) => value.push(escaped),
                 other => panic!("escape {other:?} in {line}"),
             },
             other => value.push(other),
