@@ -1,5 +1,14 @@
 //! The dashboard and the alerts ask for metrics and labels that exist, and every alert is explained.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test ends where it cannot go on"
+)]
+
 use policy_proxy::telemetry::names;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,8 +130,9 @@ fn check(what: &str, expression: &str) {
 fn expressions(value: &Value, title: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
-            let names = ["title", "alert"].iter().filter_map(|name| fields.get(*name)?.as_str());
-            let title = names.last().unwrap_or(title);
+            let mut names =
+                ["title", "alert"].iter().filter_map(|name| fields.get(*name)?.as_str());
+            let title = names.next_back().unwrap_or(title);
             for (name, field) in fields {
                 match (&**name, field.as_str()) {
                     ("expr", Some(text)) => found.push((title.to_owned(), text.to_owned())),

@@ -10,8 +10,8 @@ fn shortened(rendered: &str) -> String {
     let mut texts = Vec::new();
     for document in rendered.split("---\n") {
         let definition = document.lines().any(|line| line == "kind: CustomResourceDefinition");
-        let document = match document.find("\nspec:\n").filter(|_| definition) {
-            Some(spec) => format!("{}\nspec: …\n", &document[..spec]),
+        let document = match document.split_once("\nspec:\n").filter(|_| definition) {
+            Some((head, _)) => format!("{head}\nspec: …\n"),
             None => document.to_owned(),
         };
         texts.push(document);
