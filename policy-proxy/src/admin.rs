@@ -4,11 +4,12 @@
 //! Everything is decided by the policy of the admin port itself, as the controller compiles it: any mesh
 //! identity and the node by default. Beside that, `/live`, `/ready` and `/probe` answer the pod's node and
 //! loopback whatever the policy says, so that a mistake in it cannot have the proxy restarted; the first
-//! two answer everybody while it is not known which addresses are the node's. What changes state is for
-//! loopback only and off by default.
+//! two answer everybody while it is not known which addresses are the node's, and to `/probe` a mesh
+//! identity opens nothing. What changes state is for loopback only and off by default.
 
 mod log_level;
 mod probe;
+mod room;
 
 use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
 use crate::log::LogFilter;
@@ -24,7 +25,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
-use policy_core::{Decision, Denied, PathHandling, RequestView};
+use policy_core::{Decision, Denied, PathHandling, RequestView, fold_mapped};
+use room::Room;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -104,12 +106,12 @@ struct Shared {
     status: Option<IdentityStatus>,
     /// Cancelled to begin draining; also says that it has begun.
     drain: CancellationToken,
-    /// Room for connections, whichever way they come.
-    room: Arc<Semaphore>,
+    room: Room,
+    /// Where connections are served whichever way they come, lest metrics are written on a worker's
+    /// thread; absent: where they come.
+    runtime: Option<Handle>,
 }
 
-/// Connections served at a time; more wait in the kernel.
-const MOST_CONNECTIONS: usize = 64;
 /// Requests of one HTTP/2 connection at a time.
 const MOST_STREAMS: u32 = 8;
 /// For a handshake, for a request head, and for the whole of a connection.
@@ -121,7 +123,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Admin {
     /// The admin server of a proxy. `status`: it is not ready while there is no identity that others
-    /// would accept.
+    /// would accept. Made within a runtime, it serves all its connections there.
     pub fn new(
         config: AdminConfig,
         store: PolicyStore,
@@ -130,8 +132,8 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-        let shared = Shared { config, store, own, identity, status, drain, room };
+        let (room, runtime) = (Room::new(), Handle::try_current().ok());
+        let shared = Shared { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }
 
@@ -149,22 +151,31 @@ impl Admin {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let full = |_| io::Error::other("too many connections to the admin port");
-        let _room = Arc::clone(&self.shared.room).try_acquire_owned().map_err(full)?;
-        timeout(CONNECTION, self.requests(stream, peer)).await?
+        let full = || io::Error::other("too many connections to the admin port");
+        let place = self.shared.room.enter(self.is_near(peer.ip())).ok_or_else(full)?;
+        let admin = self.clone();
+        let served = async move {
+            let _place = place;
+            timeout(CONNECTION, admin.requests(stream, peer)).await?
+        };
+        match &self.shared.runtime {
+            Some(runtime) => runtime.spawn(served).await.map_err(io::Error::other)?,
+            None => served.await,
+        }
     }
 
     /// Serves until the task is dropped.
     pub async fn serve(self, listener: TcpListener) {
         loop {
-            let Ok(permit) = Arc::clone(&self.shared.room).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, client)) => {
+                    let near = self.is_near(fold_mapped(client.ip()));
+                    let Some(place) = self.shared.room.enter(near) else { continue };
                     let admin = self.clone();
                     tokio::spawn(async move {
                         // Whatever goes wrong on an admin connection concerns its client alone.
                         let _ = timeout(CONNECTION, admin.connection(stream, client)).await;
-                        drop(permit);
+                        drop(place);
                     });
                 }
                 Err(error) => {
@@ -218,9 +229,9 @@ impl Admin {
         let allowed = match path {
             "/shutdown" => return self.shutdown(peer, request.method()),
             "/proxy-log-level" => return self.log_level(peer, request).await,
-            "/live" | "/ready" if read => self.may_ask(peer, &request, true),
+            "/live" | "/ready" if read => self.may_ask(peer, &request),
             "/metrics" if read => self.may_read_metrics(peer, &request),
-            _ if tcp.is_some() && read => self.may_ask(peer, &request, false),
+            _ if tcp.is_some() && read => self.may_probe(peer, &request),
             "/live" | "/ready" | "/metrics" => return refuse_method("GET, HEAD"),
             _ if tcp.is_some() => return refuse_method("GET, HEAD"),
             _ => return refuse(StatusCode::NOT_FOUND, "not found"),
@@ -250,22 +261,30 @@ impl Admin {
         stated.or_else(|| self.shared.config.pod_addresses.first().copied())
     }
 
-    /// Whether the node's questions are answered to this client. `early`: also while it is not known
-    /// which addresses are the node's.
-    fn may_ask<B>(&self, peer: &Peer, request: &Request<B>, early: bool) -> Result<(), Denied> {
-        if peer.ip().is_loopback() {
+    /// Whether a client is the pod itself or, as far as that is known, its node.
+    fn is_near(&self, client: IpAddr) -> bool {
+        let live = self.shared.own.as_ref().map(PortHandle::live);
+        let policy = live.as_ref().and_then(|live| live.in_force().ok());
+        let node = policy.map_or(&[][..], |policy| &policy.facts.node_local);
+        client.is_loopback() || node.iter().any(|network| network.contains(&client))
+    }
+
+    /// Whether `/live` and `/ready` are answered to this client: to everybody while it is not known which
+    /// addresses are the node's.
+    fn may_ask<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        let live = self.shared.own.as_ref().map(PortHandle::live);
+        let policy = live.as_ref().and_then(|live| live.in_force().ok());
+        let early = policy.is_none_or(|policy| policy.facts.node_local.is_empty());
+        if early || self.is_near(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
+    }
+
+    /// Whether a port is tried for this client. The kubelet is known by its address: what the policy
+    /// grants to identities, such as reading metrics, is no leave to try ports.
+    fn may_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        if self.is_near(peer.ip()) {
             return Ok(());
         }
-        let live = self.shared.own.as_ref().map(PortHandle::live);
-        let policy = match live.as_ref().map(|live| live.in_force()) {
-            Some(Ok(policy)) => policy,
-            Some(Err(_)) | None if early => return Ok(()),
-            Some(Err(reason)) => return Err(reason),
-            None => return Err(Denied::PolicyPending),
-        };
-        let node = &policy.facts.node_local;
-        let own = node.iter().any(|network| network.contains(&peer.ip()));
-        if own || (early && node.is_empty()) { Ok(()) } else { self.decide(peer, request) }
+        self.decide(&Peer::new(peer.address(), PeerTls::Absent), request)
     }
 
     fn ready(&self) -> Response<Full<Bytes>> {

@@ -199,6 +199,9 @@ async fn a_tcp_probe_connects_to_the_application_on_the_ports_that_were_named() 
     assert_eq!((status, body), (StatusCode::SERVICE_UNAVAILABLE, refused));
     let (status, body) = ask(&plain("10.1.2.3"), &open.to_string()).await;
     assert_eq!((status, &*body), (StatusCode::FORBIDDEN, "unauthorized\n"));
+    let meshed = from("10.1.2.3", PeerTls::Terminated(Some(Identity::Dns("a.b".into()))));
+    let (status, body) = ask(&meshed, &open.to_string()).await;
+    assert_eq!((status, &*body), (StatusCode::FORBIDDEN, "unauthorized\n"), "reads metrics only");
     for other in ["22", "", "0", "65536", "http", &format!("0{open}"), &format!("{open}/")] {
         assert_eq!(ask(&node, other).await.0, StatusCode::NOT_FOUND, "{other}");
     }
@@ -335,4 +338,90 @@ async fn a_mesh_that_carries_requests_in_http2_is_answered() {
     assert!(body.ends_with(b"# EOF\n"));
     server.abort();
     client.abort();
+}
+
+#[tokio::test]
+async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting() {
+    let admin = admin(MetricsAccess::Policy, false);
+    apply(&admin, usual());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let held: Vec<_> = (0..room::MOST).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+    let (stranger, _other) = tokio::io::duplex(64);
+    let refused = admin.carry(stranger, plain("10.1.2.3")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "too many connections to the admin port");
+    assert!(admin.is_near("10.9.0.1".parse().unwrap()), "the node");
+    let serving = tokio::spawn(admin.clone().serve(listener));
+    let mut near = TcpStream::connect(address).await.unwrap();
+    near.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    timeout(Duration::from_secs(60), near.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("live\n"), "{answer}");
+    serving.abort();
+    drop(held);
+    assert!(admin.shared.room.enter(false).is_some());
+}
+
+#[test]
+fn what_comes_over_a_workers_thread_is_answered_on_the_admins() {
+    let (made, made_here) = std::sync::mpsc::channel();
+    let over = CancellationToken::new();
+    let until = over.clone();
+    let own = std::thread::Builder::new().name("admin".to_owned());
+    let own = own.spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            made.send(admin(MetricsAccess::Policy, false)).unwrap();
+            until.cancelled().await;
+        });
+    });
+    let admin = made_here.recv().unwrap();
+    let worker = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let seen = Arc::new(parking_lot::Mutex::new(None));
+    let stream = Watching { seen: Arc::clone(&seen) };
+    let served = worker.block_on(admin.carry(stream, plain("127.0.0.1")));
+    served.unwrap();
+    over.cancel();
+    own.unwrap().join().unwrap();
+    assert_eq!(seen.lock().as_deref(), Some("admin"));
+}
+
+/// An empty stream that notes on which thread it is read.
+struct Watching {
+    seen: Arc<parking_lot::Mutex<Option<String>>>,
+}
+
+impl AsyncRead for Watching {
+    fn poll_read(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        *self.seen.lock() = std::thread::current().name().map(str::to_owned);
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watching {
+    fn poll_write(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<io::Result<usize>> {
+        std::task::Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
 }
