@@ -26,14 +26,15 @@ pub(crate) const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-pro
 /// What the request asks of the connection that carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// It wants to upgrade to something that is not HTTP. Its `upgrade` header is kept.
+    /// It wants to upgrade to something that is neither HTTP nor TLS. Its `upgrade` header is kept.
     pub(crate) upgrade: bool,
     /// A meshed peer carries this version in HTTP/2, and wants it told back.
     pub(crate) carried: Option<Version>,
 }
 
-/// Cleans a request's head before anything looks at it. An upgrade to `h2c` is ignored, which
-/// RFC 9110 section 7.8 allows: through it a tunnel would carry requests that nobody decides on.
+/// Cleans a request's head before anything looks at it. An upgrade to `h2c`, or to TLS with HTTP in it
+/// (RFC 2817), is ignored, which RFC 9110 section 7.8 allows: through it a tunnel would carry requests
+/// that nobody decides on.
 /// Only a meshed peer is believed that it carries HTTP/1.
 pub(crate) fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
     let found = look(&head.headers);
@@ -235,18 +236,18 @@ fn wants_upgrade(headers: &HeaderMap) -> bool {
     let listed = headers.get_all(CONNECTION).iter().any(|line| has_token(line, "upgrade"));
     let mut protocols = headers.get_all(UPGRADE).iter();
     match (protocols.next(), protocols.next()) {
-        (Some(protocol), None) => listed && !names_http2(protocol),
+        (Some(protocol), None) => listed && !carries_requests(protocol),
         (_, _) => false,
     }
 }
 
-fn names_http2(protocol: &HeaderValue) -> bool {
+fn carries_requests(protocol: &HeaderValue) -> bool {
     let mut tokens = protocol.as_bytes().split(|b| *b == b',');
     tokens.any(|token| {
         let token = token.trim_ascii();
         let name = token.split(|b| *b == b'/').next().unwrap_or_default();
-        // `h2c`, `h2`, and anything that calls itself HTTP.
-        [&b"h2c"[..], b"h2", b"http"].iter().any(|own| name.eq_ignore_ascii_case(own))
+        // `h2c`, `h2`, anything that calls itself HTTP, and TLS, in which HTTP goes on.
+        [&b"h2c"[..], b"h2", b"http", b"tls"].iter().any(|own| name.eq_ignore_ascii_case(own))
     })
 }
 
@@ -366,8 +367,8 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_to_http_is_ignored() {
-        for protocol in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "h2"] {
+    fn an_upgrade_to_what_carries_requests_nobody_decides_on_is_ignored() {
+        for protocol in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "h2", "TLS/1.0", "tls"] {
             let lines = [
                 ("connection", "Upgrade, HTTP2-Settings"),
                 ("upgrade", protocol),
