@@ -9,7 +9,7 @@ use crate::args::Cli;
 use clap::CommandFactory;
 use policy_core::near::nearest;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// What a variable of Linkerd's does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ pub fn review(
     for (name, value) in variables {
         // A name that is not text is none of ours.
         let Some(name) = name.to_str() else { continue };
-        if name.starts_with(OURS) && !own.contains(name) && !is_service_link(name) {
+        if name.starts_with(OURS) && !own.contains(name) && !is_service_link(name, &value) {
             let known: Vec<&str> = own.iter().map(String::as_str).collect();
             errors.push(format!("{name}: no such setting{}", suggestion(name, &known)));
         }
@@ -219,15 +219,19 @@ fn suggestion(name: &str, known: &[&str]) -> String {
 }
 
 /// Kubernetes tells every container of the Services of its namespace by variables that begin with the
-/// Service's name, and ours begin with `portcullis`.
-fn is_service_link(name: &str) -> bool {
-    let host = name.ends_with("_SERVICE_HOST");
+/// Service's name, and ours begin with `portcullis`. What it says by them is told from a setting whose
+/// name was mistyped.
+fn is_service_link(name: &str, value: &OsStr) -> bool {
+    let Some(value) = value.to_str() else { return false };
+    let rest = name.rsplit_once("_PORT_").map(|(_, rest)| rest);
     let protocol = ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| {
-        let rest = name.rsplit_once("_PORT_").map(|(_, rest)| rest);
         let number = rest.and_then(|rest| rest.split_once(protocol)).map(|(number, _)| number);
         number.is_some_and(|number| number.parse::<u16>().is_ok())
     });
-    host || name.contains("_SERVICE_PORT") || name.ends_with("_PORT") || protocol
+    let url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let host = name.ends_with("_SERVICE_HOST");
+    let number = name.contains("_SERVICE_PORT") && value.parse::<u16>().is_ok();
+    host || number || (name.ends_with("_PORT") && url) || protocol
 }
 
 #[cfg(test)]

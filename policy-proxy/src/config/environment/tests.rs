@@ -72,6 +72,14 @@ fn what_kubernetes_says_of_our_services_is_no_mistake() {
     assert_eq!(reviewed(&links), Ok(Vec::new()));
 }
 
+#[test]
+fn a_mistyped_port_of_ours_is_not_taken_for_a_service() {
+    assert_eq!(
+        reviewed(&[("PORTCULLIS_ADMN_PORT", "4192")]),
+        Err("PORTCULLIS_ADMN_PORT: no such setting, did you mean PORTCULLIS_ADMIN_PORT?".to_owned())
+    );
+}
+
 /// Every variable that is asked for, whatever is configured.
 fn asked() -> BTreeSet<String> {
     let asked = RefCell::new(BTreeSet::new());
