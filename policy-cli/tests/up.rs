@@ -102,7 +102,7 @@ impl Up {
 
     /// Asks as a client does who pastes our commands; the exit code and the answer.
     fn ask(&self, client: &str, to: (&str, u16), scheme: &str, path: &str) -> (i32, Value) {
-        self.ask_with(&[], client, to, scheme, path)
+        self.ask_with(&[], client, to, (scheme, path))
     }
 
     fn ask_with(
@@ -110,8 +110,7 @@ impl Up {
         more: &[&str],
         client: &str,
         to: (&str, u16),
-        scheme: &str,
-        path: &str,
+        (scheme, path): (&str, &str),
     ) -> (i32, Value) {
         let (client, row) = (self.client(client), self.port(to.0, to.1));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -180,20 +179,20 @@ fn meshed_clients_are_decided_alike_on_the_direct_path() {
     let up = Up::start(directory.path());
     let direct = ["--direct"];
     let web = ("emojivoto/web-0", 8080);
-    let (code, answer) = up.ask_with(&direct, "emojivoto/vote-bot", web, "http", "/api/vote");
+    let (code, answer) = up.ask_with(&direct, "emojivoto/vote-bot", web, ("http", "/api/vote"));
     assert_eq!((code, &answer["status"]), (0, &200.into()), "{answer:#}");
     let decision = up.event("decision");
     assert_eq!(decision["route"], "HTTPRoute emojivoto/api");
     let grant = "AuthorizationPolicy emojivoto/vote-bot-may-use-the-api";
     assert_eq!(decision["authorization"], grant);
     let (emoji, path) = (("emojivoto/emoji-0", 8080), "/emojivoto.v1.EmojiService/ListAll");
-    let (code, answer) = up.ask_with(&direct, "emojivoto/web", emoji, "grpc", path);
+    let (code, answer) = up.ask_with(&direct, "emojivoto/web", emoji, ("grpc", path));
     assert_eq!((code, &answer["grpcStatus"]), (0, &0.into()), "{answer:#}");
-    let (code, answer) = up.ask_with(&direct, "emojivoto/vote-bot", emoji, "grpc", path);
+    let (code, answer) = up.ask_with(&direct, "emojivoto/vote-bot", emoji, ("grpc", path));
     assert_eq!((code, &answer["grpcStatus"]), (3, &7.into()), "{answer:#}");
     // The application's own port is none where a transport header is negotiated.
     let port = ["--direct=8080"];
-    let (code, answer) = up.ask_with(&port, "emojivoto/vote-bot", web, "http", "/api/vote");
+    let (code, answer) = up.ask_with(&port, "emojivoto/vote-bot", web, ("http", "/api/vote"));
     assert_eq!(code, 1);
     let error = answer["error"].as_str().unwrap();
     assert!(error.contains("does not negotiate the transport header"), "{error}");

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::unwrap_used,
     clippy::panic,
     clippy::string_slice,
     clippy::arithmetic_side_effects,
