@@ -21,9 +21,9 @@ pub(super) fn store(
         args.store.default_policy.as_ref(),
         &["INBOUND_DEFAULT_POLICY"],
     );
-    let default = reader.read(given, DefaultPolicy::AllUnauthenticated, |name| {
-        let known = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
-        DefaultPolicy::parse(name).ok_or_else(|| format!("expected one of {known}"))
+    let known = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
+    let default = reader.read(given, None, |name| {
+        DefaultPolicy::parse(name).map(Some).ok_or_else(|| format!("expected one of {known}"))
     });
     let given = reader.given("pending-policy", args.store.pending_policy.as_ref(), &[]);
     let pending = reader.read(given, false, |text| match text {
@@ -31,7 +31,15 @@ pub(super) fn store(
         "default" => Ok(true),
         _ => Err("expected wait or default"),
     });
-    config.pending = pending.then(|| Arc::new(pending_policy(default, detect)));
+    if pending && default.is_none() {
+        // Linkerd's would let everybody in.
+        let text = format!(
+            "--default-policy: must be given with --pending-policy=default, as one of {known}"
+        );
+        reader.fail(text);
+    }
+    let decides = default.filter(|_| pending);
+    config.pending = decides.map(|default| Arc::new(pending_policy(default, detect)));
     let linkerd = ["INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION"];
     let given = reader.given("opaque-ports", args.store.opaque_ports.as_ref(), &linkerd);
     config.pending_opaque = reader.read(given, BTreeSet::new(), parse::ports);

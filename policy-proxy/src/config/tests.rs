@@ -124,6 +124,15 @@ fn the_default_policy_decides_only_when_asked_to() {
 }
 
 #[test]
+fn a_default_policy_that_decides_is_never_guessed() {
+    let errors = from(&with(&[("PORTCULLIS_PENDING_POLICY", "default")]), RunArgs::default());
+    let errors = errors.unwrap_err().0;
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    let expected = "--default-policy: must be given with --pending-policy=default, as one of ";
+    assert!(error.starts_with(expected) && error.contains("cluster-authenticated"), "{error}");
+}
+
+#[test]
 fn the_log_settings_are_read_on_their_own() {
     let settings = log(&RunArgs::default(), &|name| {
         (name == "LINKERD2_PROXY_LOG_FORMAT").then(|| OsString::from("JSON"))
