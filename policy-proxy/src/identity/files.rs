@@ -74,7 +74,7 @@ impl Files {
         Ok(Self { config, seen: parts, usable: true })
     }
 
-    /// Puts changed files in force. What cannot be used leaves the identity as it is.
+    /// Puts changed files in force. What cannot be used leaves the identity as it is, save for its roots.
     pub(super) async fn run(mut self, publisher: &Publisher) {
         loop {
             tokio::time::sleep(self.config.interval).await;
@@ -99,9 +99,22 @@ impl Files {
         match parsed {
             Ok(identity) if rooted => publisher.reroot(identity),
             Ok(identity) => publisher.renew(identity),
-            Err(error) => publisher.fail(error.kind(), &error.to_string()),
+            Err(error) => {
+                if self.seen.roots != parts.roots {
+                    reroot(&parts.roots, publisher);
+                }
+                publisher.fail(error.kind(), &error.to_string());
+            }
         }
         self.seen = parts;
+    }
+}
+
+/// A root that is taken out is not trusted any longer, whatever is wrong with the certificate.
+fn reroot(roots: &[CertificateDer<'static>], publisher: &Publisher) {
+    let current = publisher.identity().current().clone();
+    if let Some(Ok(identity)) = current.map(|own| own.with_roots(roots.to_vec())) {
+        publisher.reroot(identity);
     }
 }
 
@@ -257,6 +270,29 @@ mod tests {
         until(|| status.missing().is_some()).await;
         let said = status.missing().unwrap();
         assert!(said.starts_with("the certificate does not verify as a server's"), "{said}");
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_root_that_is_taken_out_beside_an_unusable_certificate_is_not_trusted_any_longer() {
+        let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = write(directory.path(), "web.example");
+        write(other.path(), "other.example");
+        let text = |path: &Path| std::fs::read_to_string(path.join("roots.pem")).unwrap();
+        let (own, more) = (text(directory.path()), text(other.path()));
+        std::fs::write(directory.path().join("roots.pem"), format!("{own}{more}")).unwrap();
+        let source = IdentityConfig::Files(files.clone());
+        let source = IdentitySource::open(source, IdentityMetrics::default()).await.unwrap();
+        let status = source.status();
+        let roots = || status.state().certificate.unwrap().roots;
+        assert_eq!(roots(), 2);
+        let task = tokio::spawn(source.run());
+        std::fs::write(&files.certificate, "nothing").unwrap();
+        until(|| status.state().failure.is_some()).await;
+        std::fs::write(directory.path().join("roots.pem"), own).unwrap();
+        until(|| roots() == 1).await;
+        until(|| status.state().failure.is_some()).await;
+        assert_eq!(status.state().failure.unwrap().kind, FailureKind::Files);
         task.abort();
     }
 }
