@@ -208,8 +208,8 @@ impl Telemetry {
         port: NonZeroU16,
         caller: Caller,
     ) {
-        let names = self.shared.clients.lock().names();
-        self.headers.count(session_protocol, port, caller, &names);
+        let client = || self.shared.clients.lock().name(caller.client);
+        self.headers.count(session_protocol, port, caller, client);
     }
 
     /// States how far the workers are: a difference that stays is a worker that hangs.

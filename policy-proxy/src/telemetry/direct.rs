@@ -3,11 +3,11 @@
 use super::key::Caller;
 use super::labels::Labels;
 use super::names::{self, Metric};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use std::collections::HashSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -16,8 +16,11 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     counted: Family<Labels, Counter>,
-    known: Mutex<HashSet<(&'static str, u16, Caller)>>,
+    known: Mutex<HashMap<Key, Counter>>,
 }
+
+/// Protocol, port and client; without the last two: all that found no room.
+type Key = (&'static str, Option<(NonZeroU16, Caller)>);
 
 impl Headers {
     pub(super) fn register(&self, registry: &mut Registry) {
@@ -25,27 +28,32 @@ impl Headers {
         registry.register(name, help, self.counted.clone());
     }
 
-    /// Once per connection.
+    /// Once per connection. `client`: the name of a client that is not known here yet, if it has one.
     pub(super) fn count(
         &self,
         protocol: &'static str,
         port: NonZeroU16,
         caller: Caller,
-        clients: &[Arc<str>],
+        client: impl FnOnce() -> Option<Arc<str>>,
     ) {
-        let fits = {
-            let mut known = self.known.lock();
-            let series = (protocol, port.get(), caller);
-            known.contains(&series) || (known.len() < MOST_SERIES && known.insert(series))
-        };
-        let client = usize::from(caller.client).checked_sub(1).and_then(|at| clients.get(at));
+        let mut known = self.known.lock();
+        let mut key: Key = (protocol, Some((port, caller)));
+        if known.len() >= MOST_SERIES && !known.contains_key(&key) {
+            key = (protocol, None);
+        }
+        known.entry(key).or_insert_with(|| self.made(key, client)).inc();
+    }
+
+    fn made(&self, key: Key, client: impl FnOnce() -> Option<Arc<str>>) -> Counter {
+        let (protocol, known) = key;
+        let client = known.and_then(|_| client());
         let mut labels = Labels::default();
         labels.push("session_protocol", protocol);
-        labels.push("target_port", if fits { port.to_string() } else { String::new() });
+        labels.push("target_port", known.map_or_else(String::new, |(port, _)| port.to_string()));
         // Names are for gateways, which refuse here and are counted as errors.
         labels.push("target_name", "");
-        labels.push("client_id", client.filter(|_| fits).map_or("", |name| &**name));
-        self.counted.get_or_create_owned(&labels).inc();
+        labels.push("client_id", client.as_deref().unwrap_or_default());
+        self.counted.get_or_create_owned(&labels)
     }
 }
 

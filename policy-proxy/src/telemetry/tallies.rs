@@ -94,6 +94,11 @@ impl Tallies {
 }
 
 impl Clients {
+    /// The name behind a number.
+    pub(super) fn name(&self, number: u8) -> Option<Arc<str>> {
+        self.names.get(usize::from(number).checked_sub(1)?).cloned()
+    }
+
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         self.names.clone()
     }
