@@ -249,8 +249,9 @@ impl Admin {
 
     /// The port of a probe, if it is one of those configured, written as numbers are.
     fn probed(&self, port: &str) -> Option<NonZeroU16> {
-        let known = self.shared.config.tcp_probe_ports.iter();
-        known.copied().find(|known| known.to_string() == port)
+        let number = port.parse::<NonZeroU16>().ok()?;
+        let known = self.shared.config.tcp_probe_ports.contains(&number);
+        (known && number.to_string() == port).then_some(number)
     }
 
     /// The pod's address that probes connect to: the first that the controller states.
