@@ -74,9 +74,10 @@ fn carried_version(line: &HeaderValue) -> Option<Version> {
 }
 
 /// Makes a request that was judged as HTTP/2 the HTTP/1 request that it carries: the host moves from
-/// `:authority` to `Host`.
-pub(crate) fn unwrap_carried(head: &mut Parts, version: Version) {
-    head.version = version;
+/// `:authority` to `Host`. `sized`: how long its body is, is known. HTTP/1.0 cannot say where another
+/// body ends, and the library would leave it out, so that it goes as HTTP/1.1.
+pub(crate) fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
+    head.version = if sized { version } else { Version::HTTP_11 };
     let host = head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
     if let Some(Ok(host)) = host {
         head.headers.insert(HOST, host);

@@ -17,6 +17,7 @@ use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::InForce;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -160,7 +161,7 @@ async fn answer(
                 connection.informed.tell(&mut head.headers);
             }
             if let Some(version) = asked.carried {
-                headers::unwrap_carried(&mut head, version);
+                headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
             }
             let request = Request::from_parts(head, body);
             proxy(&connection, request, asking, Permitted { permit, plan, policy, guard }).await

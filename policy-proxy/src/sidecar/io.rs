@@ -55,6 +55,15 @@ impl<S> Prefixed<S> {
     pub(crate) fn new(prefix: Bytes, inner: S) -> Self {
         Self { prefix, inner }
     }
+
+    /// Puts `bytes` in front of what was put back before and has not been read again.
+    fn unread(&mut self, bytes: Bytes) {
+        self.prefix = if self.prefix.is_empty() {
+            bytes
+        } else {
+            [bytes, self.prefix.clone()].concat().into()
+        };
+    }
 }
 
 impl ClientIo {
@@ -66,8 +75,8 @@ impl ClientIo {
     /// Puts `bytes`, which were read from this stream, back.
     pub(crate) fn unread(&mut self, bytes: Bytes) {
         match self {
-            Self::Plain(stream) => stream.prefix = bytes,
-            Self::Tls(stream) => stream.prefix = bytes,
+            Self::Plain(stream) => stream.unread(bytes),
+            Self::Tls(stream) => stream.unread(bytes),
         }
     }
 }
@@ -317,5 +326,23 @@ impl AsyncWrite for Watched {
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    /// A header in two reads may leave more behind it than who looks for HTTP reads at once.
+    #[tokio::test]
+    async fn what_is_put_back_comes_before_what_was_put_back_earlier_and_nothing_is_lost() {
+        let mut stream = Prefixed::new(Bytes::from_static(b"0123456789"), &b"abc"[..]);
+        let mut read = [0; 4];
+        stream.read_exact(&mut read).await.unwrap();
+        stream.unread(Bytes::copy_from_slice(&read));
+        let mut all = String::new();
+        stream.read_to_string(&mut all).await.unwrap();
+        assert_eq!(all, "0123456789abc");
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::support::*;
 use crate::tls::{Authority, Leaf, connect, hello_for, san, web};
+use bytes::Bytes;
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
 use policy_proto::transport::{self, Header, Session};
@@ -178,6 +180,22 @@ async fn http_2_is_served_without_looking_for_it_and_may_carry_http_1() {
     assert_eq!(got.headers["l5d-orig-proto"], "HTTP/1.1");
 }
 
+#[tokio::test]
+async fn a_body_of_unknown_length_that_is_carried_as_http_1_0_reaches_the_application() {
+    let mesh = Mesh::new(server(Protocol::Http1, everybody())).await;
+    let io = TokioIo::new(mesh.open("bot", PORT, Some(Session::Http2)).await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    let piece = || Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(b"four")));
+    let body = StreamBody::new(futures_util::stream::iter([piece(), piece()]));
+    let carried =
+        Request::post("http://web.example/upload").header("l5d-orig-proto", "HTTP/1.0").body(body);
+    let got = got(sender.send_request(carried.unwrap()).await.unwrap()).await;
+    assert_eq!((got.status, got.body.as_str()), (StatusCode::OK, "8 bytes\n"));
+    assert_eq!(got.headers["l5d-orig-proto"], "HTTP/1.0");
+}
+
 /// Linkerd forwards what comes without a protocol by the connection's permission alone, past routes.
 #[tokio::test]
 async fn saying_nothing_of_the_protocol_is_no_way_around_routes() {
@@ -213,6 +231,26 @@ async fn a_header_may_come_byte_by_byte_and_with_what_follows() {
         stream.flush().await.unwrap();
     }
     assert!(answer(stream, &whole[whole.len() - 1..]).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_header_that_is_cut_loses_nothing_of_a_long_head_behind_it() {
+    let mesh = Mesh::new(server(detect(), everybody())).await;
+    let header = transport::encode(&Header { port: PORT, name: None, session: None });
+    let long = "x".repeat(3500);
+    let head = format!(
+        "GET /a HTTP/1.1\r\nHost: web.example\r\nx-long: {long}\r\nConnection: close\r\n\r\n"
+    );
+    for cut in [1, 20, header.len() - 1] {
+        let (first, rest) = header.split_at(cut);
+        let mut stream = mesh.handshake(&mesh.client("bot")).await.unwrap();
+        stream.write_all(first).await.unwrap();
+        stream.flush().await.unwrap();
+        // Whether the two are read as one does not matter for what is to be seen, only for what is tried.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let got = answer(stream, &[rest, head.as_bytes()].concat()).await;
+        assert!(got.starts_with("HTTP/1.1 200") && got.contains(&long), "{cut}: {got}");
+    }
 }
 
 #[tokio::test]
@@ -300,7 +338,7 @@ async fn a_gateway_is_refused_with_a_reason() {
     tokio::spawn(connection);
     let grpc =
         Request::post("http://web.example/pkg.A/B").header("content-type", "application/grpc");
-    let response = sender.send_request(grpc.body(Full::<bytes::Bytes>::default()).unwrap()).await;
+    let response = sender.send_request(grpc.body(Full::<Bytes>::default()).unwrap()).await;
     assert_eq!(response.unwrap().headers()["grpc-status"], "5");
     assert_eq!(answer(mesh.say("bot", &header(None)).await, GET).await, "");
     assert_eq!(mesh.app.connections(), 0);
