@@ -135,7 +135,10 @@ impl Certify {
     /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
     async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
         let roots = match self.config.roots.read().await {
-            Ok(roots) if roots == self.roots => return false,
+            Ok(roots) if roots == self.roots => {
+                publisher.settle_roots();
+                return false;
+            }
             Ok(roots) => roots,
             Err(error) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());

@@ -229,6 +229,14 @@ impl Publisher {
         self.state.send_if_modified(|state| state.failure.take().is_some());
     }
 
+    /// The roots, if they were what went wrong last, are as they were again.
+    pub(super) fn settle_roots(&self) {
+        self.state.send_if_modified(|state| {
+            let roots = |failure: &mut Failure| failure.kind == FailureKind::Roots;
+            state.failure.take_if(roots).is_some()
+        });
+    }
+
     /// An attempt went wrong; what is in force stays.
     pub(super) fn fail(&self, kind: FailureKind, message: &str) {
         let now = SystemTime::now();

@@ -188,6 +188,12 @@ async fn roots_that_are_missing_or_no_roots_are_named_and_read_again() {
     world.until(empty).await;
     std::fs::write(world.path("roots.pem"), authority.pem()).unwrap();
     world.ready().await;
+    // What is over is not told for as long as the certificate lasts.
+    std::fs::write(world.path("roots.pem"), "").unwrap();
+    world.until(empty).await;
+    std::fs::write(world.path("roots.pem"), authority.pem()).unwrap();
+    world.until(|state| state.failure.is_none()).await;
+    assert_eq!(issuer.asked().len(), 1, "nothing had to be asked for");
 }
 
 #[tokio::test]
