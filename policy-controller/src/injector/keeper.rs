@@ -2,6 +2,7 @@
 //! by, and who is told of pods that lack a sidecar.
 
 use super::ask::{INJECT_LABEL, Surroundings};
+use super::container::INBOUND_PORT;
 use super::lack::{Lack, PodFacts, label, lack};
 use super::metrics::InjectorMetrics;
 use crate::controller::ObjectsHandle;
@@ -11,7 +12,7 @@ use crate::status::Events;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use policy_crds::annotation::Annotations;
+use policy_crds::annotation::{Annotations, PROXY_LABEL};
 use policy_crds::{Body, Kind, Object, Resource};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -211,20 +212,48 @@ fn surroundings(namespace: &Object) -> Surroundings {
     }
 }
 
-/// What the index knows of a pod. One that has its node's addresses shares its network.
+/// What the index knows of a pod. One that has its node's addresses shares its network, and the label
+/// of a sidecar alone, without its port, can be written by anybody.
 fn facts(object: &Object) -> PodFacts {
+    let mut labels = owned(&object.meta.labels);
     let (host_network, running) = match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let shared = pod.addresses.iter().any(|own| pod.host_addresses.contains(own));
+            if !pod.ports.iter().any(|port| port.number.get() == INBOUND_PORT) {
+                labels.remove(PROXY_LABEL);
+            }
             (shared, pod.running)
         }
         Body::Valid(_) | Body::Invalid(_) => (false, false),
     };
     PodFacts {
-        labels: owned(&object.meta.labels),
+        labels,
         annotations: owned(&object.meta.annotations),
         host_network,
         running,
         containers: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn a_label_without_the_port_of_a_sidecar_is_no_sidecar() {
+        let lacks = |container: &str| {
+            let pod = object(&format!(
+                "{{apiVersion: v1, kind: Pod, \
+                  metadata: {{name: web, namespace: shop, labels: {{portcullis.dev/proxy: injected}}}}, \
+                  spec: {{containers: [{{name: web, {container}}}]}}, status: {{phase: Running}}}}"
+            ));
+            let annotations = [("linkerd.io/inject".to_owned(), "enabled".to_owned())];
+            let around =
+                Surroundings { annotations: annotations.into(), ..Surroundings::unknown("shop") };
+            lack(&facts(&pod), &around, "portcullis")
+        };
+        assert_eq!(lacks("ports: []"), Some(Lack::ByNamespace));
+        assert_eq!(lacks("ports: [{containerPort: 4143}]"), None);
     }
 }
