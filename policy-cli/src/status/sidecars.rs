@@ -84,7 +84,10 @@ mod tests {
         let pod = |namespace: &str, name: &str, container: &str| {
             json!({
                 "metadata": {"namespace": namespace, "name": name},
-                "spec": {"containers": [{"name": container}]},
+                "spec": {
+                    "initContainers": [{"name": "portcullis-init"}],
+                    "containers": [{"name": container}],
+                },
                 "status": {"phase": "Running"},
             })
         };

@@ -27,6 +27,13 @@ pub struct Surroundings {
     pub asked: bool,
 }
 
+impl Surroundings {
+    /// What comes before a field of the namespace in messages about a pod.
+    pub(super) fn place(&self) -> String {
+        format!("Namespace {}: ", self.namespace)
+    }
+}
+
 /// The answer of an annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -62,8 +69,7 @@ pub(super) fn asked(pod: &Texts, around: &Surroundings) -> Result<Asked, Vec<Fie
         Some(Answer::Disabled) => return Ok(Asked::NoByPod),
         None => {}
     }
-    let place = format!("Namespace {}: ", around.namespace);
-    Ok(match of_namespace(&around.annotations, &around.labels, &place)? {
+    Ok(match of_namespace(&around.annotations, &around.labels, &around.place())? {
         Some(Answer::Enabled) => Asked::Yes,
         Some(Answer::Disabled) => Asked::NoByNamespace(around.namespace.clone()),
         None if around.asked => Asked::Yes,

@@ -73,7 +73,7 @@ impl Chosen {
         defaults: &Defaults,
     ) -> Result<Self, Vec<FieldError>> {
         let named = named(pod);
-        let place = format!("Namespace {}: ", around.namespace);
+        let place = around.place();
         let (mut values, mut errors) = (BTreeMap::new(), Vec::new());
         for setting in Setting::ALL {
             let own = stated(setting, annotations, "", &named, false);

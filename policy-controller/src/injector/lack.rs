@@ -3,7 +3,9 @@
 
 use super::ask::{Answer, Asked, Surroundings, asked, of_namespace};
 use super::configuration::{OPT_OUT, SYSTEM};
+use super::container::{INIT, PROXY};
 use super::element::{containers, text, texts};
+use super::skip::THEIRS;
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -75,11 +77,12 @@ impl PodFacts {
     /// What tells that another mesh looks after it, or that it has a sidecar of ours.
     fn is_looked_after(&self) -> bool {
         let ours = self.labels.get(PROXY_LABEL).is_some_and(|value| value == PROXY_INJECTED);
-        let names = self.containers.iter().flatten().map(String::as_str);
-        let sidecars = [super::container::PROXY, "linkerd-proxy", "istio-proxy"];
         let known = match &self.containers {
-            // The label alone can be written by anybody.
-            Some(_) => names.into_iter().any(|name| sidecars.contains(&name)),
+            // The label alone can be written by anybody, and a sidecar alone guards nothing.
+            Some(names) => {
+                let has = |name: &str| names.iter().any(|own| own == name);
+                (has(PROXY) && has(INIT)) || THEIRS.into_iter().any(has)
+            }
             None => ours,
         };
         let linkerd = self.labels.contains_key("linkerd.io/control-plane-ns");
@@ -147,8 +150,10 @@ mod tests {
     fn a_running_pod_of_a_namespace_that_asks_lacks_a_sidecar_until_it_has_one() {
         let of = |more| lack(&pod(more), &around("enabled"), "portcullis");
         assert_eq!(of(json!({})), Some(Lack::ByNamespace));
-        let ours = json!([{"name": "portcullis-proxy"}]);
+        let ours = json!([{"name": "portcullis-init"}, {"name": "portcullis-proxy"}]);
         assert_eq!(of(json!({"/spec/initContainers": ours})), None);
+        let unguarded = json!([{"name": "portcullis-proxy"}]);
+        assert_eq!(of(json!({"/spec/initContainers": unguarded})), Some(Lack::ByNamespace));
         // A label is no sidecar.
         assert_eq!(
             of(json!({"/metadata/labels": {"portcullis.dev/proxy": "injected"}})),

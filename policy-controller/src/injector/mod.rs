@@ -109,6 +109,10 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     if let Some(reason) = asked.refusal() {
         return Outcome::Skipped { reason, warnings };
     }
+    let errors = names::mistyped(&around.annotations, &around.place());
+    if !errors.is_empty() {
+        return Outcome::Refused(errors);
+    }
     match skip::reason(pod) {
         Some(Skip::Ours { version }) => return already(pod, version, warnings),
         Some(reason) => {

@@ -38,12 +38,27 @@ fn near(name: &str, known: &[String]) -> Option<String> {
     })
 }
 
-/// Annotations with our prefix that mean nothing, and those of policy whose value means nothing.
+/// Annotations of a pod with our prefix that mean nothing, and those of policy whose value means
+/// nothing.
 pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
+    let mut errors = mistyped(annotations, "");
+    let shared: annotation::Annotations = annotations
+        .iter()
+        .map(|(name, text)| (Arc::from(name.as_str()), Arc::from(text.as_str())))
+        .collect();
+    let of_policy = annotation::default_policy(&shared).errors;
+    let undeclared = annotation::undeclared_ports(&shared).errors;
+    let own = annotation::field(annotation::DEFAULT_POLICY[1]);
+    errors.extend(of_policy.into_iter().filter(|error| error.field == own));
+    errors.extend(undeclared);
+    errors
+}
+
+/// Annotations with our prefix that mean nothing; `place` comes before the name of the field.
+pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
     let known = known();
     let ours = annotations.keys().filter(|name| name.starts_with(OWN));
-    let mut errors: Vec<FieldError> = ours
-        .filter(|name| !known.contains(name))
+    ours.filter(|name| !known.contains(name))
         .map(|name| {
             let hint = match near(name, &known) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -55,19 +70,9 @@ pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
             };
             let shown: String = name.chars().take(128).collect();
             let message = format!("there is no such annotation; {hint}");
-            FieldError { field: annotation::field(&shown), message }
+            FieldError { field: format!("{place}{}", annotation::field(&shown)), message }
         })
-        .collect();
-    let shared: annotation::Annotations = annotations
-        .iter()
-        .map(|(name, text)| (Arc::from(name.as_str()), Arc::from(text.as_str())))
-        .collect();
-    let of_policy = annotation::default_policy(&shared).errors;
-    let undeclared = annotation::undeclared_ports(&shared).errors;
-    let own = annotation::field(annotation::DEFAULT_POLICY[1]);
-    errors.extend(of_policy.into_iter().filter(|error| error.field == own));
-    errors.extend(undeclared);
-    errors
+        .collect()
 }
 
 /// Annotations of Linkerd that mean nothing to us, or are near to one that asks.

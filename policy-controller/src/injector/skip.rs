@@ -18,7 +18,7 @@ pub enum Skip {
     DisabledByPod,
     /// Its namespace says so, whose name this is.
     DisabledByNamespace(String),
-    /// It has a sidecar of ours, of this version where it is known.
+    /// It has a sidecar of ours and what redirects to it, of this version where it is known.
     Ours {
         /// As its annotation says.
         version: Option<String>,
@@ -36,7 +36,7 @@ pub enum Skip {
 }
 
 /// The sidecars of other meshes.
-const THEIRS: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
+pub(super) const THEIRS: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
 
 /// What the API server adds to the picture of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -112,7 +112,8 @@ pub(super) fn reason(pod: &Value) -> Option<Skip> {
     let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
     let annotation =
         |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
-    if has(PROXY) {
+    // One of the two alone is somebody else's container, which `impossible` tells.
+    if has(PROXY) && has(INIT) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
         return Some(Skip::Ours { version });
     }
@@ -161,8 +162,8 @@ pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
             );
             errors.push(FieldError { field: format!("{place}.ports"), message });
         }
-        if text(container, "name") == Some(INIT) {
-            let message = format!("`{INIT}` is the name of a container that is injected");
+        if let Some(name) = text(container, "name").filter(|name| [PROXY, INIT].contains(name)) {
+            let message = format!("`{name}` is the name of a container that is injected");
             errors.push(FieldError { field: format!("{place}.name"), message });
         }
     }

@@ -15,7 +15,8 @@ fn container() -> impl Strategy<Value = Value> {
         if tcp { json!({"tcpSocket": {"port": port}}) } else { json!({"httpGet": {"port": port}}) }
     });
     let ports = prop::collection::vec(1..9000u16, 0..4);
-    let names = prop_oneof![8 => "[a-z]{1,4}", 1 => Just("portcullis-proxy".to_owned())];
+    let ours = prop::sample::select(vec!["portcullis-proxy", "portcullis-init"]);
+    let names = prop_oneof![8 => "[a-z]{1,4}", 1 => ours.prop_map(str::to_owned)];
     (names, ports, prop::option::of(probe.clone()), prop::option::of(probe)).prop_map(
         |(name, ports, readiness, liveness)| {
             let ports: Vec<Value> =
@@ -104,7 +105,8 @@ proptest! {
             json!({"metadata": metadata, "spec": spec}),
             json!({"metadata": {"annotations": metadata}, "spec": {"containers": list}}),
             json!({"spec": {"containers": [{"ports": list, "livenessProbe": spec, "env": list}]}}),
-            json!({"spec": {"containers": [{"name": "portcullis-proxy", "env": list}, spec]}}),
+            json!({"spec": {"initContainers": [{"name": "portcullis-init", "args": list}],
+                            "containers": [{"name": "portcullis-proxy", "env": list}, spec]}}),
             json!({"spec": {"containers": [{"livenessProbe": {"tcpSocket": {"port": list}}}],
                             "volumes": spec, "initContainers": list}}),
         ];

@@ -50,7 +50,9 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
             "the pod has the sidecar of another mesh, container `istio-proxy`",
         ),
         (
-            "{containers: [{name: web}, {name: portcullis-proxy, env: []}]}".to_owned(),
+            "{initContainers: [{name: portcullis-init}], \
+              containers: [{name: web}, {name: portcullis-proxy, env: []}]}"
+                .to_owned(),
             Skip::Ours { version: None },
             "the pod has a sidecar already",
         ),
@@ -87,12 +89,35 @@ fn a_label_alone_is_no_sidecar() {
 }
 
 #[test]
+fn a_container_that_borrows_the_name_of_the_sidecar_is_refused_rather_than_taken_for_one() {
+    for list in ["containers", "initContainers"] {
+        let mut borrowed = json!({"spec": {"containers": [{"name": "web"}]}});
+        borrowed["spec"][list] = json!([{"name": "portcullis-proxy", "image": "web"}]);
+        let words = format!(
+            "spec.{list}[0].name: `portcullis-proxy` is the name of a container that is injected"
+        );
+        assert_eq!(refused(&borrowed, &asks()), [words]);
+        assert_eq!(skipped(&borrowed, &shop("{}")), (Skip::NotAsked, none()));
+    }
+}
+
+#[test]
 fn a_mistyped_annotation_is_refused_whether_or_not_the_pod_asks() {
     let mistyped = plain("{portcullis.dev/injcet: enabled}");
     let words = "metadata.annotations[\"portcullis.dev/injcet\"]: there is no such annotation; did \
                  you mean `portcullis.dev/inject`?";
     assert_eq!(refused(&mistyped, &shop("{}")), [words]);
     assert_eq!(refused(&mistyped, &asks()), [words]);
+}
+
+#[test]
+fn a_mistyped_annotation_of_the_namespace_is_refused_where_a_pod_is_to_have_a_sidecar() {
+    let around = shop("{linkerd.io/inject: enabled, portcullis.dev/default-alow: deny}");
+    let words = "Namespace shop: metadata.annotations[\"portcullis.dev/default-alow\"]: there is \
+                 no such annotation; did you mean `portcullis.dev/default-allow`?";
+    assert_eq!(refused(&plain("{}"), &around), [words]);
+    let off = plain("{portcullis.dev/inject: disabled}");
+    assert_eq!(skipped(&off, &around), (Skip::DisabledByPod, none()));
 }
 
 #[test]
