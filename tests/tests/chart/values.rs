@@ -1,7 +1,8 @@
 //! The chart's values: every one is documented, known to the schema, and guarded.
 
 use crate::helm;
-use policy_tests::chart::folder;
+use policy_tests::chart::{folder, succeeded};
+use policy_tests::cluster::documents;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -138,7 +139,7 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["controller.listenAddress=127.0.0.1"], &["'127.0.0.1'", "0\\\\.0"]),
     (&["controller.extraArgs={run}"], &["'/controller/extraArgs/0'", "'run'", "--"]),
     (&["issuer.issuanceLifetime=1w"], &["'/issuer/issuanceLifetime'", "'1w'", "(s|m|h|d)"]),
-    (&["issuer.rotateAfter=100"], &["'/issuer/rotateAfter'", "got 100, want 99"]),
+    (&["issuer.rotateAfter=100"], &["'/issuer/rotateAfter'", "got 100, want 90"]),
     (&["injector.sidecar=no"], &["'/injector/sidecar'", "'no'", "(auto|native|container)"]),
     (&["injector.defaults.proxy-memroy-limit=1"], &["'proxy-memroy-limit' not allowed"]),
     (&["injector.defaults.proxy-memory-limit=much"], &["'much'", "Ki|Mi"]),
@@ -187,4 +188,24 @@ fn a_wrong_value_is_refused_with_its_key_the_value_and_what_is_allowed() {
             assert!(refusal.contains(part), "{settings:?}: {part:?} is not in\n{refusal}");
         }
     }
+}
+
+#[test]
+fn linkerds_proxies_of_namespaces_that_are_not_watched_are_left_alone() {
+    let Some(helm) = helm() else { return };
+    let settings = "besideLinkerd.enabled=true,identity.mode=external,injector.enabled=false,\
+                    crds.policy=false,crds.workload=false,watchNamespaces={a,b},\
+                    admission.tls.secretName=mine,admission.tls.caBundle=-----BEGIN CERTIFICATE-----";
+    let rendered = succeeded(&helm.template(&["--set", settings]).unwrap()).unwrap();
+    let objects = documents(&rendered).unwrap();
+    let webhooks = objects.iter().find(|object| object["kind"] == "MutatingWebhookConfiguration");
+    let webhooks = webhooks.unwrap()["webhooks"].as_array().unwrap();
+    let watched = serde_json::json!({
+        "key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"],
+    });
+    for webhook in webhooks {
+        let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
+        assert!(expressions.contains(&watched), "{webhook}");
+    }
+    assert_eq!(webhooks.len(), 1);
 }
