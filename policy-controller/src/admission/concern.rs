@@ -1,6 +1,7 @@
 //! Which objects are ours to judge, and which part of them. The conditions under which the API server
 //! asks at all (`configuration`) say the same in its language.
 
+use crate::injector::about_injection;
 use policy_crds::{Kind, annotation};
 use serde_json::Value;
 
@@ -14,7 +15,8 @@ pub(crate) enum Concern {
     Route,
     /// Objects that open one of our kinds to other namespaces are judged.
     Grant,
-    /// Never refused: their author is told of annotations that cannot be read.
+    /// Never refused: their author is told of annotations that cannot be read, those of namespaces
+    /// about injection too.
     Workload,
     /// None of ours.
     Foreign,
@@ -144,6 +146,7 @@ pub(super) fn differs(kind: Kind, old: &Value, new: &Value) -> bool {
     // Of a Pod nothing but annotations is judged, but what they mean depends on its ports.
     (Concern::of(kind) != Concern::Workload && old.get("spec") != new.get("spec"))
         || annotations(kind).iter().any(|name| value(old, name) != value(new, name))
+        || (kind == Kind::Namespace && about_injection(old) != about_injection(new))
 }
 
 /// The annotations that policy depends on, by kind.

@@ -228,11 +228,14 @@ fn opens_ours() -> String {
     )
 }
 
-/// It has an annotation that policy depends on.
+/// It has an annotation that policy depends on, or is a namespace with one about injection.
 fn annotated() -> String {
     let names: Vec<String> = WORKLOAD_ANNOTATIONS.iter().map(|name| format!("'{name}'")).collect();
     format!(
-        "has(object.metadata.annotations) && [{}].exists(name, name in object.metadata.annotations)",
-        names.join(", ")
+        "(has(object.metadata.annotations) && \
+         [{}].exists(name, name in object.metadata.annotations)) || \
+         (request.kind.kind == 'Namespace' && {})",
+        names.join(", "),
+        crate::injector::asks()
     )
 }

@@ -3,6 +3,7 @@
 use super::concern::{Concern, differs};
 use super::review::{Cause, Details, Request, Status};
 use crate::annotations::annotation_errors;
+use crate::injector::injection_remarks;
 use policy_crds::remark::remarks;
 use policy_crds::{Body, FieldError, Kind, Object};
 use serde_json::Value;
@@ -77,8 +78,12 @@ fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
             let message = error.message();
             Verdict::Refused(refusal(kind, request.name, &[FieldError { field, message }]))
         }
-        (Ok(object), Concern::Workload) => {
-            Verdict::Sound { remarks: annotation_errors(&object), object: None }
+        (Ok(parsed), Concern::Workload) => {
+            let mut remarks = annotation_errors(&parsed);
+            if kind == Kind::Namespace {
+                remarks.extend(injection_remarks(object));
+            }
+            Verdict::Sound { remarks, object: None }
         }
         (Ok(object), _) => sound_or_not(kind, object),
     }

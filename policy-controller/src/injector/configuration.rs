@@ -107,7 +107,7 @@ fn opts_in() -> String {
 }
 
 /// It has an annotation that asks, or one of ours, which may be one that asks with a slip.
-fn asks() -> String {
+pub(crate) fn asks() -> String {
     let names = names();
     format!(
         "has(object.metadata.annotations) && object.metadata.annotations.exists(a, \

@@ -39,12 +39,13 @@ pub use args::{
 };
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
 pub use chosen::Defaults;
-pub(crate) use configuration::PATH as INJECT_PATH;
 pub use configuration::injector_configuration;
+pub(crate) use configuration::{PATH as INJECT_PATH, asks};
 pub use container::Places;
 pub use keeper::{Keeper, KeeperInputs};
 pub use lack::{Lack, PodFacts, lack};
 pub use metrics::InjectorMetrics;
+pub(crate) use names::{about_injection, injection_remarks};
 pub use review::Injector;
 pub(crate) use review::Reply;
 pub use setting::Setting;

@@ -1,9 +1,11 @@
 //! Annotations that nobody knows: ours are refused, others that were surely meant are told.
 
-use super::ask::{INJECT, Texts};
+use super::ask::{INJECT, Texts, of_namespace};
 use super::container::VERSION_ANNOTATION;
+use super::element::texts;
 use super::setting::{LINKERD, OWN, Setting};
 use policy_crds::{FieldError, annotation, nearest};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What the controller reads from pods and namespaces.
@@ -73,6 +75,22 @@ pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
             FieldError { field: format!("{place}{}", annotation::field(&shown)), message }
         })
         .collect()
+}
+
+/// The annotations of a namespace that are about injection, or would be if they were spelled well.
+pub(crate) fn about_injection(namespace: &Value) -> Texts {
+    let mut annotations = texts(namespace.pointer("/metadata/annotations"));
+    annotations.retain(|name, _| name.starts_with(OWN) || INJECT.contains(&name.as_str()));
+    annotations
+}
+
+/// What is wrong with them. Whoever writes them should know before pods are refused, or, where it is
+/// the one that asks, before they run without a sidecar.
+pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
+    let annotations = about_injection(namespace);
+    let mut remarks = mistyped(&annotations, "");
+    remarks.extend(of_namespace(&annotations, &Texts::new(), "").err().unwrap_or_default());
+    remarks
 }
 
 /// Annotations of Linkerd that mean nothing to us, or are near to one that asks.

@@ -122,6 +122,19 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
         assert!(answer.is_done(), "{answer:?}");
         assert_eq!(answer.warnings, expected);
     }
+    // So is whoever mistypes that a namespace wants sidecars, and would get none.
+    let mistyped = json!({"metadata": {"annotations": {
+        "config.linkerd.io/default-inbound-policy": null, "portcullis.dev/injcet": "enabled",
+    }}});
+    let answer = merge(&client, &namespace, "", &mistyped).await;
+    assert!(answer.is_done(), "{answer:?}");
+    assert_eq!(
+        answer.warnings,
+        [
+            "metadata.annotations[\"portcullis.dev/injcet\"]: there is no such annotation; did you mean \
+          `portcullis.dev/inject`?"
+        ]
+    );
     installed.remove().await;
 }
 

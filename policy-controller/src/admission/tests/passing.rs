@@ -130,6 +130,32 @@ fn pods_and_namespaces_are_told_and_never_refused() {
 }
 
 #[test]
+fn a_namespace_whose_wish_for_sidecars_is_mistyped_is_told() {
+    let namespace = |annotations: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: one, \
+              annotations: {{{annotations}}}}}, spec: {{}}}}"
+        )
+    };
+    let field = |name: &str| format!("metadata.annotations[\"{name}\"]");
+    let mistyped = namespace("portcullis.dev/injcet: enabled");
+    let told = format!(
+        "sound: {}: there is no such annotation; did you mean `portcullis.dev/inject`?",
+        field("portcullis.dev/injcet")
+    );
+    assert_eq!(created(&mistyped), told);
+    assert_eq!(updated(&namespace(""), &mistyped), told, "added later");
+    assert_eq!(updated(&mistyped, &mistyped), "passed", "told when it was written");
+    let unread = namespace("linkerd.io/inject: enable");
+    let told = format!(
+        "sound: {}: unknown value `enable`; did you mean `enabled`?",
+        field("linkerd.io/inject")
+    );
+    assert_eq!(created(&unread), told);
+    assert_eq!(created(&namespace("portcullis.dev/inject: enabled")), "sound");
+}
+
+#[test]
 fn objects_whose_name_the_api_server_has_yet_to_make() {
     let generated = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
                      metadata: {generateName: web-}, \
