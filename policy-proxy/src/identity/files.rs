@@ -86,8 +86,21 @@ impl Files {
                     }
                 }
                 Ok(parts) => self.put(parts, publisher),
-                Err(error) => publisher.fail(error.kind(), &error.to_string()),
+                Err(error) => {
+                    self.follow_roots(publisher).await;
+                    publisher.fail(error.kind(), &error.to_string());
+                }
             }
+        }
+    }
+
+    /// Puts the roots in force that can be read although something else cannot.
+    async fn follow_roots(&mut self, publisher: &Publisher) {
+        if let Ok(roots) = self.config.roots.read().await
+            && roots != self.seen.roots
+        {
+            reroot(&roots, publisher);
+            self.seen.roots = roots;
         }
     }
 
@@ -289,10 +302,16 @@ mod tests {
         let task = tokio::spawn(source.run());
         std::fs::write(&files.certificate, "nothing").unwrap();
         until(|| status.state().failure.is_some()).await;
-        std::fs::write(directory.path().join("roots.pem"), own).unwrap();
+        std::fs::write(directory.path().join("roots.pem"), &own).unwrap();
         until(|| roots() == 1).await;
         until(|| status.state().failure.is_some()).await;
         assert_eq!(status.state().failure.unwrap().kind, FailureKind::Files);
+        // The same beside a file that is not there.
+        std::fs::write(directory.path().join("roots.pem"), format!("{own}{more}")).unwrap();
+        until(|| roots() == 2).await;
+        std::fs::remove_file(&files.key).unwrap();
+        std::fs::write(directory.path().join("roots.pem"), own).unwrap();
+        until(|| roots() == 1).await;
         task.abort();
     }
 }
