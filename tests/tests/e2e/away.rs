@@ -4,16 +4,21 @@ use super::clients::{Got, How, ask, ask_at, server, start_client, start_server};
 use super::world::{CONTROL_PLANE, eventually, meshed_namespace, node};
 use policy_tests::cluster::node::{Node, Place, ready};
 use serde_json::Value;
-use tokio::sync::{RwLock, RwLockReadGuard};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const DENY: &str = "config.linkerd.io/default-inbound-policy: deny";
 
-/// Held for writing by the test that takes the controller away from all others.
+/// Held for writing by tests that take the controller away from all others.
 static CONTROLLER: RwLock<()> = RwLock::const_new(());
 
 /// The controller stays while this is held.
 pub(crate) async fn controller_stays() -> RwLockReadGuard<'static, ()> {
     CONTROLLER.read().await
+}
+
+/// The controller is nobody else's while this is held.
+pub(crate) async fn controller_alone() -> RwLockWriteGuard<'static, ()> {
+    CONTROLLER.write().await
 }
 
 async fn scale(node: &Node, replicas: u8) {
@@ -35,7 +40,7 @@ fn sidecar_runs(pod: &Value) -> bool {
 async fn a_pod_that_starts_while_the_controller_is_away_stays_closed_and_unready_until_it_returns()
 {
     let Some(node) = node().await else { return };
-    let _alone = CONTROLLER.write().await;
+    let _alone = controller_alone().await;
     let namespace = meshed_namespace(node, "away", DENY).await;
     let client = start_client(node, &namespace, "client").await;
     // Injected while the controller is there, started when it is not.

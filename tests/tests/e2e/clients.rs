@@ -1,8 +1,9 @@
 //! Clients: in pods with and without an identity, and at places of the network.
 
 use super::world::{authority, identity};
-use policy_tests::cluster::node::{Ended, Node, Place};
+use policy_tests::cluster::node::{Ended, Node, Place, Sandbox};
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
 /// The image of `portcullis echo` and `portcullis request`.
 pub(crate) const CLI: &str = "ghcr.io/portcullis/cli:0.1.0";
@@ -102,6 +103,12 @@ pub(crate) async fn ask_at(node: &Node, place: Place, more: &[&str], url: &str) 
     command.extend(more);
     command.push(url);
     got(&node.run_at(place, &command).await.unwrap())
+}
+
+/// Gives this machine an address that clients on it may come from.
+pub(crate) async fn come_from(node: &Node, address: IpAddr) {
+    let add = ["ip", "address", "replace", &format!("{address}/32"), "dev", Sandbox::LINK];
+    node.run_at(Place::Machine, &add).await.unwrap().output().unwrap();
 }
 
 /// What `portcullis request -o json` says.

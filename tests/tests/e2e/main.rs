@@ -12,6 +12,7 @@
 mod away;
 mod clients;
 mod default_deny;
+mod emojivoto;
 mod identities;
 mod workloads;
 mod world;

@@ -70,22 +70,28 @@ pub(crate) async fn node() -> Option<&'static Node> {
         node.load_our_images().await?;
         node.install_gateway_api().await?;
         node.apply(&authority_secret()).await?;
-        let helm = helm.on(node.kubeconfig());
-        let chart = folder().display().to_string();
-        let settings = ["--set", "issuer.existingSecret=authority-of-the-tests"];
-        let mut arguments = vec!["install", "portcullis", &chart, "--wait", "--timeout", "240s"];
-        arguments.extend(settings);
-        if let Err(error) = succeeded(&helm.call(&arguments)?) {
-            let report = node.report_all(CONTROL_PLANE).await;
-            return Err(error.context(report));
-        }
-        // Objects of the kinds that the first release installed.
-        arguments[0] = "upgrade";
-        succeeded(&helm.call(&arguments)?)?;
+        install(node, helm).await?;
         say("Portcullis is installed on the node for tests");
         Ok(())
     })
     .await
+}
+
+/// Installs the chart, with the authority of the tests.
+pub(crate) async fn install(node: &Node, helm: Helm) -> anyhow::Result<()> {
+    let helm = helm.on(node.kubeconfig());
+    let chart = folder().display().to_string();
+    let settings = ["--set", "issuer.existingSecret=authority-of-the-tests"];
+    let mut arguments = vec!["install", "portcullis", &chart, "--wait", "--timeout", "240s"];
+    arguments.extend(settings);
+    if let Err(error) = succeeded(&helm.call(&arguments)?) {
+        let report = node.report_all(CONTROL_PLANE).await;
+        return Err(error.context(report));
+    }
+    // Objects of the kinds that the first release installed.
+    arguments[0] = "upgrade";
+    succeeded(&helm.call(&arguments)?)?;
+    Ok(())
 }
 
 fn authority_secret() -> String {

@@ -10,9 +10,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The interface of this machine that leads to the node. Removed with the node's network.
-const LINK: &str = "portcullis-node";
-
 /// The cgroup under which the kubelet keeps those of pods.
 pub(super) const CGROUP: &str = "portcullis-node";
 
@@ -55,6 +52,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
+    /// The interface of this machine that leads to the node. Removed with the node's network.
+    pub const LINK: &str = "portcullis-node";
     /// Where this machine finds what listens on every address of the node.
     pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 1);
     /// This machine, as pods see it: in the cluster's networks, and no node.
@@ -111,10 +110,20 @@ impl Sandbox {
         let [there, here] = [Self::ADDRESS, Self::MACHINE].map(|address| address.to_string());
         let (node, node_v6) = (Self::NODE.to_string(), Self::NODE_V6.to_string());
         let pid = init.to_string();
-        run(Command::new("ip")
-            .args(["link", "add", LINK, "type", "veth", "peer", "name", "link0", "netns", &pid]))?;
-        run(Command::new("ip").args(["address", "add", &format!("{here}/30"), "dev", LINK]))?;
-        run(Command::new("ip").args(["link", "set", LINK, "up"]))?;
+        run(Command::new("ip").args([
+            "link",
+            "add",
+            Self::LINK,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "link0",
+            "netns",
+            &pid,
+        ]))?;
+        run(Command::new("ip").args(["address", "add", &format!("{here}/30"), "dev", Self::LINK]))?;
+        run(Command::new("ip").args(["link", "set", Self::LINK, "up"]))?;
         for network in ["10.88.0.0/16", "10.96.0.0/16"] {
             run(Command::new("ip").args(["route", "replace", network, "via", &there]))?;
         }
@@ -212,7 +221,7 @@ pub(super) fn run(command: &mut Command) -> Result<String> {
 /// Whatever an earlier node left: its network lives as long as its processes take to die.
 fn remove_link() {
     // Most often there is none.
-    _ = Command::new("ip").args(["link", "delete", LINK]).stderr(Stdio::null()).status();
+    _ = Command::new("ip").args(["link", "delete", Sandbox::LINK]).stderr(Stdio::null()).status();
 }
 
 /// What is still there when the last process is gone: empty cgroups.
