@@ -10,7 +10,7 @@ use super::held::{Data, Held, certificates};
 use super::metrics::IssuerMetrics;
 use super::own::{OwnCertificate, OwnError};
 use super::plan::{Rotation, Step};
-use super::roots::{Published, Roots};
+use super::roots::{Published, Roots, Spread};
 use super::signer::Signer;
 use crate::admin::Requirement;
 use crate::status::Events;
@@ -113,14 +113,6 @@ pub(super) struct Shared {
     pub(super) spread: Spread,
 }
 
-/// Since when the roots have been everywhere.
-#[derive(Debug, Default)]
-pub(super) struct Spread {
-    bundle: String,
-    since: Option<Instant>,
-    pending: Vec<(String, String)>,
-}
-
 /// Tells people of the cluster.
 #[derive(Debug)]
 pub(super) struct Told {
@@ -200,12 +192,7 @@ impl Shared {
             tracing::warn!(namespace, why, "the roots could not be published");
         }
         self.spread.pending.clone_from(pending);
-        let now = Instant::now();
-        self.spread.since = match (published.was_everywhere() && same, self.spread.since) {
-            (true, since) => Some(since.unwrap_or(now)),
-            (false, _) => None,
-        };
-        self.spread.since.map(|since| now.saturating_duration_since(since))
+        self.spread.lasts(same, &published, Instant::now())
     }
 
     /// Uses this authority from now on.

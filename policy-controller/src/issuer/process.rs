@@ -2,11 +2,11 @@
 
 use super::args::{AuthoritySettings, IssuerSettings};
 use super::files::Files;
-use super::keeper::{Keeper, Origin, SecretKeeper, Shared, Spread, Told};
+use super::keeper::{Keeper, Origin, SecretKeeper, Shared, Told};
 use super::limit::Limit;
 use super::metrics::IssuerMetrics;
 use super::own::OwnCertificate;
-use super::roots::Roots;
+use super::roots::{Roots, Spread};
 use super::serve::Port;
 use super::service::Certifier;
 use super::signer::Signer;

@@ -15,7 +15,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The ConfigMap of the roots, unless another name is configured.
@@ -100,10 +100,29 @@ pub(super) struct Published {
     pub(super) pending: Vec<(String, String)>,
 }
 
-impl Published {
-    /// Whether every namespace has them, and had them before.
-    pub(super) fn was_everywhere(&self) -> bool {
-        self.pending.is_empty() && self.restored.is_empty()
+/// Since when the roots have been everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    pub(super) bundle: String,
+    since: Option<Instant>,
+    pub(super) pending: Vec<(String, String)>,
+}
+
+impl Spread {
+    /// For how long every namespace has had these roots. `same`: they are those of the last time. A
+    /// copy that others change is right again at once: whoever may write one namespace's must not
+    /// hold up the rotation of all.
+    pub(super) fn lasts(
+        &mut self,
+        same: bool,
+        published: &Published,
+        now: Instant,
+    ) -> Option<Duration> {
+        self.since = match (same && published.pending.is_empty(), self.since) {
+            (true, since) => Some(since.unwrap_or(now)),
+            (false, _) => None,
+        };
+        self.since.map(|since| now.saturating_duration_since(since))
     }
 }
 
@@ -355,5 +374,25 @@ impl Ns {
             || enabled(namespace.annotations(), INJECT)
             || enabled(namespace.annotations(), LINKERD_INJECT);
         Self { asks, ends: namespace.meta().deletion_timestamp.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_keeps_changing_a_copy_of_the_roots_does_not_hold_up_a_rotation() {
+        let (mut spread, now, hour) =
+            (Spread::default(), Instant::now(), Duration::from_secs(3600));
+        let name = || "shop".to_owned();
+        let changed = Published { restored: vec![name()], ..Published::default() };
+        assert_eq!(spread.lasts(true, &changed, now), Some(Duration::ZERO));
+        assert_eq!(spread.lasts(true, &changed, now + hour), Some(hour));
+        let pending =
+            Published { pending: vec![(name(), "no".to_owned())], ..Published::default() };
+        assert_eq!(spread.lasts(true, &pending, now + hour), None, "a namespace has them not");
+        assert_eq!(spread.lasts(true, &changed, now + hour), Some(Duration::ZERO));
+        assert_eq!(spread.lasts(false, &changed, now + hour), None, "these are new");
     }
 }
