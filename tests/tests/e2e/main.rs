@@ -13,6 +13,8 @@ mod away;
 mod clients;
 mod default_deny;
 mod emojivoto;
+mod flip;
 mod identities;
+mod protocols;
 mod workloads;
 mod world;
