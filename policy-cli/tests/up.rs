@@ -12,7 +12,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -112,6 +112,11 @@ impl Up {
         to: (&str, u16),
         (scheme, path): (&str, &str),
     ) -> (i32, Value) {
+        answer(self.command(client, to, (scheme, path)).args(more).output().unwrap())
+    }
+
+    /// What to run in order to ask.
+    fn command(&self, client: &str, to: (&str, u16), (scheme, path): (&str, &str)) -> Command {
         let (client, row) = (self.client(client), self.port(to.0, to.1));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let mut command = portcullis();
@@ -122,15 +127,19 @@ impl Up {
             command.args(["--server-name", &text(&row["serverName"])]);
         }
         let url = format!("{scheme}://{}{path}", text(&row["address"]));
-        let output = command.args(more).arg(url).output().unwrap();
-        let answer = serde_json::from_slice(&output.stdout).unwrap();
-        (output.status.code().unwrap(), answer)
+        command.arg(url);
+        command
     }
 
     fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
+}
+
+/// The exit code and the answer.
+fn answer(output: Output) -> (i32, Value) {
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
 fn example(name: &str) -> tempfile::TempDir {
@@ -236,12 +245,25 @@ fn a_client_that_is_too_fast_is_told_and_so_are_we() {
     let up = Up::start(directory.path());
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (code, answer) =
-            up.ask("emojivoto/vote-bot", ("emojivoto/web-0", 8080), "http", "/api/vote");
-        let decision = up.event("decision");
-        assert_eq!(decision["status"], answer["status"]);
-        if answer["status"] == 429 {
-            assert_eq!(code, 4);
+        // Twice the limit at once: a machine that is busy starts fewer than that in a second, one
+        // after the other.
+        let web = ("emojivoto/web-0", 8080);
+        let ask = |_| up.command("emojivoto/vote-bot", web, ("http", "/api/vote"));
+        let asked: Vec<_> =
+            (0..20).map(|n| ask(n).stdout(Stdio::piped()).spawn().unwrap()).collect();
+        let answers: Vec<_> =
+            asked.into_iter().map(|asked| answer(asked.wait_with_output().unwrap())).collect();
+        let decisions: Vec<_> = answers.iter().map(|_| up.event("decision")).collect();
+        let statuses = |values: Vec<&Value>| {
+            let mut all: Vec<_> = values.iter().map(|value| value["status"].as_u64()).collect();
+            all.sort_unstable();
+            all
+        };
+        let told = statuses(answers.iter().map(|(_, answer)| answer).collect());
+        assert_eq!(statuses(decisions.iter().collect()), told);
+        if let Some((code, _)) = answers.iter().find(|(_, answer)| answer["status"] == 429) {
+            assert_eq!(*code, 4);
+            let decision = decisions.iter().find(|decision| decision["status"] == 429).unwrap();
             assert_eq!(decision["reason"], "rate_limited", "{decision:#}");
             return;
         }
