@@ -232,8 +232,8 @@ impl Node {
         let certificates = self.plane()?.certificates();
         let addresses = [Sandbox::NODE.into(), Sandbox::NODE_V6.into()];
         let serving = certificates.kubelet(&home, &addresses)?;
-        let settings =
-            settings::kubelet([&certificates.authority, &serving.certificate, &serving.key]);
+        let files: [&Path; 3] = [&certificates.authority, &serving.certificate, &serving.key];
+        let settings = settings::kubelet(files, sandbox::cgroup(&home));
         let config = write_json(&home.join("kubelet.yaml"), &settings)?;
         let mut command = Command::new(folder.join("kubelet"));
         command

@@ -16,5 +16,6 @@ mod emojivoto;
 mod flip;
 mod identities;
 mod protocols;
+mod removal;
 mod workloads;
 mod world;

@@ -10,8 +10,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The cgroup under which the kubelet keeps those of pods.
-pub(super) const CGROUP: &str = "portcullis-node";
+/// The cgroup under which the kubelet keeps those of pods: the node's own, because what is left of an
+/// earlier node is taken away while the next one starts.
+pub(super) fn cgroup(home: &Path) -> &str {
+    home.file_name().and_then(|name| name.to_str()).unwrap_or("portcullis-node")
+}
 
 /// Process 1: collects the processes that lost their parent, as shims do.
 const INIT: &str = "trap '' INT TERM HUP; while :; do sleep 1000000 & wait; done";
@@ -98,8 +101,8 @@ impl Sandbox {
     /// Starts one. Ends with the process, which has to be kept.
     pub(super) fn start(home: &Home) -> Result<(Self, Process)> {
         remove_link();
-        std::fs::write(home.path().join("cleanup"), cleanup())?;
-        make_cgroup()?;
+        std::fs::write(home.path().join("cleanup"), cleanup(cgroup(home.path())))?;
+        make_cgroup(cgroup(home.path()))?;
         let mut command = Command::new("unshare");
         command
             .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
@@ -225,27 +228,26 @@ fn remove_link() {
 }
 
 /// What is still there when the last process is gone: empty cgroups.
-fn cleanup() -> String {
+fn cleanup(cgroup: &str) -> String {
     format!(
         "for attempt in 1 2 3 4 5 6 7 8 9 10; do\n\
-         find /sys/fs/cgroup -depth -type d -path '*/{CGROUP}*' -exec rmdir {{}} + 2>/dev/null\n\
-         [ -n \"$(find /sys/fs/cgroup -maxdepth 2 -name {CGROUP})\" ] || break\n\
+         find /sys/fs/cgroup -depth -type d -path '*/{cgroup}*' -exec rmdir {{}} + 2>/dev/null\n\
+         [ -n \"$(find /sys/fs/cgroup -maxdepth 2 -name {cgroup})\" ] || break\n\
          sleep 0.2\ndone\n"
     )
 }
 
-fn make_cgroup() -> Result<()> {
-    run(Command::new("sh").args(["-c", &cleanup()])).ok();
+fn make_cgroup(cgroup: &str) -> Result<()> {
     let top = Path::new("/sys/fs/cgroup");
     if top.join("cgroup.controllers").exists() {
-        std::fs::create_dir_all(top.join(CGROUP))?;
+        std::fs::create_dir_all(top.join(cgroup))?;
         return Ok(());
     }
     for entry in std::fs::read_dir(top)? {
         let path = entry?.path();
-        if path.join("cgroup.procs").exists() && !path.join(CGROUP).exists() {
-            std::fs::create_dir(path.join(CGROUP))
-                .with_context(|| path.join(CGROUP).display().to_string())?;
+        if path.join("cgroup.procs").exists() && !path.join(cgroup).exists() {
+            std::fs::create_dir(path.join(cgroup))
+                .with_context(|| path.join(cgroup).display().to_string())?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The configuration of a node's programs.
 
 use super::images::PAUSE;
-use super::sandbox::{CGROUP, Sandbox};
+use super::sandbox::Sandbox;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -76,8 +76,9 @@ pub(super) fn cni() -> Value {
     })
 }
 
-/// The kubelet's; `files` are the authority of its clients, its certificate and its key.
-pub(super) fn kubelet(files: [&Path; 3]) -> Value {
+/// The kubelet's; `files` are the authority of its clients, its certificate and its key, `cgroup` is
+/// where those of pods are.
+pub(super) fn kubelet(files: [&Path; 3], cgroup: &str) -> Value {
     let [authority, certificate, key] = files;
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -93,7 +94,7 @@ pub(super) fn kubelet(files: [&Path; 3]) -> Value {
         "tlsPrivateKeyFile": key,
         "containerRuntimeEndpoint": format!("unix://{CONTAINERD}"),
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": format!("/{CGROUP}"),
+        "cgroupRoot": format!("/{cgroup}"),
         "failCgroupV1": false,
         "failSwapOn": false,
         "enforceNodeAllocatable": [],
