@@ -2,6 +2,7 @@
 //! `/debug/policy` for loopback.
 
 mod debug;
+mod room;
 
 use crate::guard::{self, Guard};
 use crate::publish::Policies;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use policy_core::Denied;
 use policy_proxy::Peer;
 use prometheus_client::registry::Registry;
+use room::Room;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
@@ -21,11 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-
-/// Connections served at once.
-const MAX_CONNECTIONS: usize = 256;
 
 /// Connections of one address at once; scrapes and probes are few. Whoever holds as many keeps
 /// nobody out who comes from elsewhere.
@@ -117,6 +115,7 @@ pub struct Admin {
     guard: Option<Arc<OnceLock<Guarding>>>,
     /// For a whole connection, so that clients that do not read cannot keep the probes out.
     bound: Duration,
+    room: Room,
 }
 
 /// Who may ask, and the credentials with which callers find out who answers.
@@ -131,7 +130,8 @@ impl Admin {
     /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
-        Self { readiness, registry, policies: Arc::default(), guard: None, bound: CONNECTION }
+        let (policies, room) = (Arc::default(), Room::new());
+        Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
     /// The same, which tells nobody but loopback more than whether it lives and is ready before it
@@ -168,10 +168,8 @@ impl Admin {
 
     /// Serves on `listener` until `shutdown` is cancelled.
     pub async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
-        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let peers = Allowance::new(PER_PEER);
         loop {
-            let Ok(permit) = connections.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = shutdown.cancelled() => return,
@@ -182,13 +180,17 @@ impl Admin {
                         tracing::debug!(%remote, "admin connection refused: too many from there");
                         continue;
                     };
+                    let Some(place) = self.room.enter(self.is_near(remote.ip())) else {
+                        tracing::debug!(%remote, "admin connection refused: too many");
+                        continue;
+                    };
                     let (admin, shutdown) = (self.clone(), shutdown.clone());
                     tokio::spawn(async move {
                         let bound = admin.bound;
                         let served = tokio::time::timeout(bound, admin.connection(stream, remote));
                         // Over the bound or not, the connection ends here.
                         _ = shutdown.run_until_cancelled(served).await;
-                        drop((permit, held));
+                        drop((place, held));
                     });
                 }
                 Err(error) => {
@@ -228,6 +230,13 @@ impl Admin {
         if let Err(error) = served {
             tracing::debug!(%remote, %error, "admin connection ended");
         }
+    }
+
+    /// Whether a client is the node or the pod itself, as far as that is known.
+    fn is_near(&self, client: IpAddr) -> bool {
+        let client = policy_core::fold_mapped(client);
+        let node = self.guarding().is_some_and(|guarding| guarding.guard.is_node(client));
+        client.is_loopback() || node
     }
 
     fn guarding(&self) -> Option<&Guarding> {
@@ -408,7 +417,7 @@ mod tests {
         let admin = Admin::new(Readiness::default(), Registry::default());
         tokio::spawn(admin.run(listener, CancellationToken::new()));
         let mut silent = Vec::new();
-        for _ in 0..MAX_CONNECTIONS {
+        for _ in 0..room::MOST {
             silent.push(from_loopback([127, 0, 0, 2], address).await);
         }
         let mut probe = TcpStream::connect(address).await.unwrap();
@@ -428,7 +437,7 @@ mod tests {
         let mut admin = Admin::new(Readiness::default(), Registry::default());
         admin.bound = Duration::from_millis(300);
         tokio::spawn(admin.run(listener, CancellationToken::new()));
-        for number in 0..MAX_CONNECTIONS {
+        for number in 0..room::MOST {
             let from = u8::try_from(number % 16).unwrap();
             let mut stream = from_loopback([127, 0, 1, from], address).await;
             // More answers than any buffer holds; the first refused write ends it.
@@ -437,12 +446,54 @@ mod tests {
             };
             tokio::spawn(asking);
         }
+        // Refused as long as they have all the room, as is a probe that is tried again.
+        let answered = async {
+            loop {
+                let mut probe = TcpStream::connect(address).await.unwrap();
+                _ = probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await;
+                let mut answer = String::new();
+                _ = probe.read_to_string(&mut answer).await;
+                if answer.starts_with("HTTP/1.0 200") {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), answered).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn strangers_who_hold_all_their_room_do_not_keep_the_nodes_probes_waiting() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let admin = Admin::new(Readiness::default(), Registry::default());
+        let held: Vec<_> = (0..room::MOST).map(|_| admin.room.enter(false).unwrap()).collect();
+        assert!(admin.room.enter(false).is_none());
+        tokio::spawn(admin.clone().run(listener, CancellationToken::new()));
         let mut probe = TcpStream::connect(address).await.unwrap();
         probe.write_all(b"GET /live HTTP/1.0\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         let answered = probe.read_to_string(&mut answer);
-        tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), answered).await.unwrap().unwrap();
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        drop(held);
+        assert!(admin.room.enter(false).is_some());
+    }
+
+    #[test]
+    fn the_node_is_near_as_soon_as_it_is_known_and_nobody_else() {
+        let near = |admin: &Admin, client: &str| admin.is_near(client.parse().unwrap());
+        let admin = Admin::new(Readiness::default(), Registry::default()).to_be_guarded();
+        assert!(near(&admin, "127.0.0.1") && near(&admin, "::1") && !near(&admin, "10.0.0.5"));
+        admin.guard(guard::testing::on_node("10.0.0.5/32"), None);
+        for (client, expected) in [
+            ("10.0.0.5", true),
+            ("::ffff:10.0.0.5", true),
+            ("127.0.0.1", true),
+            ("10.0.0.6", false),
+        ] {
+            assert_eq!(near(&admin, client), expected, "{client}");
+        }
     }
 
     #[tokio::test]

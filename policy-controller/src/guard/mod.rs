@@ -35,7 +35,7 @@ use policy_core::{Denied, Facts};
 use policy_proxy::store::UndeclaredPorts;
 use policy_proxy::{Peer, PolicyLayer, PolicyStore, StoreConfig, Telemetry};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,6 +136,14 @@ impl Guard {
         decided.inspect_err(|reason| self.shared.metrics.refused(port, *reason))
     }
 
+    /// Whether an address is our node's, as far as that is known.
+    pub fn is_node(&self, client: IpAddr) -> bool {
+        let live = self.shared.store.port(self.shared.ports.admin).live();
+        let policy = live.in_force().ok();
+        let node = policy.map_or(&self.shared.node, |policy| &policy.facts.node_local);
+        node.iter().any(|network| network.contains(&client))
+    }
+
     /// Whether a request to the admin port is answered.
     ///
     /// # Errors
@@ -160,6 +168,22 @@ impl Guard {
         if self.shared.has_pod {
             follow::run(self.shared, policies).await;
         }
+    }
+}
+
+/// Guards for tests of whom they guard.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A guard with the built-in policy on a node of these addresses.
+    pub(crate) fn on_node(network: &str) -> Guard {
+        let mut settings = GuardArgs::default().settings(None, "ns").unwrap();
+        settings.node = vec![network.parse().unwrap()];
+        let port = |number| NonZeroU16::new(number).unwrap();
+        let ports =
+            GuardedPorts { grpc: port(8090), admission: Some(port(9443)), admin: port(8080) };
+        Guard::new(&settings, ports, &ControllerConfig::default()).unwrap()
     }
 }
 
