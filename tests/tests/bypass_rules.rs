@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// The rules that this part of the product owns in full.
-const OWNED: [std::ops::RangeInclusive<u32>; 3] = [1..=25, 27..=28, 33..=41];
+const OWNED: [std::ops::RangeInclusive<u32>; 4] = [1..=25, 27..=29, 31..=31, 33..=42];
 
 struct Row {
     number: u32,

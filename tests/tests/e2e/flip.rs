@@ -157,13 +157,13 @@ async fn ask_until_closed(from: IpAddr, to: SocketAddr, answers: &Mutex<Vec<Answ
 }
 
 /// A gRPC call that stays open: each message comes back.
-struct Call {
+pub(crate) struct Call {
     messages: mpsc::UnboundedSender<Bytes>,
     answer: Incoming,
 }
 
 impl Call {
-    async fn open(from: IpAddr, to: SocketAddr) -> Self {
+    pub(crate) async fn open(from: IpAddr, to: SocketAddr) -> Self {
         let stream = connect(to, Some(from)).await.unwrap();
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (mut sender, connection) = handshake.await.unwrap();
@@ -184,7 +184,7 @@ impl Call {
     }
 
     /// Whether a message came back; false: the call has ended.
-    async fn talks(&mut self) -> bool {
+    pub(crate) async fn talks(&mut self) -> bool {
         if self.messages.send(Bytes::from_static(MESSAGE)).is_err() {
             return false;
         }

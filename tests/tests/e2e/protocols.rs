@@ -1,10 +1,21 @@
-//! What is not HTTP over IPv4: IPv6, opaque ports and the application's own TLS.
+//! Protocols, each allowed and refused: HTTP of every kind, IPv6, opaque ports and the application's
+//! own TLS.
 
 use super::away::controller_stays;
-use super::clients::{CLI, Got, ask_at};
-use super::world::{authority, eventually, meshed_namespace, node};
+use super::clients::{CLI, Got, ask_at, come_from, start_server};
+use super::flip::Call;
+use super::world::{PATIENCE, authority, eventually, meshed_namespace, node};
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use policy_cli::request::connect;
 use policy_tests::cluster::node::{Place, Sandbox};
 use serde_json::{Value, json};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 
 const DENY: &str = "config.linkerd.io/default-inbound-policy: deny";
 
@@ -111,12 +122,109 @@ async fn ipv6_opaque_ports_and_the_applications_own_tls_are_open_to_whom_policy_
 }
 
 /// The pod's addresses, as URLs have them.
-fn hosts(pod: &Value) -> Vec<String> {
+pub(crate) fn hosts(pod: &Value) -> Vec<String> {
     let addresses = pod["status"]["podIPs"].as_array().into_iter().flatten();
-    let addresses = addresses.filter_map(|address| address["ip"].as_str());
-    let bracketed = |address: &str| match address.contains(':') {
+    addresses.filter_map(|address| address["ip"].as_str()).map(bracketed).collect()
+}
+
+/// An address as URLs have it.
+pub(crate) fn bracketed(address: &str) -> String {
+    match address.contains(':') {
         true => format!("[{address}]"),
         false => address.to_owned(),
+    }
+}
+
+/// Who gets in by HTTP.
+const GRANTED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 1));
+
+/// Who does not.
+const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 2));
+
+/// A policy that admits [`GRANTED`] to whatever protocol is detected.
+fn by_network(namespace: &str) -> String {
+    format!(
+        "
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {{name: server, namespace: {namespace}}}
+spec: {{podSelector: {{matchLabels: {{app: server}}}}, port: http}}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: NetworkAuthentication
+metadata: {{name: granted, namespace: {namespace}}}
+spec: {{networks: [{{cidr: {GRANTED}/32}}]}}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {{name: granted, namespace: {namespace}}}
+spec:
+  targetRef: {{group: policy.linkerd.io, kind: Server, name: server}}
+  requiredAuthenticationRefs:
+  - {{group: policy.linkerd.io, kind: NetworkAuthentication, name: granted}}
+"
+    )
+}
+
+/// The status of the answer to the opening of a WebSocket, and what comes back from the tunnel for the
+/// frame that is sent into it; absent: there is no tunnel.
+async fn web_socket(from: IpAddr, to: SocketAddr) -> (u16, Option<Vec<u8>>) {
+    let connection = connect(to, Some(from)).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    let request = Request::get("/chat")
+        .header("host", "server")
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .body(Empty::<Bytes>::new());
+    let mut answer = sender.send_request(request.unwrap()).await.unwrap();
+    let status = answer.status().as_u16();
+    if status != 101 {
+        return (status, None);
+    }
+    let mut tunnel = TokioIo::new(hyper::upgrade::on(&mut answer).await.unwrap());
+    tunnel.write_all(FRAME).await.unwrap();
+    let mut back = vec![0; FRAME.len()];
+    tunnel.read_exact(&mut back).await.unwrap();
+    (status, Some(back))
+}
+
+/// `Hello` as a client's frame (RFC 6455 5.7).
+const FRAME: &[u8] = b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58";
+
+#[tokio::test]
+async fn http_of_every_kind_is_open_to_whom_policy_names_alone() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let namespace = meshed_namespace(node, "http", DENY).await;
+    for address in [GRANTED, STRANGER] {
+        come_from(node, address).await;
+    }
+    node.apply(&by_network(&namespace)).await.unwrap();
+    let (_, address) = start_server(node, &namespace, "server").await;
+    for (scheme, path, granted, refused) in [
+        ("http", "page", 200, 403),
+        ("h2", "page", 200, 403),
+        // OK and PERMISSION_DENIED.
+        ("grpc", "grpc.health.v1.Health/Check", 1000, 1007),
+    ] {
+        let url = format!("{scheme}://{address}:8080/{path}");
+        let asks = async |from: IpAddr| {
+            ask_at(node, Place::Machine, &["--from", &from.to_string()], &url).await
+        };
+        eventually(&url, Got::Status(granted), || asks(GRANTED)).await;
+        assert_eq!(asks(STRANGER).await, Got::Status(refused), "{url}");
+    }
+    let to = SocketAddr::new(address.parse().unwrap(), 8080);
+    let exchanges = async {
+        let mut call = Call::open(GRANTED, to).await;
+        assert!(call.talks().await && call.talks().await, "a gRPC call that stays open");
+        assert!(!Call::open(STRANGER, to).await.talks().await, "a stranger's gRPC call");
+        assert_eq!(web_socket(GRANTED, to).await, (101, Some(FRAME.to_vec())));
+        assert_eq!(web_socket(STRANGER, to).await, (403, None));
     };
-    addresses.map(bracketed).collect()
+    timeout(PATIENCE, exchanges).await.expect("in time");
+    node.remove_namespace(&namespace).await.unwrap();
 }
