@@ -21,7 +21,8 @@ pub(crate) async fn controller_alone() -> RwLockWriteGuard<'static, ()> {
     CONTROLLER.write().await
 }
 
-async fn scale(node: &Node, replicas: u8) {
+/// How many controllers there are to be.
+pub(crate) async fn scale(node: &Node, replicas: u8) {
     let replicas = format!("--replicas={replicas}");
     let name = "deployment/policy-controller";
     node.kubectl().run(&["scale", "-n", CONTROL_PLANE, name, &replicas]).await.unwrap();

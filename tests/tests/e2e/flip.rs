@@ -37,18 +37,9 @@ const ENOUGH: usize = 100;
 /// A message of gRPC, not compressed, of three bytes.
 const MESSAGE: &[u8] = &[0, 0, 0, 0, 3, b'a', b'b', b'c'];
 
-fn server(namespace: &str) -> String {
-    let network = |name: &str, address: IpAddr| {
-        format!(
-            "---
-apiVersion: policy.linkerd.io/v1alpha1
-kind: NetworkAuthentication
-metadata: {{name: {name}, namespace: {namespace}}}
-spec: {{networks: [{{cidr: {address}/32}}]}}
-"
-        )
-    };
-    let server = format!(
+/// A Server for [`start_server`]'s port and two networks that are admitted, by name.
+pub(crate) fn grants(namespace: &str, one: (&str, IpAddr), two: (&str, IpAddr)) -> String {
+    let mut objects = format!(
         "
 apiVersion: policy.linkerd.io/v1beta3
 kind: Server
@@ -56,14 +47,24 @@ metadata: {{name: server, namespace: {namespace}}}
 spec: {{podSelector: {{matchLabels: {{app: server}}}}, port: http}}
 "
     );
-    let (leaver, bystander) = (network("leaver", LEAVER), network("bystander", BYSTANDER));
-    let keeps = grant(namespace, "bystander", "bystander");
-    let leaves = grant(namespace, "leaver", "leaver");
-    format!("{server}{leaver}{bystander}---\n{keeps}---\n{leaves}")
+    for (name, address) in [one, two] {
+        let network = format!(
+            "---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: NetworkAuthentication
+metadata: {{name: {name}, namespace: {namespace}}}
+spec: {{networks: [{{cidr: {address}/32}}]}}
+---
+"
+        );
+        objects.push_str(&network);
+        objects.push_str(&grant(namespace, name, name));
+    }
+    objects
 }
 
 /// An AuthorizationPolicy that admits the network.
-fn grant(namespace: &str, name: &str, network: &str) -> String {
+pub(crate) fn grant(namespace: &str, name: &str, network: &str) -> String {
     format!(
         "
 apiVersion: policy.linkerd.io/v1alpha1
@@ -78,7 +79,7 @@ spec:
 }
 
 /// Waits until status says that the grant, as it was last written, is in force on the one sidecar.
-async fn in_force(node: &Node, namespace: &str, name: &str) {
+pub(crate) async fn in_force(node: &Node, namespace: &str, name: &str) {
     let object = json!({
         "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "AuthorizationPolicy",
         "metadata": {"name": name, "namespace": namespace},
@@ -98,13 +99,13 @@ async fn in_force(node: &Node, namespace: &str, name: &str) {
 type Answered = (Instant, Option<u16>);
 
 /// Requests one after the other on connections that are kept, until it is dropped.
-struct Load {
+pub(crate) struct Load {
     answers: Arc<Mutex<Vec<Answered>>>,
     _ends: DropGuard,
 }
 
 impl Load {
-    fn start(from: IpAddr, to: SocketAddr) -> Self {
+    pub(crate) fn start(from: IpAddr, to: SocketAddr) -> Self {
         let answers = Arc::new(Mutex::new(Vec::new()));
         let ends = CancellationToken::new();
         for _ in 0..2 {
@@ -119,7 +120,7 @@ impl Load {
     }
 
     /// The answers to requests that began after `since`, as soon as there are [`ENOUGH`].
-    async fn since(&self, since: Instant) -> Vec<Option<u16>> {
+    pub(crate) async fn since(&self, since: Instant) -> Vec<Option<u16>> {
         let found = || {
             let answers = self.answers.lock().unwrap();
             answers.iter().filter(|(begun, _)| *begun > since).map(|(_, status)| *status).collect()
@@ -201,7 +202,7 @@ impl Call {
 }
 
 /// The next line of a response that goes on for ever; false: it has ended.
-async fn goes_on(answer: &mut Incoming) -> bool {
+pub(crate) async fn goes_on(answer: &mut Incoming) -> bool {
     let frame = timeout(PATIENCE, answer.frame()).await.expect("neither line nor end");
     matches!(frame, Some(Ok(_)))
 }
@@ -229,7 +230,8 @@ async fn a_grant_that_goes_under_load_is_gone_once_in_force_and_bystanders_are_n
     for address in [LEAVER, BYSTANDER] {
         come_from(node, address).await;
     }
-    node.apply(&server(&namespace)).await.unwrap();
+    let policy = grants(&namespace, ("leaver", LEAVER), ("bystander", BYSTANDER));
+    node.apply(&policy).await.unwrap();
     let (_, address) = start_server(node, &namespace, "server").await;
     let to = SocketAddr::new(address.parse().unwrap(), 8080);
     in_force(node, &namespace, "leaver").await;
@@ -272,7 +274,7 @@ async fn a_grant_that_goes_under_load_is_gone_once_in_force_and_bystanders_are_n
 }
 
 /// Every request was answered with this.
-fn only(answers: &[Option<u16>], status: u16) {
+pub(crate) fn only(answers: &[Option<u16>], status: u16) {
     let others: Vec<_> = answers.iter().filter(|answer| **answer != Some(status)).collect();
     assert!(others.is_empty(), "of {} answers not {status}: {others:?}", answers.len());
 }

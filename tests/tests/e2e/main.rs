@@ -10,6 +10,7 @@
 )]
 
 mod away;
+mod chaos;
 mod clients;
 mod default_deny;
 mod emojivoto;

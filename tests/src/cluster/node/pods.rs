@@ -100,6 +100,20 @@ impl Node {
     /// # Errors
     /// If there is no such container, or it cannot be killed.
     pub async fn kill_container(&self, namespace: &str, pod: &str, container: &str) -> Result<()> {
+        self.signal_container(namespace, pod, container, "SIGKILL").await
+    }
+
+    /// Sends a signal, such as `SIGSTOP`, to the first process of a container of a pod.
+    ///
+    /// # Errors
+    /// If there is no such container, or it does not run.
+    pub async fn signal_container(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        signal: &str,
+    ) -> Result<()> {
         let found = self.pod(namespace, pod).await?;
         let status = &found["status"];
         let kinds = ["initContainerStatuses", "containerStatuses"];
@@ -111,7 +125,7 @@ impl Node {
             bail!("{namespace}/{pod} has no container {container}: {status}")
         };
         let kill = ["ctr", "--address", CONTAINERD, "--namespace", "k8s.io", "tasks", "kill"];
-        let command: Vec<&str> = kill.into_iter().chain(["--signal", "SIGKILL", id]).collect();
+        let command: Vec<&str> = kill.into_iter().chain(["--signal", signal, id]).collect();
         self.run_at(Place::Node, &command).await?.output()?;
         Ok(())
     }
