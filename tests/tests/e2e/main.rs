@@ -20,6 +20,7 @@ mod namespaces;
 mod ports;
 mod protocols;
 mod removal;
+mod rotation;
 mod ways;
 mod workloads;
 mod world;
