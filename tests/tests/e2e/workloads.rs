@@ -2,8 +2,8 @@
 
 use super::away::controller_stays;
 use super::clients::CLI;
-use super::world::{meshed_namespace, node};
-use policy_tests::cluster::node::TOOLS;
+use super::world::{eventually, meshed_namespace, node};
+use policy_tests::cluster::node::{Node, TOOLS};
 
 /// One workload of each kind that makes pods, in the shape that all share.
 fn workload(namespace: &str, version: &str, kind: &str, more: &str) -> String {
@@ -41,6 +41,64 @@ async fn every_kind_of_workload_is_injected_and_runs() {
         let pods = node.pods(&namespace, &selector).await.unwrap();
         assert_eq!(pods.len(), 1, "{kind}");
     }
+    node.remove_namespace(&namespace).await.unwrap();
+}
+
+/// Until there is one injected pod with the label, and it is ready.
+async fn one_runs(node: &Node, namespace: &str, app: &str) {
+    let selector = format!("app={app},portcullis.dev/proxy=injected");
+    let made = async || node.pods(namespace, &selector).await.unwrap().len();
+    eventually(app, 1, made).await;
+    for pod in node.pods(namespace, &selector).await.unwrap() {
+        node.wait_ready(namespace, &pod).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn replica_sets_and_replication_controllers_of_their_own_are_injected_and_run() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let namespace = meshed_namespace(node, "replicas", "").await;
+    let old = workload(&namespace, "v1", "ReplicationController", "")
+        .replace("selector: {matchLabels: {app: replicationcontroller}}", "replicas: 1");
+    let new = workload(&namespace, "apps/v1", "ReplicaSet", "");
+    node.apply(&format!("{old}---\n{new}")).await.unwrap();
+    one_runs(node, &namespace, "replicationcontroller").await;
+    one_runs(node, &namespace, "replicaset").await;
+    node.remove_namespace(&namespace).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cron_job_with_a_sidecar_completes() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let namespace = meshed_namespace(node, "cron", "").await;
+    let cron = format!(
+        "
+apiVersion: batch/v1
+kind: CronJob
+metadata: {{name: cron, namespace: {namespace}}}
+spec:
+  schedule: '* * * * *'
+  jobTemplate:
+    spec:
+      template:
+        metadata: {{labels: {{app: cron}}}}
+        spec:
+          restartPolicy: Never
+          containers: [{{name: work, image: {TOOLS}, command: [sh, -c, 'echo done']}}]
+"
+    );
+    node.apply(&cron).await.unwrap();
+    // Its minute may have just begun.
+    let wait = ["wait", "-n", &namespace, "cronjob/cron", "--timeout=180s"];
+    let succeeded = "--for=jsonpath={.status.lastSuccessfulTime}";
+    let wait: Vec<_> = wait.into_iter().chain([succeeded]).collect();
+    if let Err(error) = node.kubectl().run(&wait).await {
+        panic!("{error:#}\n{}", node.report_all(&namespace).await);
+    }
+    let pods = node.pods(&namespace, "app=cron,portcullis.dev/proxy=injected").await.unwrap();
+    assert!(!pods.is_empty(), "injected");
     node.remove_namespace(&namespace).await.unwrap();
 }
 
