@@ -11,7 +11,7 @@ use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use policy_cli::request::connect;
-use policy_tests::cluster::node::{Place, Sandbox};
+use policy_tests::cluster::node::{Place, Sandbox, TOOLS};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -226,5 +226,57 @@ async fn http_of_every_kind_is_open_to_whom_policy_names_alone() {
         assert_eq!(web_socket(STRANGER, to).await, (403, None));
     };
     timeout(PATIENCE, exchanges).await.expect("in time");
+    node.remove_namespace(&namespace).await.unwrap();
+}
+
+/// A server that greets before it listens, as those of mail and databases do.
+fn greeter(namespace: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: greeter, namespace: {namespace}, labels: {{app: server}}}}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: server
+    image: {TOOLS}
+    command: [nc, -ll, -p, '7000', -e, sh, -c, 'echo hello; exec cat']
+    ports: [{{name: http, containerPort: 7000}}]
+"
+    )
+}
+
+/// What a server says before the client does, and what it then says to `ping`; absent: nothing.
+async fn greeted(from: IpAddr, to: SocketAddr) -> Option<String> {
+    let mut stream = connect(to, Some(from)).await.ok()?;
+    let mut heard = vec![0; 6];
+    stream.read_exact(&mut heard).await.ok()?;
+    stream.write_all(b"ping").await.ok()?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).await.ok()?;
+    heard.extend(answer);
+    String::from_utf8(heard).ok()
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_first_is_heard_by_whom_policy_names_alone() {
+    let Some(node) = node().await else { return };
+    let _stays = controller_stays().await;
+    let namespace = meshed_namespace(node, "greeter", DENY).await;
+    for address in [GRANTED, STRANGER] {
+        come_from(node, address).await;
+    }
+    let opaque = "port: http, proxyProtocol: opaque}";
+    let policy = by_network(&namespace).replace("port: http}", opaque);
+    assert!(policy.contains(opaque), "{policy}");
+    node.apply(&policy).await.unwrap();
+    node.apply(&greeter(&namespace)).await.unwrap();
+    let pod = node.wait_ready(&namespace, "greeter").await.unwrap();
+    let to = SocketAddr::new(pod["status"]["podIP"].as_str().unwrap().parse().unwrap(), 7000);
+    let asks =
+        async |from| timeout(PATIENCE, greeted(from, to)).await.expect("an answer or an end");
+    eventually("a greeting", Some("hello\nping".to_owned()), || asks(GRANTED)).await;
+    assert_eq!(asks(STRANGER).await, None);
     node.remove_namespace(&namespace).await.unwrap();
 }
