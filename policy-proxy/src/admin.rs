@@ -11,6 +11,8 @@ mod log_level;
 mod probe;
 mod room;
 
+pub use room::Room;
+
 use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
 use crate::log::LogFilter;
 use crate::peer::{Peer, PeerTls};
@@ -26,7 +28,6 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, PathHandling, RequestView, fold_mapped};
-use room::Room;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -114,6 +115,9 @@ struct Shared {
 
 /// Requests of one HTTP/2 connection at a time.
 const MOST_STREAMS: u32 = 8;
+
+/// Connections of the node and the pod itself, and as many of everybody else.
+const MOST_CONNECTIONS: usize = 64;
 /// For a handshake, for a request head, and for the whole of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
@@ -132,7 +136,7 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (Room::new(), Handle::try_current().ok());
+        let (room, runtime) = (Room::of(MOST_CONNECTIONS), Handle::try_current().ok());
         let shared = Shared { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }

@@ -2,7 +2,6 @@
 //! `/debug/policy` for loopback.
 
 mod debug;
-mod room;
 
 use crate::guard::{self, Guard};
 use crate::publish::Policies;
@@ -14,8 +13,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
 use policy_proxy::Peer;
+use policy_proxy::admin::Room;
 use prometheus_client::registry::Registry;
-use room::Room;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
@@ -24,6 +23,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+
+/// Connections of the node and the pod itself, and as many of everybody else.
+const MOST: usize = 256;
 
 /// Connections of one address at once; scrapes and probes are few. Whoever holds as many keeps
 /// nobody out who comes from elsewhere.
@@ -130,7 +132,7 @@ impl Admin {
     /// [`Admin::register`].
     pub fn new(readiness: Readiness, registry: Registry) -> Self {
         let registry = Arc::new(Mutex::new(registry));
-        let (policies, room) = (Arc::default(), Room::new());
+        let (policies, room) = (Arc::default(), Room::of(MOST));
         Self { readiness, registry, policies, guard: None, bound: CONNECTION, room }
     }
 
@@ -417,7 +419,7 @@ mod tests {
         let admin = Admin::new(Readiness::default(), Registry::default());
         tokio::spawn(admin.run(listener, CancellationToken::new()));
         let mut silent = Vec::new();
-        for _ in 0..room::MOST {
+        for _ in 0..MOST {
             silent.push(from_loopback([127, 0, 0, 2], address).await);
         }
         let mut probe = TcpStream::connect(address).await.unwrap();
@@ -437,7 +439,7 @@ mod tests {
         let mut admin = Admin::new(Readiness::default(), Registry::default());
         admin.bound = Duration::from_millis(300);
         tokio::spawn(admin.run(listener, CancellationToken::new()));
-        for number in 0..room::MOST {
+        for number in 0..MOST {
             let from = u8::try_from(number % 16).unwrap();
             let mut stream = from_loopback([127, 0, 1, from], address).await;
             // More answers than any buffer holds; the first refused write ends it.
@@ -467,7 +469,7 @@ mod tests {
         let listener = bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin = Admin::new(Readiness::default(), Registry::default());
-        let held: Vec<_> = (0..room::MOST).map(|_| admin.room.enter(false).unwrap()).collect();
+        let held: Vec<_> = (0..MOST).map(|_| admin.room.enter(false).unwrap()).collect();
         assert!(admin.room.enter(false).is_none());
         tokio::spawn(admin.clone().run(listener, CancellationToken::new()));
         let mut probe = TcpStream::connect(address).await.unwrap();

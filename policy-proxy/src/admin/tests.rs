@@ -346,7 +346,8 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     apply(&admin, usual());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let held: Vec<_> = (0..room::MOST).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+    let held: Vec<_> =
+        (0..MOST_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
     let refused = admin.carry(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
