@@ -5,7 +5,6 @@
 mod cluster;
 mod fixture;
 mod measure;
-mod process;
 mod report;
 mod script;
 mod watchers;

@@ -1,10 +1,10 @@
 //! One row of the table: a controller, its watchers, and a policy that comes and goes.
 
 use crate::fixture::{self, Scale};
-use crate::process::{self, Memory};
 use crate::watchers::{Api, Update, Watchers};
 use crate::world::{Origin, World};
 use anyhow::{Context, ensure};
+use policy_bench::process::{self, Memory};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};

@@ -2,8 +2,6 @@
 
 use crate::measure::{Event, Row};
 use serde_json::{Value, json};
-use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 /// What the peer needed, measured the same way on an earlier day; text, not a comparison.
@@ -77,9 +75,7 @@ pub(crate) fn line(row: &Row) -> String {
 pub(crate) fn document(rows: &[Row]) -> Value {
     json!({
         "benchmark": "controller",
-        "machine": machine(),
-        "commit": output("git", &["describe", "--always", "--dirty", "--abbrev=12"]),
-        "rustc": output("rustc", &["--version"]),
+        "machine": policy_bench::machine::here(),
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
@@ -106,20 +102,4 @@ fn row(row: &Row) -> Value {
         "relabel_cpu_ms": ms(row.relabel),
         "events": events,
     })
-}
-
-fn machine() -> Value {
-    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    json!({
-        "cpu": model.map_or("", |line| line.trim_start_matches([' ', '\t', ':'])),
-        "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
-        "kernel": kernel.trim(),
-    })
-}
-
-fn output(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }

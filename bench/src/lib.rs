@@ -1,0 +1,13 @@
+//! What the measurements share: where and of what they were made, what the kernel says of a process,
+//! processes that end with the measurement, medians with their spread, tables.
+//!
+//! A measurement is a program of its own beside this library. It prints its tables, and with
+//! `--json FILE` writes the same as a [`report::Document`], of which `bench/report` makes Markdown.
+#![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
+
+pub mod child;
+pub mod histogram;
+pub mod machine;
+pub mod process;
+pub mod report;
+pub mod stats;
