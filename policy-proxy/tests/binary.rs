@@ -187,7 +187,12 @@ impl Drop for Running {
 }
 
 impl Running {
+    /// A free port may be somebody else's by the time it is listened on: then with others.
     fn start(delay: Duration) -> Self {
+        (0..10).find_map(|_| Self::try_start(delay)).expect("ten times an address was in use")
+    }
+
+    fn try_start(delay: Duration) -> Option<Self> {
         let (port, listener, admin) = (NonZeroU16::new(8080).unwrap(), free_port(), free_port());
         let arguments = format!(
             "run --identity none --workload ns:web-0 --policy-addr {} --admin 127.0.0.1:{admin}",
@@ -197,10 +202,16 @@ impl Running {
         let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
         arguments.extend(["--forward".to_owned(), forward]);
         let child = proxy(&arguments).stderr(Stdio::inherit()).spawn().unwrap();
-        let running = Self { child, listener, admin };
-        let ready = || get(running.admin, "/ready").is_ok_and(|answer| answer.contains("200 OK"));
-        eventually(ready, "ready");
-        running
+        let mut running = Self { child, listener, admin };
+        let begun = Instant::now();
+        while !get(admin, "/ready").is_ok_and(|answer| answer.contains("200 OK")) {
+            if running.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            assert!(begun.elapsed() < LONG, "never: ready");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(running)
     }
 
     fn signal(&self) {

@@ -44,7 +44,11 @@ pub(super) struct Peers {
 #[derive(Debug)]
 struct Peer {
     teller: Teller,
-    appeared: Instant,
+    /// When it was found, or last said a part of everything without having broken off before: a long
+    /// list is heard out.
+    awaited: Instant,
+    /// Whether a stream of its has ended.
+    broke_off: bool,
     /// When it last said anything after it had said everything.
     heard: Option<Instant>,
     /// The ports that it said since its stream began, until it has said everything.
@@ -104,8 +108,8 @@ impl Peers {
         self.next = self.next.wrapping_add(1);
         self.events.insert(replica.clone(), ReceiverStream::new(receiver));
         let said = Some(BTreeSet::new());
-        let (teller, appeared) = (self.next, Instant::now());
-        let peer = Peer { teller, appeared, heard: None, said, name: None };
+        let (teller, awaited) = (self.next, Instant::now());
+        let peer = Peer { teller, awaited, broke_off: false, heard: None, said, name: None };
         self.known.insert(replica.clone(), peer);
     }
 
@@ -123,6 +127,7 @@ impl Peers {
         let said = match event {
             Event::Lost => {
                 peer.said = Some(BTreeSet::new());
+                peer.broke_off = true;
                 return;
             }
             Event::Said(said) => said,
@@ -146,6 +151,8 @@ impl Peers {
         }
         if peer.said.is_none() {
             peer.heard = Some(Instant::now());
+        } else if !peer.broke_off {
+            peer.awaited = Instant::now();
         }
         peer.name = Some(said.replica).filter(|name| !name.is_empty());
     }
@@ -153,7 +160,7 @@ impl Peers {
     /// Whether everything is known at `now`.
     pub(super) fn completeness(&self, now: Instant, metrics: &ProgrammedMetrics) -> Completeness {
         let silent = |peer: &Peer| {
-            let since = peer.heard.unwrap_or(peer.appeared);
+            let since = peer.heard.unwrap_or(peer.awaited);
             now.saturating_duration_since(since) > self.timeout
         };
         let answering = self.known.values().filter(|peer| peer.heard.is_some() && !silent(peer));

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 /// Most that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longer than a replica is silent between heartbeats.
 const TIMEOUT: Duration = Duration::from_secs(4);

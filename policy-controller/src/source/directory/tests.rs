@@ -247,7 +247,7 @@ fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
 }
 
 async fn next(batches: &mut mpsc::Receiver<Batch>) -> Vec<String> {
-    let waited = tokio::time::timeout(Duration::from_secs(4), batches.recv()).await;
+    let waited = tokio::time::timeout(Duration::from_secs(60), batches.recv()).await;
     waited.unwrap().unwrap().changes.iter().map(describe).collect()
 }
 
