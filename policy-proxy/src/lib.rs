@@ -21,6 +21,7 @@ mod civil;
 pub mod config;
 pub mod control;
 pub mod discover;
+pub mod http1;
 pub mod identity;
 pub mod limiter;
 pub mod log;

@@ -1,0 +1,8 @@
+//! HTTP/1.1 as it is on the wire (RFC 9112), without any I/O of its own.
+
+pub(crate) mod date;
+pub(crate) mod encode;
+pub(crate) mod maps;
+pub(crate) mod out;
+pub mod request;
+pub(crate) mod response;

@@ -1,0 +1,186 @@
+//! How a body is written, so that the other side finds its end (RFC 9112 sections 6 and 7).
+
+use super::out::Out;
+use super::response::line;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+    HOST, HeaderName, MAX_FORWARDS, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
+};
+
+/// How a body goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Nothing is written.
+    None,
+    /// So many bytes more.
+    Length(u64),
+    /// In chunks, with trailers of these names behind the last if the body has any.
+    Chunked(Vec<HeaderName>),
+    /// As it comes, until the connection ends.
+    UntilClose,
+}
+
+/// The body ended before its length was reached; the message cannot be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a body is shorter than its length")]
+pub(crate) struct Short;
+
+impl Framing {
+    /// Appends a piece of the body. What goes beyond the length that was told is left out.
+    pub(crate) fn data(&mut self, mut piece: Bytes, out: &mut Out) {
+        if piece.is_empty() {
+            return;
+        }
+        match self {
+            Self::None => {}
+            Self::Length(left) => {
+                piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                let taken = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+                *left = left.saturating_sub(taken);
+                out.push(piece);
+            }
+            Self::Chunked(_) => {
+                let mut line = [0; SIZE_LINE];
+                out.copy(size_line(piece.len(), &mut line));
+                out.push(piece);
+                out.fixed(b"\r\n");
+            }
+            Self::UntilClose => out.push(piece),
+        }
+    }
+
+    /// Appends what ends the body.
+    ///
+    /// # Errors
+    /// The body was to be longer.
+    pub(crate) fn end(&mut self, out: &mut Out) -> Result<(), Short> {
+        match std::mem::replace(self, Self::None) {
+            Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
+            Self::Length(_) => Err(Short),
+            Self::Chunked(_) => {
+                out.fixed(b"0\r\n\r\n");
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends what ends the body, with those of `trailers` that were announced and may stand there.
+    ///
+    /// # Errors
+    /// The body was to be longer.
+    pub(crate) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Out) -> Result<(), Short> {
+        let Self::Chunked(announced) = &*self else { return self.end(out) };
+        let mut lines = b"0\r\n".to_vec();
+        for (name, value) in trailers {
+            if announced.contains(name) && !BARRED.contains(name) {
+                line(name, value.as_bytes(), &mut lines);
+            }
+        }
+        lines.extend_from_slice(b"\r\n");
+        out.copy(&lines);
+        *self = Self::None;
+        Ok(())
+    }
+}
+
+/// `len` in hexadecimal and a line's end.
+fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
+    let (mut left, mut used) = (len, 2_usize);
+    let mut places = line.iter_mut().rev();
+    for (place, byte) in places.by_ref().zip(*b"\n\r") {
+        *place = byte;
+    }
+    for place in places {
+        *place = HEX.get(left % 16).copied().unwrap_or(b'0');
+        used = used.saturating_add(1);
+        left /= 16;
+        if left == 0 {
+            break;
+        }
+    }
+    line.get(SIZE_LINE.saturating_sub(used)..).unwrap_or_default()
+}
+
+const SIZE_LINE: usize = 18;
+const HEX: [u8; 16] = *b"0123456789ABCDEF";
+/// RFC 9110 section 6.5.1: what routes, frames, modifies or authenticates has no business there.
+const BARRED: [HeaderName; 12] = [
+    AUTHORIZATION,
+    CACHE_CONTROL,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    HOST,
+    MAX_FORWARDS,
+    SET_COOKIE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use std::future::poll_fn;
+
+    fn framed(mut framing: Framing, pieces: &[&'static [u8]]) -> (String, Result<(), Short>) {
+        let mut out = Out::default();
+        for piece in pieces {
+            framing.data(Bytes::from_static(piece), &mut out);
+        }
+        let ended = framing.end(&mut out);
+        (text(out), ended)
+    }
+
+    fn text(mut out: Out) -> String {
+        let mut written = Vec::new();
+        let flushed = poll_fn(|cx| out.poll_flush(&mut written, cx));
+        tokio_test::block_on(flushed).unwrap();
+        String::from_utf8(written).unwrap()
+    }
+
+    #[test]
+    fn a_length_is_neither_exceeded_nor_missed_unseen() {
+        let pieces: [&[u8]; 3] = [b"abc", b"", b"defg"];
+        assert_eq!(framed(Framing::Length(7), &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(Framing::Length(5), &pieces), ("abcde".into(), Ok(())));
+        assert_eq!(framed(Framing::Length(8), &pieces), ("abcdefg".into(), Err(Short)));
+        assert_eq!(framed(Framing::UntilClose, &pieces), ("abcdefg".into(), Ok(())));
+        assert_eq!(framed(Framing::None, &pieces), (String::new(), Ok(())));
+    }
+
+    #[test]
+    fn chunks_are_as_long_as_they_say_and_an_empty_piece_is_no_end() {
+        let pieces: [&[u8]; 3] = [b"abc", b"", b"0123456789abcdefg"];
+        let want = "3\r\nabc\r\n11\r\n0123456789abcdefg\r\n0\r\n\r\n";
+        assert_eq!(framed(Framing::Chunked(Vec::new()), &pieces), (want.into(), Ok(())));
+    }
+
+    #[test]
+    fn every_size_is_written_in_hexadecimal() {
+        for size in [1, 15, 16, 255, 4096, usize::MAX] {
+            let mut line = [0; SIZE_LINE];
+            assert_eq!(size_line(size, &mut line), format!("{size:X}\r\n").as_bytes());
+        }
+    }
+
+    #[test]
+    fn only_trailers_that_were_announced_and_may_be_there_are_written() {
+        let mut trailers = HeaderMap::new();
+        for name in ["x-a", "x-b", "content-length"] {
+            trailers.insert(name, HeaderValue::from_static("1"));
+        }
+        let announced = vec![HeaderName::from_static("x-a"), CONTENT_LENGTH];
+        let mut framing = Framing::Chunked(announced);
+        let mut out = Out::default();
+        framing.trailers(&trailers, &mut out).unwrap();
+        assert_eq!(text(out), "0\r\nx-a: 1\r\n\r\n");
+        let mut out = Out::default();
+        Framing::Chunked(Vec::new()).trailers(&trailers, &mut out).unwrap();
+        assert_eq!(text(out), "0\r\n\r\n");
+    }
+}

@@ -1,0 +1,246 @@
+//! What is to be written to a connection: a head and what follows it, in one call.
+
+use bytes::{Buf, Bytes};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Bytes that wait to be written, in order. Holds no memory when there are none.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    /// Heads and other small pieces, copied together; they come first.
+    small: Vec<u8>,
+    /// How many bytes of `small` were written.
+    written: usize,
+    /// Pieces of bodies, which are not copied, and what goes between them.
+    pieces: VecDeque<Bytes>,
+    /// Bytes in `pieces`.
+    rest: usize,
+    /// Whether the writer may hold bytes back until it is flushed.
+    unflushed: bool,
+}
+
+impl Out {
+    /// Bytes that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.small.len().saturating_sub(self.written).saturating_add(self.rest)
+    }
+
+    /// Whether nothing waits, neither here nor in the writer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0 && !self.unflushed
+    }
+
+    /// Pieces that wait.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Where the next small piece is appended, if it comes right behind what is there. A body's pieces
+    /// in between would be overtaken, so that it is none then.
+    pub(crate) fn small(&mut self) -> Option<&mut Vec<u8>> {
+        if !self.pieces.is_empty() {
+            return None;
+        }
+        if self.small.capacity() == 0 {
+            self.small = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        Some(&mut self.small)
+    }
+
+    /// Appends a small piece.
+    pub(crate) fn copy(&mut self, piece: &[u8]) {
+        match self.small() {
+            Some(small) => small.extend_from_slice(piece),
+            None => self.queue(Bytes::copy_from_slice(piece)),
+        }
+    }
+
+    /// Appends a piece that never changes.
+    pub(crate) fn fixed(&mut self, piece: &'static [u8]) {
+        match self.small() {
+            Some(small) => small.extend_from_slice(piece),
+            None => self.queue(Bytes::from_static(piece)),
+        }
+    }
+
+    fn queue(&mut self, piece: Bytes) {
+        self.rest = self.rest.saturating_add(piece.len());
+        self.pieces.push_back(piece);
+    }
+
+    /// Appends a piece without copying it, unless that is cheaper.
+    pub(crate) fn push(&mut self, piece: Bytes) {
+        if piece.len() <= CHEAPLY_COPIED
+            && let Some(small) = self.small()
+        {
+            small.extend_from_slice(&piece);
+        } else if !piece.is_empty() {
+            self.queue(piece);
+        }
+    }
+
+    /// Writes all that waits, with as few calls as the writer allows, and flushes it.
+    pub(crate) fn poll_flush<W: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut W,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.len() > 0 {
+            let written = ready!(self.poll_write(io, cx))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.unflushed = true;
+            self.advance(written);
+        }
+        if self.unflushed {
+            ready!(Pin::new(io).poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write<W: AsyncWrite + Unpin>(
+        &self,
+        io: &mut W,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let small = self.small.get(self.written..).unwrap_or_default();
+        if self.pieces.is_empty() {
+            return Pin::new(io).poll_write(cx, small);
+        }
+        let mut slices = [IoSlice::new(&[]); AT_ONCE];
+        let parts = [small].into_iter().filter(|small| !small.is_empty());
+        let parts = parts.chain(self.pieces.iter().map(|piece| &**piece));
+        let mut count: usize = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            count = count.saturating_add(1);
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        Pin::new(io).poll_write_vectored(cx, slices)
+    }
+
+    fn advance(&mut self, written: usize) {
+        let small = written.min(self.small.len().saturating_sub(self.written));
+        self.written = self.written.saturating_add(small);
+        let mut left = written.saturating_sub(small);
+        self.rest = self.rest.saturating_sub(left);
+        while let Some(first) = self.pieces.front_mut() {
+            if first.len() > left {
+                first.advance(left);
+                break;
+            }
+            left = left.saturating_sub(first.len());
+            self.pieces.pop_front();
+        }
+        if self.written == self.small.len() {
+            self.written = 0;
+            give(std::mem::take(&mut self.small));
+        }
+        if self.pieces.is_empty() && self.pieces.capacity() > 0 {
+            self.pieces = VecDeque::new();
+        }
+    }
+}
+
+fn give(mut small: Vec<u8>) {
+    if small.capacity() == 0 || small.capacity() > LARGEST_SPARE {
+        return;
+    }
+    small.clear();
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MOST_SPARE {
+            spare.push(small);
+        }
+    });
+}
+
+/// Copying so many bytes costs less than another element of a vectored write.
+const CHEAPLY_COPIED: usize = 1024;
+/// Pieces in one call.
+const AT_ONCE: usize = 17;
+/// A larger buffer is not kept.
+const LARGEST_SPARE: usize = 8 * 1024;
+/// Buffers that a thread keeps.
+const MOST_SPARE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    /// Takes at most `most` bytes at a time.
+    struct Slow {
+        most: usize,
+        got: Vec<u8>,
+        calls: usize,
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let taken = buf.len().min(self.most);
+            self.got.extend_from_slice(&buf[..taken]);
+            self.calls += 1;
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bufs: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let all: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+            let taken = all.len().min(self.most);
+            self.got.extend_from_slice(&all[..taken]);
+            self.calls += 1;
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    async fn written(most: usize) -> (Vec<u8>, usize) {
+        let mut out = Out::default();
+        out.copy(b"head");
+        out.push(Bytes::from(vec![b'x'; 3000]));
+        out.copy(b"tail");
+        out.push(Bytes::from(vec![b'y'; 2000]));
+        assert_eq!(out.len(), 5008);
+        let mut io = Slow { most, got: Vec::new(), calls: 0 };
+        poll_fn(|cx| out.poll_flush(&mut io, cx)).await.unwrap();
+        assert!(out.is_empty() && out.small.capacity() == 0 && out.pieces.capacity() == 0);
+        (io.got, io.calls)
+    }
+
+    #[tokio::test]
+    async fn what_was_appended_is_written_in_order_whatever_the_writer_takes_at_a_time() {
+        let whole = [b"head".to_vec(), vec![b'x'; 3000], b"tail".to_vec(), vec![b'y'; 2000]];
+        for most in [1, 3, 5, 1000, 4000, 5008, 9000] {
+            assert_eq!(written(most).await.0, whole.concat(), "{most}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_head_and_its_body_are_one_call() {
+        assert_eq!(written(usize::MAX).await.1, 1);
+    }
+}

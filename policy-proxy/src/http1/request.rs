@@ -1,0 +1,262 @@
+//! The head of a request: from bytes to the types that policy looks at.
+//!
+//! What means two things to two readers is refused here, or left for the gate to refuse by name:
+//! 1. The syntax is httparse's without any of its lenient options: no folded lines, no blank before a
+//!    colon, no carriage return on its own.
+//! 2. A length is digits; two that differ are refused, two that agree are one.
+//! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
+//! 4. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
+//!    an attempt at smuggling).
+
+use super::maps;
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
+};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Uri, Version};
+use httparse::Status;
+use std::mem::MaybeUninit;
+
+/// What a head may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Header fields.
+    pub fields: usize,
+    /// Bytes from the first to the empty line's last.
+    pub bytes: usize,
+}
+
+/// A complete head.
+#[derive(Debug)]
+pub struct Head {
+    /// Method, target, version and fields, which share one copy of the bytes.
+    pub parts: Parts,
+    /// Where the body ends.
+    pub body: Framing,
+    /// Whether another request may follow on the connection.
+    pub keep_alive: bool,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub expects: bool,
+    /// Whether the client takes trailers.
+    pub trailers: bool,
+}
+
+/// Where a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none.
+    None,
+    /// After so many bytes, at least one.
+    Length(u64),
+    /// With the last chunk.
+    Chunked,
+}
+
+/// Why a head is refused. The connection cannot be used any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Bad {
+    /// It is not a request head, or it means more than one thing: 400.
+    #[error("the request head is malformed")]
+    Malformed,
+    /// More bytes or fields than [`Bounds`] allows: 431.
+    #[error("the request head is too large")]
+    TooLarge,
+    /// The target is longer than any that can be handled: 414.
+    #[error("the request target is too long")]
+    TargetTooLong,
+}
+
+/// Reads the head that `bytes` begin with, and says how many of them it took. `None`: it is not
+/// complete. `before`: how many of the bytes were there when it was last not complete.
+///
+/// # Errors
+/// Why there is no request in `bytes`, however many follow.
+pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
+    if before > 0 && !may_be_complete(bytes, before) {
+        return partial(bytes, bounds);
+    }
+    let mut room = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+    let mut more: Vec<MaybeUninit<httparse::Header<'_>>> = Vec::new();
+    let fields = match room.get_mut(..bounds.fields) {
+        Some(fields) => fields,
+        None => {
+            more.resize_with(bounds.fields, MaybeUninit::uninit);
+            more.as_mut_slice()
+        }
+    };
+    let mut parsed = httparse::Request::new(&mut []);
+    let length = match parsed.parse_with_uninit_headers(bytes, fields) {
+        Ok(Status::Complete(length)) => length,
+        Ok(Status::Partial) => return partial(bytes, bounds),
+        Err(httparse::Error::TooManyHeaders) => return Err(Bad::TooLarge),
+        Err(_) => return Err(Bad::Malformed),
+    };
+    if length > bounds.bytes {
+        return Err(Bad::TooLarge);
+    }
+    let head = bytes.get(..length).ok_or(Bad::Malformed)?;
+    let shared = Shared { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) };
+    Reading::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
+}
+
+fn partial(bytes: &[u8], bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
+    if bytes.len() >= bounds.bytes { Err(Bad::TooLarge) } else { Ok(None) }
+}
+
+/// Whether the bytes behind the first `before` can end a head. Keeps a head that comes byte by byte
+/// from being parsed as often.
+fn may_be_complete(bytes: &[u8], before: usize) -> bool {
+    let fresh = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
+    fresh.windows(2).any(|two| two == b"\n\n") || fresh.windows(3).any(|three| three == b"\n\r\n")
+}
+
+/// The head's bytes, once for all that refers to them.
+struct Shared {
+    /// Where the original lies.
+    base: usize,
+    bytes: Bytes,
+}
+
+impl Shared {
+    /// The copy of `part`, which is a part of the original.
+    fn of(&self, part: &[u8]) -> Option<Bytes> {
+        let from = part.as_ptr().addr().checked_sub(self.base)?;
+        let own = self.bytes.get(from..from.checked_add(part.len())?)?;
+        Some(self.bytes.slice_ref(own))
+    }
+}
+
+/// A head that is being made.
+struct Reading {
+    version: Version,
+    keep_alive: bool,
+    closes: bool,
+    expects: bool,
+    length: Option<u64>,
+    /// Whether the codings named so far end in `chunked`.
+    coding: Option<bool>,
+    trailers: bool,
+    headers: HeaderMap,
+}
+
+impl Reading {
+    fn new(parsed: &httparse::Request<'_, '_>) -> Result<Self, Bad> {
+        let version = match parsed.version {
+            Some(1) => Version::HTTP_11,
+            Some(0) => Version::HTTP_10,
+            Some(_) | None => return Err(Bad::Malformed),
+        };
+        let mut headers = maps::take();
+        headers.reserve(parsed.headers.len().saturating_add(SET_HERE));
+        Ok(Self {
+            version,
+            keep_alive: version == Version::HTTP_11,
+            closes: false,
+            expects: false,
+            length: None,
+            coding: None,
+            trailers: false,
+            headers,
+        })
+    }
+
+    fn read(mut self, parsed: &httparse::Request<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
+        let (method, target) = parsed.method.zip(parsed.path).ok_or(Bad::Malformed)?;
+        if target.len() > LONGEST_TARGET {
+            return Err(Bad::TargetTooLong);
+        }
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Bad::Malformed)?;
+        let target = shared.of(target.as_bytes()).ok_or(Bad::Malformed)?;
+        let uri = Uri::from_maybe_shared(target).map_err(|_| Bad::Malformed)?;
+        for field in &*parsed.headers {
+            let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Bad::Malformed)?;
+            let value = shared.of(field.value).ok_or(Bad::Malformed)?;
+            let value = HeaderValue::from_maybe_shared(value).map_err(|_| Bad::Malformed)?;
+            if self.keep(&name, &value)? {
+                self.headers.append(name, value);
+            }
+        }
+        self.end(method, uri)
+    }
+
+    /// Notes what a field says of the message. `false`: it says nothing more than one before it.
+    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, Bad> {
+        if *name == CONTENT_LENGTH {
+            let length = digits(value.as_bytes()).ok_or(Bad::Malformed)?;
+            let again = self.length.replace(length);
+            if again.is_some_and(|again| again != length) {
+                return Err(Bad::Malformed);
+            }
+            return Ok(again.is_none());
+        }
+        if *name == TRANSFER_ENCODING {
+            self.code(value.as_bytes())?;
+        } else if *name == CONNECTION {
+            self.closes |= has_token(value, b"close");
+            self.keep_alive |= has_token(value, b"keep-alive");
+        } else if *name == EXPECT {
+            self.expects = value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+        } else if *name == TE {
+            self.trailers |= has_token(value, b"trailers");
+        }
+        Ok(true)
+    }
+
+    fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
+        if self.version < Version::HTTP_11 {
+            return Err(Bad::Malformed);
+        }
+        for coding in tokens(codings) {
+            if coding.is_empty() || self.coding == Some(true) {
+                return Err(Bad::Malformed);
+            }
+            self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
+        }
+        Ok(())
+    }
+
+    fn end(self, method: Method, uri: Uri) -> Result<Head, Bad> {
+        let body = match (self.coding, self.length) {
+            (Some(false), _) => return Err(Bad::Malformed),
+            (Some(true), _) => Framing::Chunked,
+            (None, Some(0) | None) => Framing::None,
+            (None, Some(length)) => Framing::Length(length),
+        };
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = method;
+        parts.uri = uri;
+        parts.version = self.version;
+        parts.headers = self.headers;
+        let ambiguous = self.coding.is_some() && self.length.is_some();
+        let expects = self.expects && self.version == Version::HTTP_11 && body != Framing::None;
+        let keep_alive = self.keep_alive && !self.closes && !ambiguous;
+        Ok(Head { parts, body, keep_alive, expects, trailers: self.trailers })
+    }
+}
+
+/// The number, if these are digits and nothing else, and it does not overflow.
+pub(super) fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |number, byte| {
+        let digit = char::from(*byte).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+pub(super) fn tokens(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|b| *b == b',').map(<[u8]>::trim_ascii)
+}
+
+pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
+    tokens(list.as_bytes()).any(|own| own.eq_ignore_ascii_case(token))
+}
+
+/// Fields for which there is room without an allocation.
+const USUAL_FIELDS: usize = 100;
+/// Fields that are added on the way to the application.
+const SET_HERE: usize = 3;
+/// `http` counts the bytes of a target in 16 bits and keeps one value for itself.
+const LONGEST_TARGET: usize = 65_534;

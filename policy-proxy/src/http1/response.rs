@@ -1,0 +1,357 @@
+//! The head of a response: from `http` types to bytes, and how the body behind it ends.
+//!
+//! The body alone decides how the message is framed: what the application's head says of it was read
+//! on the application's side and is written here anew, so that the two cannot disagree.
+
+use super::encode::Framing;
+use super::request::{has_token, tokens};
+use super::{date, maps};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, Response, StatusCode, Version};
+use hyper::ext::ReasonPhrase;
+
+/// What the request says of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// HTTP/1.1 or HTTP/1.0.
+    pub(crate) version: Version,
+    /// A response to HEAD has no body, whatever its head says.
+    pub(crate) head: bool,
+    /// Whether the client takes trailers.
+    pub(crate) trailers: bool,
+    /// Whether another request may follow on the connection.
+    pub(crate) keep_alive: bool,
+}
+
+/// How long the body is that is to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Nothing follows, or so many bytes.
+    Known(u64),
+    /// Nobody knows yet.
+    Unknown,
+}
+
+/// A head that was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// How the body goes on.
+    pub(crate) framing: Framing,
+    /// Whether the connection ends with this response.
+    pub(crate) last: bool,
+}
+
+/// Appends the head of `response` to `out`. `second`: see [`date::append`]. The header map is given
+/// back.
+pub(crate) fn write<B>(
+    response: Response<B>,
+    (asked, length): (Asked, Length),
+    out: &mut Vec<u8>,
+    second: u32,
+) -> (Written, B) {
+    let (head, body) = response.into_parts();
+    let status = head.status;
+    let reason = head.extensions.get::<ReasonPhrase>();
+    status_line(status, asked.version, reason, out);
+    let passed = fields(&head.headers, out);
+    let framing = frame(status, asked, length, &head.headers, out);
+    let until_close = framing == Framing::UntilClose;
+    let last = connection(&head.headers, status, asked, until_close, out);
+    if !passed.date {
+        out.extend_from_slice(b"date: ");
+        date::append(out, second);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    maps::give(head.headers);
+    (Written { framing, last }, body)
+}
+
+fn status_line(
+    status: StatusCode,
+    version: Version,
+    reason: Option<&ReasonPhrase>,
+    out: &mut Vec<u8>,
+) {
+    if let (Version::HTTP_11, StatusCode::OK, None) = (version, status, reason) {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(if version == Version::HTTP_10 { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    let reason = match reason {
+        Some(reason) => reason.as_bytes(),
+        // There are clients that want one.
+        None => status.canonical_reason().unwrap_or("<none>").as_bytes(),
+    };
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+}
+
+struct Passed {
+    date: bool,
+}
+
+/// Every field but those that are written by what they are about.
+fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> Passed {
+    let mut passed = Passed { date: false };
+    for (name, value) in headers {
+        if *name == CONTENT_LENGTH
+            || *name == TRANSFER_ENCODING
+            || *name == TRAILER
+            || *name == CONNECTION
+        {
+            continue;
+        }
+        passed.date |= *name == DATE;
+        line(name, value.as_bytes(), out);
+    }
+    passed
+}
+
+pub(super) fn line(name: &HeaderName, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// RFC 9112 section 6.
+fn frame(
+    status: StatusCode,
+    asked: Asked,
+    length: Length,
+    headers: &HeaderMap,
+    out: &mut Vec<u8>,
+) -> Framing {
+    let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    if status.is_informational() || bare {
+        return Framing::None;
+    }
+    if asked.head {
+        // What a GET would be answered with.
+        match (headers.get(CONTENT_LENGTH), length) {
+            (Some(value), _) => line(&CONTENT_LENGTH, value.as_bytes(), out),
+            (None, Length::Known(bytes)) if bytes > 0 => sized(bytes, out),
+            (None, Length::Known(_) | Length::Unknown) => {}
+        }
+        return Framing::None;
+    }
+    match length {
+        Length::Known(bytes) => {
+            sized(bytes, out);
+            if bytes == 0 { Framing::None } else { Framing::Length(bytes) }
+        }
+        Length::Unknown if asked.version == Version::HTTP_10 => Framing::UntilClose,
+        Length::Unknown => chunked(asked, headers, out),
+    }
+}
+
+fn sized(bytes: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"content-length: ");
+    decimal(bytes, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Other codings of the application stay, since what it sent is still coded by them.
+fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
+    out.extend_from_slice(b"transfer-encoding: ");
+    for value in headers.get_all(TRANSFER_ENCODING) {
+        for coding in tokens(value.as_bytes()) {
+            if !coding.is_empty() && !coding.eq_ignore_ascii_case(b"chunked") {
+                out.extend_from_slice(coding);
+                out.extend_from_slice(b", ");
+            }
+        }
+    }
+    out.extend_from_slice(b"chunked\r\n");
+    let mut trailers = Vec::new();
+    for value in headers.get_all(TRAILER) {
+        line(&TRAILER, value.as_bytes(), out);
+        if asked.trailers {
+            let names = tokens(value.as_bytes()).map(HeaderName::from_bytes);
+            trailers.extend(names.filter_map(Result::ok));
+        }
+    }
+    Framing::Chunked(trailers)
+}
+
+/// Says whether the connection goes on, if that is not what the version means, and whether it ends.
+fn connection(
+    headers: &HeaderMap,
+    status: StatusCode,
+    asked: Asked,
+    until_close: bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    let own = |token: &[u8]| headers.get_all(CONNECTION).iter().any(|own| has_token(own, token));
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        headers.get_all(CONNECTION).iter().for_each(|own| option(own, out));
+        return true;
+    }
+    let last = !asked.keep_alive || until_close || own(b"close");
+    match (last, asked.version) {
+        (true, Version::HTTP_10) | (false, Version::HTTP_11) => {}
+        (true, _) => option(&HeaderValue::from_static("close"), out),
+        (false, _) => option(&HeaderValue::from_static("keep-alive"), out),
+    }
+    last
+}
+
+fn option(value: &HeaderValue, out: &mut Vec<u8>) {
+    line(&CONNECTION, value.as_bytes(), out);
+}
+
+fn decimal(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut used: usize = 0;
+    for place in digits.iter_mut().rev() {
+        *place = b'0'.saturating_add(u8::try_from(number.rem_euclid(10)).unwrap_or(0));
+        used = used.saturating_add(1);
+        number = number.div_euclid(10);
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(digits.len().saturating_sub(used)..).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: Asked =
+        Asked { version: Version::HTTP_11, head: false, trailers: false, keep_alive: true };
+
+    fn written(
+        status: u16,
+        lines: &[(&str, &str)],
+        asked: Asked,
+        length: Length,
+    ) -> (String, Framing, bool) {
+        let mut response = Response::builder().status(status).header(DATE, "now");
+        for (name, value) in lines {
+            response = response.header(*name, *value);
+        }
+        let mut out = Vec::new();
+        let response = response.body(()).unwrap();
+        let (Written { framing, last }, ()) = write(response, (asked, length), &mut out, 1);
+        (String::from_utf8(out).unwrap().replace("date: now\r\n", ""), framing, last)
+    }
+
+    #[track_caller]
+    fn check(
+        (status, lines): (u16, &[(&str, &str)]),
+        (asked, length): (Asked, Length),
+        (head, framing, last): (&str, Framing, bool),
+    ) {
+        let head = head.replace('\n', "\r\n");
+        assert_eq!(written(status, lines, asked, length), (head, framing, last));
+    }
+
+    #[test]
+    fn a_length_that_is_known_is_told_and_the_applications_own_words_are_not() {
+        let lines = [("content-length", "7"), ("transfer-encoding", "chunked"), ("x-a", "b")];
+        check(
+            (200, &lines),
+            (GET, Length::Known(12_345)),
+            ("HTTP/1.1 200 OK\nx-a: b\ncontent-length: 12345\n\n", Framing::Length(12_345), false),
+        );
+        check(
+            (404, &lines),
+            (GET, Length::Known(0)),
+            ("HTTP/1.1 404 Not Found\nx-a: b\ncontent-length: 0\n\n", Framing::None, false),
+        );
+    }
+
+    #[test]
+    fn an_unknown_length_is_chunked_and_other_codings_stay() {
+        check(
+            (200, &[("transfer-encoding", "gzip, Chunked"), ("trailer", "x-a, x-b")]),
+            (Asked { trailers: true, ..GET }, Length::Unknown),
+            (
+                "HTTP/1.1 200 OK\ntransfer-encoding: gzip, chunked\ntrailer: x-a, x-b\n\n",
+                Framing::Chunked(vec![
+                    HeaderName::from_static("x-a"),
+                    HeaderName::from_static("x-b"),
+                ]),
+                false,
+            ),
+        );
+        let lines = [("trailer", "x-a"), ("content-length", "3")];
+        let head = "HTTP/1.1 200 OK\ntransfer-encoding: chunked\ntrailer: x-a\n\n";
+        check((200, &lines), (GET, Length::Unknown), (head, Framing::Chunked(Vec::new()), false));
+    }
+
+    #[test]
+    fn responses_without_a_body_have_none_whatever_they_say() {
+        let lines = [("content-length", "7"), ("transfer-encoding", "chunked")];
+        for (status, head) in
+            [(204, "HTTP/1.1 204 No Content\n\n"), (304, "HTTP/1.1 304 Not Modified\n\n")]
+        {
+            check((status, &lines), (GET, Length::Known(7)), (head, Framing::None, false));
+        }
+        let head = Asked { head: true, ..GET };
+        let told = "HTTP/1.1 200 OK\ncontent-length: 7\n\n";
+        check((200, &lines), (head, Length::Known(0)), (told, Framing::None, false));
+        check((200, &[]), (head, Length::Unknown), ("HTTP/1.1 200 OK\n\n", Framing::None, false));
+    }
+
+    #[test]
+    fn an_old_client_is_told_that_the_connection_stays_and_gets_no_chunks() {
+        let old = Asked { version: Version::HTTP_10, ..GET };
+        check(
+            (200, &[]),
+            (old, Length::Known(1)),
+            (
+                "HTTP/1.0 200 OK\ncontent-length: 1\nconnection: keep-alive\n\n",
+                Framing::Length(1),
+                false,
+            ),
+        );
+        check(
+            (200, &[("transfer-encoding", "chunked"), ("trailer", "x-a")]),
+            (old, Length::Unknown),
+            ("HTTP/1.0 200 OK\n\n", Framing::UntilClose, true),
+        );
+    }
+
+    #[test]
+    fn an_end_of_the_connection_is_told_once() {
+        let closing = Asked { keep_alive: false, ..GET };
+        let head = "HTTP/1.1 502 Bad Gateway\ncontent-length: 0\nconnection: close\n\n";
+        check((502, &[]), (closing, Length::Known(0)), (head, Framing::None, true));
+        let lines = [("connection", "close")];
+        check((502, &lines), (GET, Length::Known(0)), (head, Framing::None, true));
+    }
+
+    #[test]
+    fn a_switch_keeps_its_own_words() {
+        let lines = [("connection", "Upgrade"), ("upgrade", "websocket")];
+        let head = "HTTP/1.1 101 Switching Protocols\nupgrade: websocket\nconnection: Upgrade\n\n";
+        check((101, &lines), (GET, Length::Known(0)), (head, Framing::None, true));
+    }
+
+    #[test]
+    fn a_reason_of_the_applications_own_is_passed_on() {
+        let mut response = Response::new(());
+        response.headers_mut().insert(DATE, HeaderValue::from_static("now"));
+        let reason = ReasonPhrase::from_static(b"Fine");
+        response.extensions_mut().insert(reason);
+        let mut out = Vec::new();
+        write(response, (GET, Length::Known(0)), &mut out, 1);
+        assert!(out.starts_with(b"HTTP/1.1 200 Fine\r\n"), "{}", out.escape_ascii());
+    }
+
+    #[test]
+    fn numbers_are_written_whole() {
+        for number in [0, 9, 10, 1_048_576, u64::MAX] {
+            let mut out = Vec::new();
+            decimal(number, &mut out);
+            assert_eq!(out, number.to_string().into_bytes());
+        }
+    }
+}
