@@ -1,6 +1,7 @@
 //! HTTP/1.1 as it is on the wire (RFC 9112), without any I/O of its own.
 
 pub(crate) mod date;
+pub mod decode;
 pub(crate) mod encode;
 pub(crate) mod maps;
 pub(crate) mod out;

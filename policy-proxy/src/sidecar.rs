@@ -9,6 +9,7 @@ mod accept;
 mod arrival;
 mod body;
 mod bounds;
+mod client;
 mod copy;
 mod detect;
 mod direct;
@@ -27,6 +28,7 @@ mod slots;
 mod tls;
 mod tunnel;
 mod upstream;
+mod wire;
 mod worker;
 
 pub use bounds::{Limits, Sockets, Timeouts};

@@ -89,7 +89,8 @@ impl Framing {
 fn size_line(len: usize, line: &mut [u8; SIZE_LINE]) -> &[u8] {
     let (mut left, mut used) = (len, 2_usize);
     let mut places = line.iter_mut().rev();
-    for (place, byte) in places.by_ref().zip(*b"\n\r") {
+    // In this order: the other would take one place too many.
+    for (byte, place) in b"\n\r".iter().copied().zip(places.by_ref()) {
         *place = byte;
     }
     for place in places {

@@ -35,7 +35,11 @@ impl Out {
 
     /// Whether nothing waits, neither here nor in the writer.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && !self.unflushed
+        !self.waits() && !self.unflushed
+    }
+
+    fn waits(&self) -> bool {
+        self.written < self.small.len() || self.rest > 0
     }
 
     /// Pieces that wait.
@@ -53,6 +57,17 @@ impl Out {
             self.small = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
         Some(&mut self.small)
+    }
+
+    /// Appends a head, which `write` writes.
+    pub(crate) fn head<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        if let Some(small) = self.small() {
+            return write(small);
+        }
+        let mut own = Vec::new();
+        let done = write(&mut own);
+        self.queue(own.into());
+        done
     }
 
     /// Appends a small piece.
@@ -93,7 +108,7 @@ impl Out {
         io: &mut W,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.len() > 0 {
+        while self.waits() {
             let written = ready!(self.poll_write(io, cx))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
@@ -193,7 +208,7 @@ mod tests {
         ) -> Poll<io::Result<usize>> {
             let taken = buf.len().min(self.most);
             self.got.extend_from_slice(&buf[..taken]);
-            self.calls += 1;
+            self.calls = self.calls.saturating_add(1);
             Poll::Ready(Ok(taken))
         }
 
@@ -205,7 +220,7 @@ mod tests {
             let all: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
             let taken = all.len().min(self.most);
             self.got.extend_from_slice(&all[..taken]);
-            self.calls += 1;
+            self.calls = self.calls.saturating_add(1);
             Poll::Ready(Ok(taken))
         }
 

@@ -198,9 +198,8 @@ fn decide(current: &mut Current, peer: &Peer, head: &Parts) -> Result<(Permit, C
 }
 
 /// Two lengths are one too many (RFC 9112 section 6.3: an attempt at smuggling), and a tunnel to
-/// wherever the client likes is not what policy permits. Under hyper's own HTTP/1 server a length
-/// beside chunks is never seen here: it drops the length, serves the chunks and closes the connection,
-/// which the same section allows, and says nothing of it.
+/// wherever the client likes is not what policy permits. A server around `PolicyLayer` may have dropped
+/// one of them before, as hyper's does.
 fn check_framing(head: &Parts) -> Result<(), TargetFault> {
     if head.method == Method::CONNECT {
         return Err(TargetFault::Malformed);

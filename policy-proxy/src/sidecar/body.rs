@@ -1,6 +1,7 @@
 //! The bodies of a request and of its response, watched while the request is open.
 
 use super::open::OpenGuard;
+use super::wire::{UploadBody, UploadError};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
@@ -174,11 +175,51 @@ impl Drop for ResponseBody {
     }
 }
 
+/// The client's body, as the protocol reads it.
+#[derive(Debug)]
+pub(super) enum ClientBody {
+    Http1(UploadBody),
+    Http2(Incoming),
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = NotSent;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        match self.get_mut() {
+            Self::Http1(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
+            }
+            Self::Http2(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}
+
 /// What is sent to the application. It is watched on its own, since a client that takes no response
 /// keeps the response's body from being asked for.
 #[derive(Debug)]
 pub(super) struct RequestBody {
-    body: Incoming,
+    body: ClientBody,
     /// Absent where there is nothing to send, and once all is sent.
     open: Option<OpenGuard>,
     /// Permission was lost before the end.
@@ -190,7 +231,10 @@ pub(super) struct RequestBody {
 pub(super) enum NotSent {
     /// The client broke off.
     #[error("client: {0}")]
-    Client(#[from] hyper::Error),
+    Http2(#[from] hyper::Error),
+    /// The client broke off, or what it sends is no body.
+    #[error(transparent)]
+    Http1(#[from] UploadError),
     /// Permission was lost.
     #[error("ended by policy")]
     Cut,
@@ -198,7 +242,7 @@ pub(super) enum NotSent {
 
 impl RequestBody {
     /// The client's, for as long as `open` is permitted. It keeps the request open too.
-    pub(super) fn new(body: Incoming, open: &OpenGuard) -> Self {
+    pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
         let open = (!body.is_end_stream()).then(|| open.for_upload());
         Self { body, open, cut: false }
     }
@@ -235,7 +279,7 @@ impl Body for RequestBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 this.open = None;
-                Poll::Ready(Some(Err(error.into())))
+                Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
                 this.open = None;

@@ -1,12 +1,13 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
 use super::arrival::Arrival;
-use super::body::{RequestBody, ResponseBody};
+use super::body::{ClientBody, RequestBody, ResponseBody};
+use super::client;
 use super::exchange::Exchange;
-use super::io::{ClientIo, Watched};
+use super::io::{ClientIo, Metered};
 use super::open::{Ending, HttpConnection, OpenGuard};
-use super::tunnel;
-use super::upstream::{LEAST_BUFFER, LocalExecutor};
+use super::tunnel::Switch;
+use super::upstream::LocalExecutor;
 use super::worker::Member;
 use crate::middleware::effects::{self, Plan};
 use crate::middleware::gate::{Forward, Refusal, Verdict};
@@ -19,9 +20,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use policy_core::{Denial, Permit};
 use std::convert::Infallible;
@@ -31,7 +31,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::task::spawn_local;
 use tokio::time::Sleep;
 
 /// Serves one connection until it ends.
@@ -41,50 +40,25 @@ pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: boo
         connection.drain();
     }
     let io = connection.metered(io);
-    let io = TokioIo::new(Watched::new(io, Arc::clone(&connection.activity)));
-    let served = if http2 {
+    if http2 {
         // Boxed: the larger of the two, and the rarer.
-        Box::pin(serve_http2(&connection, io)).await
-    } else {
-        serve_http1(&connection, io).await
-    };
-    if let Err(error) = served {
-        connection.ended_by(&error);
+        if let Err(error) = Box::pin(serve_http2(&connection, io)).await {
+            connection.ended_by(&error);
+        }
+    } else if let Err(broken) = client::serve(&connection, io).await {
+        connection.broken(&broken);
     }
 }
 
-async fn serve_http1(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> hyper::Result<()> {
-    let limits = &connection.worker.shared.config.limits;
-    let own = Rc::clone(connection);
-    let service = service_fn(move |request| answer(Rc::clone(&own), request));
-    let size = usize::try_from(limits.request_head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
-    let mut serving = pin!(
-        http1::Builder::new()
-            .max_headers(limits.headers)
-            .max_buf_size(size)
-            .serve_connection(io, service)
-            .with_upgrades()
-    );
-    let mut told = false;
-    poll_fn(|cx| {
-        match connection.ending.poll(cx) {
-            Some(Ending::Now) => return Poll::Ready(Ok(())),
-            Some(Ending::Gracefully) if !told => {
-                told = true;
-                serving.as_mut().graceful_shutdown();
-            }
-            Some(Ending::Gracefully) | None => {}
-        }
-        serving.as_mut().poll(cx)
-    })
-    .await
-}
-
-async fn serve_http2(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> hyper::Result<()> {
+async fn serve_http2(connection: &Rc<HttpConnection>, io: Metered<ClientIo>) -> hyper::Result<()> {
     let config = &connection.worker.shared.config;
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let own = Rc::clone(connection);
-    let service = service_fn(move |request| answer(Rc::clone(&own), request));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answered = answer(Rc::clone(&own), request.map(ClientBody::Http2));
+        // HTTP/2 switches to nothing.
+        async { Ok::<_, Infallible>(answered.await.response) }
+    });
     let mut builder = http2::Builder::new(LocalExecutor);
     builder
         .timer(TokioTimer::new())
@@ -105,7 +79,7 @@ async fn serve_http2(connection: &Rc<HttpConnection>, io: TokioIo<Watched>) -> h
     if let Some(bytes) = limits.http2_send_buffer {
         builder.max_send_buf_size(bytes);
     }
-    let mut serving = pin!(builder.serve_connection(io, service));
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service));
     let mut told = false;
     poll_fn(|cx| {
         match connection.ending.poll(cx) {
@@ -130,10 +104,23 @@ struct Asking {
     told: Option<Box<Told>>,
 }
 
-async fn answer(
+/// An answer, and what it switches to.
+pub(super) struct Answered {
+    pub(super) response: Response<ResponseBody>,
+    pub(super) switch: Option<Switch>,
+}
+
+impl From<Response<ResponseBody>> for Answered {
+    fn from(response: Response<ResponseBody>) -> Self {
+        Self { response, switch: None }
+    }
+}
+
+/// Decides on a request, and answers it or has it answered.
+pub(super) async fn answer(
     connection: Rc<HttpConnection>,
-    request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
+    request: Request<ClientBody>,
+) -> Answered {
     connection.begin();
     let (mut head, body) = request.into_parts();
     let started = Instant::now();
@@ -147,8 +134,8 @@ async fn answer(
         let mut gate = connection.gate.borrow_mut();
         gate.judge(&live, &connection.peer, &mut head, started)
     };
-    Ok(match verdict {
-        Verdict::Refuse(refusal) => refuse(&connection, &asking, &refusal),
+    match verdict {
+        Verdict::Refuse(refusal) => refuse(&connection, &asking, &refusal).into(),
         Verdict::Forward(forward) => {
             if let Some(told) = &mut asking.told {
                 told.judged(&forward.kept);
@@ -166,7 +153,7 @@ async fn answer(
             let request = Request::from_parts(head, body);
             proxy(&connection, request, asking, Permitted { permit, plan, policy, guard }).await
         }
-    })
+    }
 }
 
 /// A request that is being forwarded.
@@ -179,11 +166,10 @@ struct Permitted {
 
 async fn proxy(
     connection: &Rc<HttpConnection>,
-    mut request: Request<Incoming>,
+    request: Request<ClientBody>,
     asking: Asking,
     permitted: Permitted,
-) -> Response<ResponseBody> {
-    let upgrade = asking.asked.upgrade.then(|| hyper::upgrade::on(&mut request));
+) -> Answered {
     let deadline = permitted.plan.timeout.and_then(|bound| asking.started.checked_add(bound));
     let mut deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
     // Asked for by records alone.
@@ -192,18 +178,19 @@ async fn proxy(
     let request = request.map(|body| RequestBody::new(body, &permitted.guard));
     let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
-    let mut response = match forwarded.and_then(|response| asked_for(response, upgrade.is_some())) {
-        Ok(response) => response,
-        Err(answer) => {
-            connection.failed(&answer);
-            let decision = answer.instead_of(permitted.permit);
-            let policy = Some(Arc::clone(&permitted.policy));
-            let response = refuse(connection, &asking, &Refusal { answer, decision, policy });
-            permitted.guard.begun(&response, (asking.started, waited));
-            permitted.guard.ended(false);
-            return response;
-        }
-    };
+    let mut response =
+        match forwarded.and_then(|response| asked_for(response, asking.asked.upgrade)) {
+            Ok(response) => response,
+            Err(answer) => {
+                connection.failed(&answer);
+                let decision = answer.instead_of(permitted.permit);
+                let policy = Some(Arc::clone(&permitted.policy));
+                let response = refuse(connection, &asking, &Refusal { answer, decision, policy });
+                permitted.guard.begun(&response, (asking.started, waited));
+                permitted.guard.ended(false);
+                return response.into();
+            }
+        };
     let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     headers::clean_response(response.headers_mut(), switching);
     if permitted.plan.response {
@@ -215,12 +202,12 @@ async fn proxy(
     }
     asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
     permitted.guard.begun(&response, (asking.started, waited));
-    if let (true, Some(client)) = (switching, upgrade) {
-        return switch(response, client, permitted.guard, asking.asker);
+    if switching {
+        return switch(response, permitted.guard, asking.asker);
     }
     *response.version_mut() = Version::HTTP_11;
     let asker = asking.asker;
-    response.map(|body| ResponseBody::upstream(body, permitted.guard, deadline, asker))
+    response.map(|body| ResponseBody::upstream(body, permitted.guard, deadline, asker)).into()
 }
 
 /// Refuses a 101 that nobody asked for.
@@ -292,17 +279,12 @@ fn refuse(
     response.map(|text| ResponseBody::text(text, asking.asker))
 }
 
-/// Passes a 101 on and carries what follows, still under the request's permission.
-fn switch(
-    mut response: Response<Incoming>,
-    client: OnUpgrade,
-    guard: OpenGuard,
-    asker: Asker,
-) -> Response<ResponseBody> {
+/// Passes a 101 on. What follows is carried under the request's permission.
+fn switch(mut response: Response<Incoming>, guard: OpenGuard, asker: Asker) -> Answered {
     let server = hyper::upgrade::on(&mut response);
     guard.ended(false);
-    spawn_local(tunnel::carry(client, server, guard));
-    response.map(|_| ResponseBody::text(Bytes::new(), asker))
+    let response = response.map(|_| ResponseBody::text(Bytes::new(), asker));
+    Answered { response, switch: Some(Switch { server, guard }) }
 }
 
 impl HttpConnection {

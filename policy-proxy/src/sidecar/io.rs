@@ -4,8 +4,6 @@ use crate::telemetry::Meter;
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -33,22 +31,6 @@ pub(crate) enum ClientIo {
 pub(crate) struct Metered<S> {
     inner: S,
     meter: Meter,
-}
-
-/// A [`ClientIo`] that notes when the client last began to say something.
-#[derive(Debug)]
-pub(crate) struct Watched {
-    io: Metered<ClientIo>,
-    activity: Arc<Activity>,
-}
-
-/// Since when the client has been sending what is not yet a request, by a coarse clock. Written by
-/// the connection, read by the worker's tick; both on one thread, atomic only because an upgraded
-/// stream must be `Send`.
-#[derive(Debug)]
-pub(crate) struct Activity {
-    clock: Arc<AtomicU32>,
-    since: AtomicU32,
 }
 
 impl<S> Prefixed<S> {
@@ -91,37 +73,6 @@ impl<S> Metered<S> {
             Poll::Ready(Ok(bytes)) => self.meter.wrote(*bytes),
             Poll::Ready(Err(error)) => self.meter.failed(error),
             Poll::Pending => {}
-        }
-    }
-}
-
-impl Watched {
-    pub(crate) fn new(io: Metered<ClientIo>, activity: Arc<Activity>) -> Self {
-        Self { io, activity }
-    }
-}
-
-impl Activity {
-    pub(crate) fn new(clock: Arc<AtomicU32>) -> Self {
-        Self { clock, since: AtomicU32::new(0) }
-    }
-
-    /// A request is complete, or begins to be served: what comes next is new.
-    pub(crate) fn reset(&self) {
-        self.since.store(0, Ordering::Relaxed);
-    }
-
-    /// For how many ticks the client has been sending an incomplete request.
-    pub(crate) fn pending_for(&self) -> Option<u32> {
-        match self.since.load(Ordering::Relaxed) {
-            0 => None,
-            since => Some(self.clock.load(Ordering::Relaxed).saturating_sub(since)),
-        }
-    }
-
-    fn note(&self) {
-        if self.since.load(Ordering::Relaxed) == 0 {
-            self.since.store(self.clock.load(Ordering::Relaxed).max(1), Ordering::Relaxed);
         }
     }
 }
@@ -281,51 +232,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 
     fn is_write_vectored(&self) -> bool {
         self.inner.is_write_vectored()
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.activity.note();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
     }
 }
 

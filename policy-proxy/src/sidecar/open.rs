@@ -2,11 +2,13 @@
 
 use super::arrival::Arrival;
 use super::exchange::Exchange;
-use super::io::{Activity, ClientIo, Metered};
+use super::io::{ClientIo, Metered};
 use super::signal::Signal;
 use super::slots::Slots;
 use super::upstream::Upstream;
+use super::wire::Broken;
 use super::worker::{Member, Membership, Seat, Worker};
+use crate::http1::request::Bad;
 use crate::identity::{Judge, Stale};
 use crate::middleware::gate::Gate;
 use crate::middleware::headers::Informed;
@@ -31,7 +33,9 @@ pub(super) struct HttpConnection {
     pub(super) peer: Peer,
     pub(super) gate: RefCell<Gate>,
     pub(super) upstream: Upstream,
-    pub(super) activity: Arc<Activity>,
+    /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
+    /// does not.
+    unfinished_since: Cell<u32>,
     /// Whether it is HTTP/2, whose frames between requests are no unfinished request.
     http2: bool,
     /// Raised to end the connection.
@@ -107,7 +111,7 @@ impl HttpConnection {
         Self {
             gate: RefCell::new(Gate::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
-            activity: Arc::new(Activity::new(Arc::clone(&worker.clock))),
+            unfinished_since: Cell::new(0),
             http2,
             ending: Signal::new(),
             caller,
@@ -129,8 +133,15 @@ impl HttpConnection {
 
     /// A request's head is complete.
     pub(super) fn begin(&self) {
-        self.activity.reset();
+        self.unfinished_since.set(0);
         self.idle_since.set(self.worker.now());
+    }
+
+    /// A part of a request's head is there.
+    pub(super) fn unfinished(&self) {
+        if self.unfinished_since.get() == 0 {
+            self.unfinished_since.set(self.worker.now().max(1));
+        }
     }
 
     /// Counts bytes to and from the client.
@@ -171,18 +182,24 @@ impl HttpConnection {
         OpenGuard { connection: Rc::clone(self), place, upload: false }
     }
 
-    /// Counts a failed connection by what hyper says of it.
+    /// Counts a failed HTTP/1 connection.
+    pub(super) fn broken(&self, broken: &Broken) {
+        let kind = match broken {
+            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
+            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            Broken::Io(_) => ErrorKind::Io,
+            // What broke off was recorded where it happened.
+            Broken::Cut | Broken::Stopped => return,
+        };
+        self.http_error(kind);
+    }
+
+    /// Counts a failed HTTP/2 connection by what hyper says of it.
     pub(super) fn ended_by(&self, error: &hyper::Error) {
-        let kind = if error.is_parse_too_large() {
-            ErrorKind::RequestHeadTooLarge
-        } else if error.is_parse() {
-            ErrorKind::BadRequestHead
-        } else if error.is_timeout() {
-            ErrorKind::RequestHeadTimeout
-        } else if error.is_user() || error.is_canceled() {
+        let kind = if error.is_user() || error.is_canceled() {
             // A body that we broke off, which was recorded where it happened.
             return;
-        } else if self.http2 && !error.is_closed() {
+        } else if !error.is_closed() {
             ErrorKind::Http2Protocol
         } else {
             ErrorKind::Io
@@ -219,7 +236,6 @@ impl HttpConnection {
         open.remove(place);
         if open.is_empty() {
             self.idle_since.set(self.worker.now());
-            self.activity.reset();
         }
     }
 }
@@ -362,8 +378,9 @@ impl Member for HttpConnection {
         }
         let timeouts = &self.worker.shared.config.timeouts;
         let over = |seconds: u32, bound: std::time::Duration| u64::from(seconds) > bound.as_secs();
-        let unfinished = if self.http2 { None } else { self.activity.pending_for() };
-        if unfinished.is_some_and(|seconds| over(seconds, timeouts.request_head)) {
+        let since = self.unfinished_since.get();
+        let unfinished = self.worker.now().saturating_sub(since);
+        if since > 0 && over(unfinished, timeouts.request_head) {
             self.ending.raise(Ending::Now);
         } else if over(self.worker.now().saturating_sub(self.idle_since.get()), timeouts.idle) {
             self.ending.raise(Ending::Gracefully);

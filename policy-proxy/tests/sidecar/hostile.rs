@@ -28,30 +28,33 @@ async fn refused(head: &[u8]) -> String {
 async fn two_lengths_are_refused() {
     refused(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde")
         .await;
-    refused(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n").await;
+    for coding in [
+        "chunked, gzip",
+        "gzip",
+        "chunked, chunked",
+        "chunked,",
+        "chunked\r\nTransfer-Encoding: gzip",
+    ] {
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {coding}\r\n\r\n");
+        refused(head.as_bytes()).await;
+    }
     refused(b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n").await;
 }
 
-/// RFC 9112 section 6.3: the chunked length counts, the other is dropped, the connection ends.
+/// RFC 9112 section 6.3: an attempt at smuggling.
 #[tokio::test]
-async fn a_length_beside_chunks_is_never_forwarded_and_ends_the_connection() {
+async fn a_length_beside_chunks_is_refused_by_name_and_ends_the_connection() {
     let (first, second) = ("Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n");
-    for lengths in [[first, second], [second, first]] {
-        let (app, setup) = setup().await;
-        let [one, two] = lengths;
-        let head = format!(
-            "POST / HTTP/1.1\r\nHost: a\r\n{one}{two}\r\n0\r\n\r\n\
-             GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
-        );
-        let begun = Instant::now();
-        let answer = raw(setup.address, head.as_bytes(), false).await;
-        assert!(begun.elapsed() < Duration::from_secs(1), "the connection is closed");
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
-        assert!(
-            !answer.contains("\ncontent-length: 4\n") && !answer.contains("smuggled"),
-            "{answer}"
-        );
-        assert!(app.requests() <= 1);
+    for [one, two] in [[first, second], [second, first]] {
+        let answer = refused(
+            format!(
+                "POST / HTTP/1.1\r\nHost: a\r\n{one}{two}\r\n0\r\n\r\n\
+                 GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+            )
+            .as_bytes(),
+        )
+        .await;
+        assert!(answer.ends_with("target_malformed"), "{answer}");
     }
 }
 

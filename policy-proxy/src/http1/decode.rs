@@ -1,0 +1,486 @@
+//! Takes the pieces of a body out of a buffer.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Where a body is. What comes behind its end is left in the buffer.
+#[derive(Debug)]
+pub struct Decoder {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Ended,
+    /// So many bytes are to come; never 0.
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Bad(BadBody),
+}
+
+#[derive(Debug)]
+struct Chunked {
+    place: Place,
+    /// Of the chunk's size while that is read, of its data afterwards.
+    left: u64,
+    extensions: usize,
+    trailers: Vec<u8>,
+    fields: usize,
+    most_fields: usize,
+    most_bytes: usize,
+}
+
+/// What the next byte of a chunked body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    FirstDigit,
+    Digits,
+    Blank,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    /// The first byte of a trailer's line, or of the empty one.
+    Line,
+    Trailer,
+    TrailerLf,
+    EndLf,
+    End,
+}
+
+/// What a decoder found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// A piece of the body, never empty. It shares the buffer's memory.
+    Data(Bytes),
+    /// The fields behind the last chunk; the end follows.
+    Trailers(HeaderMap),
+    /// The body is complete.
+    End,
+    /// Nothing without more bytes.
+    More,
+}
+
+/// Why a body cannot be read on. Its connection is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadBody {
+    /// A chunk's line is not a size in hexadecimal digits, or its end not CR LF.
+    #[error("malformed chunk")]
+    Chunk,
+    /// A size beyond 64 bits.
+    #[error("chunk size too large")]
+    Size,
+    /// More bytes of chunk extensions than anybody needs.
+    #[error("too many chunk extensions")]
+    Extensions,
+    /// Too many trailers, or too large ones.
+    #[error("trailers too large")]
+    TrailersTooLarge,
+    /// Not fields.
+    #[error("malformed trailers")]
+    Trailers,
+    /// The connection ended before the body did.
+    #[error("the body breaks off")]
+    Incomplete,
+}
+
+/// Bytes of chunk extensions in one body. They mean nothing to us and are not passed on.
+const MOST_EXTENSIONS: usize = 16 * 1024;
+/// Room on the stack for trailers while they are parsed.
+const MOST_FIELDS: usize = 100;
+
+impl Decoder {
+    /// No body.
+    pub fn empty() -> Self {
+        Self { kind: Kind::Ended }
+    }
+
+    /// Exactly `bytes`.
+    pub fn length(bytes: u64) -> Self {
+        Self { kind: if bytes == 0 { Kind::Ended } else { Kind::Length(bytes) } }
+    }
+
+    /// Chunks, with at most `most_fields` trailers (never more than 100) of together less than
+    /// `most_bytes`.
+    pub fn chunked(most_fields: usize, most_bytes: usize) -> Self {
+        Self {
+            kind: Kind::Chunked(Chunked {
+                place: Place::FirstDigit,
+                left: 0,
+                extensions: 0,
+                trailers: Vec::new(),
+                fields: 0,
+                most_fields: most_fields.min(MOST_FIELDS),
+                most_bytes,
+            }),
+        }
+    }
+
+    /// Everything until the connection ends.
+    pub fn until_close() -> Self {
+        Self { kind: Kind::UntilClose }
+    }
+
+    /// Whether nothing of the body is to come.
+    pub fn is_end(&self) -> bool {
+        matches!(self.kind, Kind::Ended)
+    }
+
+    /// Bytes that are to come, where the head says.
+    pub fn remaining(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Ended => Some(0),
+            Kind::Length(left) => Some(*left),
+            Kind::Chunked(_) | Kind::UntilClose | Kind::Bad(_) => None,
+        }
+    }
+
+    /// Takes the next piece out of `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// What is there is not a body; it never will be.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BadBody> {
+        let found = match &mut self.kind {
+            Kind::Ended => return Ok(Decoded::End),
+            Kind::Bad(bad) => return Err(*bad),
+            Kind::Length(_) | Kind::UntilClose if buffer.is_empty() => return Ok(Decoded::More),
+            Kind::UntilClose => return Ok(Decoded::Data(buffer.split().freeze())),
+            Kind::Length(left) => {
+                let data = take(buffer, left);
+                if *left == 0 {
+                    self.kind = Kind::Ended;
+                }
+                return Ok(Decoded::Data(data));
+            }
+            Kind::Chunked(chunked) => chunked.decode(buffer),
+        };
+        match &found {
+            Ok(Decoded::End | Decoded::Trailers(_)) => self.kind = Kind::Ended,
+            Ok(Decoded::Data(_)) => self.look_for_end(buffer),
+            Ok(Decoded::More) => {}
+            Err(bad) => self.kind = Kind::Bad(*bad),
+        }
+        found
+    }
+
+    /// The connection ended.
+    ///
+    /// # Errors
+    ///
+    /// The body was not complete.
+    pub fn end_of_input(&mut self) -> Result<(), BadBody> {
+        match &self.kind {
+            Kind::Ended | Kind::UntilClose => {
+                self.kind = Kind::Ended;
+                Ok(())
+            }
+            Kind::Bad(bad) => Err(*bad),
+            Kind::Length(_) | Kind::Chunked(_) => {
+                self.kind = Kind::Bad(BadBody::Incomplete);
+                Err(BadBody::Incomplete)
+            }
+        }
+    }
+
+    /// Reads what is there of the lines behind a chunk, so that whoever takes the last piece knows that
+    /// it is the last.
+    fn look_for_end(&mut self, buffer: &mut BytesMut) {
+        let Kind::Chunked(chunked) = &mut self.kind else { return };
+        match chunked.lines(buffer) {
+            Err(bad) => self.kind = Kind::Bad(bad),
+            Ok(()) if chunked.place == Place::End && chunked.trailers.is_empty() => {
+                self.kind = Kind::Ended;
+            }
+            Ok(()) => {}
+        }
+    }
+}
+
+impl Chunked {
+    fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, BadBody> {
+        self.lines(buffer)?;
+        match self.place {
+            Place::Data if buffer.is_empty() => Ok(Decoded::More),
+            Place::Data => {
+                let data = take(buffer, &mut self.left);
+                if self.left == 0 {
+                    self.place = Place::DataCr;
+                }
+                Ok(Decoded::Data(data))
+            }
+            Place::End if self.trailers.is_empty() => Ok(Decoded::End),
+            Place::End => parse_trailers(&self.trailers).map(Decoded::Trailers),
+            Place::FirstDigit
+            | Place::Digits
+            | Place::Blank
+            | Place::Extension
+            | Place::SizeLf
+            | Place::DataCr
+            | Place::DataLf
+            | Place::Line
+            | Place::Trailer
+            | Place::TrailerLf
+            | Place::EndLf => Ok(Decoded::More),
+        }
+    }
+
+    /// Reads lines up to the next data or the end.
+    fn lines(&mut self, buffer: &mut BytesMut) -> Result<(), BadBody> {
+        let mut used = 0_usize;
+        for byte in &**buffer {
+            if matches!(self.place, Place::Data | Place::End) {
+                break;
+            }
+            self.place = self.step(*byte)?;
+            used = used.saturating_add(1);
+        }
+        buffer.advance(used);
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) -> Result<Place, BadBody> {
+        match (self.place, byte) {
+            (Place::FirstDigit | Place::Digits, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = char::from(byte).to_digit(16).map_or(0, u64::from);
+                let size = self.left.checked_mul(16).and_then(|size| size.checked_add(digit));
+                self.left = size.ok_or(BadBody::Size)?;
+                Ok(Place::Digits)
+            }
+            (Place::Digits | Place::Blank, b' ' | b'\t') => Ok(Place::Blank),
+            (Place::Digits | Place::Blank, b';') => Ok(Place::Extension),
+            (Place::Digits | Place::Blank | Place::Extension, b'\r') => Ok(Place::SizeLf),
+            (Place::Extension, b'\n') => Err(BadBody::Chunk),
+            (Place::Extension, _) => {
+                self.extensions = self.extensions.saturating_add(1);
+                if self.extensions < MOST_EXTENSIONS {
+                    Ok(Place::Extension)
+                } else {
+                    Err(BadBody::Extensions)
+                }
+            }
+            (Place::SizeLf, b'\n') if self.left == 0 => Ok(Place::Line),
+            (Place::SizeLf, b'\n') => Ok(Place::Data),
+            (Place::DataCr, b'\r') => Ok(Place::DataLf),
+            (Place::DataLf, b'\n') => Ok(Place::FirstDigit),
+            (Place::Line | Place::Trailer | Place::TrailerLf | Place::EndLf, _) => {
+                self.trailer(byte)
+            }
+            // Both end the loop that asks.
+            (place @ (Place::Data | Place::End), _) => Ok(place),
+            (
+                Place::FirstDigit
+                | Place::Digits
+                | Place::Blank
+                | Place::SizeLf
+                | Place::DataCr
+                | Place::DataLf,
+                _,
+            ) => Err(BadBody::Chunk),
+        }
+    }
+
+    fn trailer(&mut self, byte: u8) -> Result<Place, BadBody> {
+        let place = match (self.place, byte) {
+            (Place::Line, b'\r') => Place::EndLf,
+            (Place::EndLf, b'\n') => Place::End,
+            (Place::Trailer, b'\r') => Place::TrailerLf,
+            (Place::TrailerLf, b'\n') => {
+                self.fields = self.fields.saturating_add(1);
+                if self.fields > self.most_fields {
+                    return Err(BadBody::TrailersTooLarge);
+                }
+                Place::Line
+            }
+            // A lone LF ends lines for some readers and not for others.
+            (Place::Line | Place::Trailer, b'\n') => return Err(BadBody::Trailers),
+            (Place::Line | Place::Trailer, _) => Place::Trailer,
+            (_, _) => return Err(BadBody::Trailers),
+        };
+        // The empty line of a body without trailers needs no memory.
+        if !self.trailers.is_empty() || place == Place::Trailer {
+            self.trailers.push(byte);
+            if self.trailers.len() >= self.most_bytes {
+                return Err(BadBody::TrailersTooLarge);
+            }
+        }
+        Ok(place)
+    }
+}
+
+/// At most `left` bytes, which is made less by them.
+fn take(buffer: &mut BytesMut, left: &mut u64) -> Bytes {
+    let most = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+    *left = left.saturating_sub(u64::try_from(most).unwrap_or(u64::MAX));
+    buffer.split_to(most).freeze()
+}
+
+/// `lines` ends with the empty one.
+fn parse_trailers(lines: &[u8]) -> Result<HeaderMap, BadBody> {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let parsed = httparse::parse_headers(lines, &mut fields);
+    let Ok(httparse::Status::Complete((_, fields))) = parsed else { return Err(BadBody::Trailers) };
+    let mut trailers = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_bytes(field.value);
+        match (name, value) {
+            (Ok(name), Ok(value)) => trailers.append(name, value),
+            (_, _) => return Err(BadBody::Trailers),
+        };
+    }
+    Ok(trailers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a whole body decodes to when it arrives in pieces of `piece` bytes, and what is left.
+    fn all(
+        mut decoder: Decoder,
+        wire: &[u8],
+        piece: usize,
+    ) -> Result<(Vec<u8>, HeaderMap, Vec<u8>), BadBody> {
+        let (mut data, mut trailers) = (Vec::new(), HeaderMap::new());
+        let mut buffer = BytesMut::new();
+        let mut pieces = wire.chunks(piece);
+        loop {
+            match decoder.decode(&mut buffer)? {
+                Decoded::Data(piece) => {
+                    assert!(!piece.is_empty());
+                    data.extend_from_slice(&piece);
+                }
+                Decoded::Trailers(fields) => trailers = fields,
+                Decoded::End => break,
+                Decoded::More => match pieces.next() {
+                    Some(piece) => buffer.extend_from_slice(piece),
+                    None => {
+                        decoder.end_of_input()?;
+                        break;
+                    }
+                },
+            }
+        }
+        assert!(decoder.is_end());
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+        }
+        Ok((data, trailers, buffer.to_vec()))
+    }
+
+    fn chunked() -> Decoder {
+        Decoder::chunked(4, 64)
+    }
+
+    #[track_caller]
+    fn refused(wire: &str, want: BadBody) {
+        for piece in [1, 2, 3, wire.len()] {
+            assert_eq!(all(chunked(), wire.as_bytes(), piece).unwrap_err(), want, "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_chunk_is_refused_however_it_arrives() {
+        refused("\r\n", BadBody::Chunk);
+        refused("x\r\n", BadBody::Chunk);
+        refused("-1\r\n", BadBody::Chunk);
+        refused("+1\r\na\r\n0\r\n\r\n", BadBody::Chunk);
+        refused("0x1\r\na\r\n0\r\n\r\n", BadBody::Chunk);
+        refused("1 1\r\naaa", BadBody::Chunk);
+        refused("1\na\n0\n\n", BadBody::Chunk);
+        refused("1\r\nab\r\n0\r\n\r\n", BadBody::Chunk);
+        refused("1\r\na\n0\r\n\r\n", BadBody::Chunk);
+        refused("1\r\ra\r\n0\r\n\r\n", BadBody::Chunk);
+        refused("1;a\nb\r\na\r\n0\r\n\r\n", BadBody::Chunk);
+        refused("11111111111111111\r\n", BadBody::Size);
+        refused("0\r\n\n", BadBody::Trailers);
+        refused("0\r\na: b\n\r\n", BadBody::Trailers);
+        refused("0\r\na: b\r\r\n", BadBody::Trailers);
+        refused("0\r\n a: b\r\n\r\n", BadBody::Trailers);
+        refused("0\r\na : b\r\n\r\n", BadBody::Trailers);
+        refused("0\r\na: b\r\n c\r\n\r\n", BadBody::Trailers);
+        refused("0\r\n\ra", BadBody::Trailers);
+        refused("0\r\na:1\r\nb:1\r\nc:1\r\nd:1\r\ne:1\r\n\r\n", BadBody::TrailersTooLarge);
+        refused(&format!("0\r\na: {}\r\n\r\n", "b".repeat(64)), BadBody::TrailersTooLarge);
+        refused("1\r\na\r\n", BadBody::Incomplete);
+        refused("2\r\na", BadBody::Incomplete);
+        refused("0\r\n", BadBody::Incomplete);
+        refused(&format!("1;{}", "a".repeat(MOST_EXTENSIONS)), BadBody::Extensions);
+    }
+
+    #[test]
+    fn an_error_stays_one() {
+        let mut decoder = chunked();
+        let mut buffer = BytesMut::from("1\r\naX0\r\n\r\n");
+        assert_eq!(decoder.decode(&mut buffer), Ok(Decoded::Data(Bytes::from_static(b"a"))));
+        assert!(!decoder.is_end());
+        for _ in 0..2 {
+            assert_eq!(decoder.decode(&mut buffer), Err(BadBody::Chunk));
+        }
+        assert_eq!(decoder.end_of_input(), Err(BadBody::Chunk));
+    }
+
+    #[test]
+    fn the_last_piece_is_known_to_be_the_last_and_what_follows_is_left() {
+        let mut decoder = chunked();
+        let mut buffer = BytesMut::from("3 ; x=\"y\"\r\nabc\r\n000\r\n\r\nHTTP/1.1");
+        assert_eq!(decoder.decode(&mut buffer), Ok(Decoded::Data(Bytes::from_static(b"abc"))));
+        assert!(decoder.is_end());
+        assert_eq!(&*buffer, b"HTTP/1.1");
+        let mut decoder = Decoder::length(3);
+        let mut buffer = BytesMut::from("abcd");
+        assert_eq!(decoder.remaining(), Some(3));
+        assert_eq!(decoder.decode(&mut buffer), Ok(Decoded::Data(Bytes::from_static(b"abc"))));
+        assert!(decoder.is_end());
+        assert_eq!(&*buffer, b"d");
+    }
+
+    #[test]
+    fn a_body_of_known_length_that_breaks_off_is_incomplete_and_one_until_close_is_not() {
+        assert_eq!(all(Decoder::length(3), b"ab", 1), Err(BadBody::Incomplete));
+        let (data, _, left) = all(Decoder::until_close(), b"ab", 1).unwrap();
+        assert_eq!((data, left), (b"ab".to_vec(), Vec::new()));
+        let (data, _, left) = all(Decoder::empty(), b"ab", 1).unwrap();
+        assert_eq!((data, left), (Vec::new(), b"ab".to_vec()));
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_come_out_as_they_went_in(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..6),
+            trailers in prop::collection::vec("[a-z]{1,3}", 0..4),
+            behind in prop::collection::vec(any::<u8>(), 0..10),
+            piece in 1_usize..50,
+        ) {
+            let mut wire = Vec::new();
+            for chunk in &chunks {
+                wire.extend_from_slice(format!("{:x};e\r\n", chunk.len()).as_bytes());
+                wire.extend_from_slice(chunk);
+                wire.extend_from_slice(b"\r\n");
+            }
+            wire.extend_from_slice(b"0\r\n");
+            for name in &trailers {
+                wire.extend_from_slice(format!("{name}: v\r\n").as_bytes());
+            }
+            wire.extend_from_slice(b"\r\n");
+            wire.extend_from_slice(&behind);
+            let (data, fields, left) = all(chunked(), &wire, piece).unwrap();
+            prop_assert_eq!(data, chunks.concat());
+            prop_assert_eq!(fields.len(), trailers.len());
+            prop_assert_eq!(left, behind);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic_and_pieces_make_no_difference(
+            wire in "[0-3a;:\r\n x]{0,40}",
+            piece in 1_usize..10,
+        ) {
+            let whole = all(chunked(), wire.as_bytes(), wire.len().max(1));
+            prop_assert_eq!(all(chunked(), wire.as_bytes(), piece), whole);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! One client's HTTP/1 connection: requests in turn, each answered before the next is looked at.
+//!
+//! All of it is one task. While a request is answered, the application's side and the request's body
+//! are polled from here too; nothing passes between tasks.
+
+use super::body::{ClientBody, ResponseBody};
+use super::http::{Answered, answer};
+use super::io::{ClientIo, Metered, Prefixed};
+use super::open::{Ending, HttpConnection};
+use super::tunnel::{self, Switch};
+use super::wire::{Broken, Wire};
+use crate::http1::encode::Framing;
+use crate::http1::out::Out;
+use crate::http1::request::{Bad, Bounds, Head};
+use crate::http1::response::{self, Asked, Length};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::task::spawn_local;
+
+/// Serves requests until the connection ends.
+pub(super) async fn serve(
+    connection: &Rc<HttpConnection>,
+    io: Metered<ClientIo>,
+) -> Result<(), Broken> {
+    let wire = Rc::new(Wire::new(io));
+    let client = Client { connection, wire, bounds: bounds(connection) };
+    loop {
+        let head = match poll_fn(|cx| client.run(cx, Client::poll_next)).await {
+            Ok(Some(head)) => head,
+            Ok(None) => break,
+            Err(Broken::Head(bad)) => {
+                client.refuse(bad).await?;
+                return Err(bad.into());
+            }
+            Err(error) => return Err(error),
+        };
+        let (mut sending, switch) = client.answer(head).await?;
+        poll_fn(|cx| client.run(cx, |client, cx| client.poll_send(cx, &mut sending))).await?;
+        let last = sending.last;
+        drop(sending);
+        let clear = poll_fn(|cx| client.run(cx, Client::poll_clear)).await?;
+        if let Some(switch) = switch {
+            client.hand_over(switch);
+            return Ok(());
+        }
+        if last || !clear {
+            break;
+        }
+    }
+    client.shut_down().await
+}
+
+fn bounds(connection: &HttpConnection) -> Bounds {
+    let limits = &connection.worker.shared.config.limits;
+    let bytes = usize::try_from(limits.request_head).unwrap_or(usize::MAX);
+    Bounds { fields: limits.headers, bytes: bytes.max(LEAST_HEAD) }
+}
+
+struct Client<'a> {
+    connection: &'a Rc<HttpConnection>,
+    wire: Rc<Wire>,
+    bounds: Bounds,
+}
+
+/// An answer that is being written.
+struct Sending {
+    /// What is still to be asked for.
+    body: Option<ResponseBody>,
+    framing: Framing,
+    /// Whether the connection ends with it.
+    last: bool,
+}
+
+impl Client<'_> {
+    /// One part of the connection's work, unless it is to end at once.
+    fn run<T>(
+        &self,
+        cx: &mut Context<'_>,
+        part: impl FnOnce(&Self, &mut Context<'_>) -> Poll<Result<T, Broken>>,
+    ) -> Poll<Result<T, Broken>> {
+        if self.connection.ending.poll(cx) == Some(Ending::Now) {
+            return Poll::Ready(Err(Broken::Stopped));
+        }
+        self.wire.run(cx, |cx| part(self, cx))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.connection.ending.get().is_some()
+    }
+
+    /// The next head. What the client began to send is served even if the connection is to end.
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, Broken>> {
+        match self.wire.poll_head(cx, self.bounds) {
+            Poll::Pending if self.wire.has_unread() => self.connection.unfinished(),
+            Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
+            Poll::Pending => {}
+            ready @ Poll::Ready(_) => return ready,
+        }
+        Poll::Pending
+    }
+
+    /// Has the request answered, and begins to write the answer.
+    async fn answer(&self, head: Head) -> Result<(Sending, Option<Switch>), Broken> {
+        let Head { parts, body, keep_alive, expects, trailers } = head;
+        let is_head = parts.method == Method::HEAD;
+        let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
+        let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
+        let request = Request::from_parts(parts, body);
+        // Boxed, so that a connection without a request does not hold the room for it.
+        let mut answering = Box::pin(answer(Rc::clone(self.connection), request));
+        let waiting = |client: &Self, cx: &mut Context<'_>| {
+            let answered = answering.as_mut().poll(cx);
+            if answered.is_pending() {
+                client.wire.attend(cx)?;
+                return Poll::Pending;
+            }
+            asked.keep_alive &= client.wire.can_go_on(cx) && !client.is_ending();
+            answered.map(Ok)
+        };
+        let mut waiting = waiting;
+        let answered = poll_fn(|cx| self.run(cx, &mut waiting)).await?;
+        let Answered { response, switch } = answered;
+        Ok((self.begin(response, asked), switch))
+    }
+
+    fn begin(&self, response: Response<ResponseBody>, asked: Asked) -> Sending {
+        let length = response.body().size_hint().exact();
+        let length = length.map_or(Length::Unknown, Length::Known);
+        let second = self.connection.worker.now();
+        let (written, body) = self.wire.write(|out| {
+            out.head(|small| response::write(response, (asked, length), small, second))
+        });
+        // A body that is not written is not asked for.
+        let body = (written.framing != Framing::None).then_some(body);
+        Sending { body, framing: written.framing, last: written.last }
+    }
+
+    /// Writes the answer and what its body gives; ready once all is written.
+    fn poll_send(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<Result<(), Broken>> {
+        loop {
+            let more = self.gather(cx, sending);
+            let flushed = self.wire.poll_flush(cx)?;
+            // What was written before the body broke off is for the client.
+            let waits = more?;
+            match (flushed, &sending.body) {
+                (Poll::Ready(()), None) => return Poll::Ready(Ok(())),
+                (Poll::Ready(()), Some(_)) if !waits => {}
+                (_, _) => break,
+            }
+        }
+        self.wire.attend(cx)?;
+        Poll::Pending
+    }
+
+    /// Takes from the body what fits. `true`: the body has nothing more for now.
+    fn gather(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Result<bool, Broken> {
+        while let Some(body) = &mut sending.body {
+            if self.wire.write(|out| out.len() >= MOST_GATHERED || out.pieces() >= MOST_PIECES) {
+                return Ok(false);
+            }
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
+            self.wire
+                .write(|out| sending.take(frame.transpose().map_err(|_| Broken::Cut)?, out))?;
+        }
+        Ok(false)
+    }
+
+    /// Waits until nobody reads the request's body any more; whether another request can follow it.
+    fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<Result<bool, Broken>> {
+        self.wire.poll_settled(cx).map(Ok)
+    }
+
+    /// Answers what is no request, as far as it can be.
+    async fn refuse(&self, bad: Bad) -> Result<(), Broken> {
+        let status = match bad {
+            Bad::Malformed => StatusCode::BAD_REQUEST,
+            Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Bad::TargetTooLong => StatusCode::URI_TOO_LONG,
+        };
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        let (head, trailers) = (false, false);
+        let version = http::Version::HTTP_11;
+        let asked = Asked { version, head, trailers, keep_alive: false };
+        let second = self.connection.worker.now();
+        self.wire.write(|out| {
+            out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
+        });
+        self.shut_down().await
+    }
+
+    async fn shut_down(&self) -> Result<(), Broken> {
+        poll_fn(|cx| {
+            self.run(cx, |client, cx| {
+                std::task::ready!(client.wire.poll_flush(cx))?;
+                client.wire.poll_shutdown(cx).map(Ok)
+            })
+        })
+        .await
+    }
+
+    /// Gives the stream to the tunnel that the client and the application agreed on.
+    fn hand_over(&self, switch: Switch) {
+        if let Some((io, read)) = self.wire.take() {
+            spawn_local(tunnel::carry(Prefixed::new(read, io), switch));
+        }
+    }
+}
+
+impl Sending {
+    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), Broken> {
+        let Some(frame) = frame else { return self.end(out) };
+        match frame.into_data() {
+            Ok(data) => {
+                self.framing.data(data, out);
+                let complete = self.framing == Framing::Length(0);
+                if complete || self.body.as_ref().is_some_and(ResponseBody::is_end_stream) {
+                    return self.end(out);
+                }
+                Ok(())
+            }
+            Err(frame) => {
+                self.body = None;
+                let trailers = frame.into_trailers().unwrap_or_default();
+                self.framing.trailers(&trailers, out).map_err(|_| cut_short())
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+        self.body = None;
+        self.framing.end(out).map_err(|_| cut_short())
+    }
+}
+
+fn cut_short() -> Broken {
+    Broken::Io(std::io::ErrorKind::UnexpectedEof.into())
+}
+
+/// Heads may always be as long as this, whatever the setting.
+const LEAST_HEAD: usize = 8 * 1024;
+/// Bytes, and pieces, of a body that are gathered before they are written.
+const MOST_GATHERED: usize = 64 * 1024;
+const MOST_PIECES: usize = 16;
