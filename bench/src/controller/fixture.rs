@@ -1,19 +1,23 @@
-//! The objects that are measured with: one namespace, a Server per app, pods spread evenly over the
-//! apps, and one AuthorizationPolicy that comes and goes.
+//! The objects that are measured with: one namespace, a Server per app, pods and standing
+//! AuthorizationPolicies spread evenly over the apps, and one AuthorizationPolicy that comes and goes.
 
 use serde_json::{Value, json};
 
 /// The namespace of everything.
 pub(crate) const NAMESPACE: &str = "scale";
 
-/// The port that watchers of the compatible API ask for.
+/// The port that the Servers own and that watchers of the compatible API ask for.
 pub(crate) const PORT: u16 = 8080;
 
-/// How many pods there are, and of how many apps.
+/// The other port that every pod declares.
+pub(crate) const ADMIN: u16 = 9090;
+
+/// How many pods there are, of how many apps, and how many policies stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) pods: usize,
     pub(crate) apps: usize,
+    pub(crate) policies: usize,
 }
 
 impl Scale {
@@ -25,6 +29,11 @@ impl Scale {
     /// The pods of an app.
     pub(crate) fn concerned(self, app: usize) -> impl Iterator<Item = usize> {
         (0..self.pods).filter(move |pod| self.app(*pod) == app)
+    }
+
+    /// The same with one pod of each app: every shape and every policy, and hardly any pods.
+    pub(crate) fn one_of_each(self) -> Self {
+        Self { pods: self.apps.min(self.pods), ..self }
     }
 }
 
@@ -53,6 +62,15 @@ pub(crate) fn frame(scale: Scale) -> Vec<Value> {
             },
         })
     }));
+    all.extend((0..scale.policies).map(|policy| {
+        let app = format!("app{}", policy % scale.apps);
+        authorization(
+            &format!("standing-{policy}"),
+            &json!({
+                "group": "policy.linkerd.io", "kind": "Server", "name": app,
+            }),
+        )
+    }));
     all
 }
 
@@ -74,7 +92,7 @@ pub(crate) fn pod(scale: Scale, pod: usize) -> Value {
                 "name": "c", "image": "localhost/pause:1",
                 "ports": [
                     {"name": "http", "containerPort": PORT},
-                    {"name": "admin", "containerPort": 9090},
+                    {"name": "admin", "containerPort": ADMIN},
                 ],
                 "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}},
             }],
@@ -107,13 +125,23 @@ pub(crate) fn policy_name(round: usize) -> String {
     format!("round-{round}")
 }
 
-/// The policy of a round: it concerns one app.
-pub(crate) fn policy(round: usize, app: usize) -> Value {
+/// The policy of a round: it concerns one app, or without one every app.
+pub(crate) fn policy(round: usize, app: Option<usize>) -> Value {
+    let target = match app {
+        Some(app) => json!({
+            "group": "policy.linkerd.io", "kind": "Server", "name": format!("app{app}"),
+        }),
+        None => json!({"group": "", "kind": "Namespace", "name": NAMESPACE}),
+    };
+    authorization(&policy_name(round), &target)
+}
+
+fn authorization(name: &str, target: &Value) -> Value {
     json!({
         "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "AuthorizationPolicy",
-        "metadata": {"name": policy_name(round), "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {
-            "targetRef": {"group": "policy.linkerd.io", "kind": "Server", "name": format!("app{app}")},
+            "targetRef": target,
             "requiredAuthenticationRefs": [
                 {"group": "policy.linkerd.io", "kind": "NetworkAuthentication", "name": "all"},
             ],

@@ -1,5 +1,6 @@
-//! What the policy controller costs: processor time per event, time until the last concerned
-//! watcher has it, memory, time to ready. `bench/README.md` says how to repeat it.
+//! What the policy controller costs: processor time per event, time until the last concerned watcher
+//! has acknowledged it, memory, time to ready, and a replica that starts again. `bench/README.md`
+//! says how to repeat it.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
 mod cluster;
@@ -13,29 +14,33 @@ mod world;
 use clap::{Parser, Subcommand};
 use cluster::Cluster;
 use fixture::Scale;
-use measure::{Case, measure};
+use measure::{Case, Rounds, Row, followed, measure};
 use std::path::PathBuf;
 use watchers::Api;
 use world::{Origin, World};
 
-/// Measures the policy controller and prints a table.
+/// Measures the policy controller and prints tables.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
-    /// Where objects come from; several are measured one after the other.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Origin::Script])]
-    objects: Vec<Origin>,
+    /// What is measured, as `script/pods:apps:policies` (the engine and the server alone) or
+    /// `cluster/pods:apps:policies` (the program as it is shipped, on an API server).
+    #[arg(long, value_delimiter = ',', value_parser = planned, default_value = DEFAULT)]
+    rows: Vec<Planned>,
     /// The APIs that watchers use.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Api::Compatible, Api::Native])]
     api: Vec<Api>,
-    /// Pods and apps of each row, as `pods:apps`.
-    #[arg(long, value_delimiter = ',', value_parser = scale, default_value = "200:10,1000:10,5000:50")]
-    rows: Vec<Scale>,
-    /// How many times the policy is applied and deleted again.
-    #[arg(long, default_value_t = 10)]
+    /// How many times the policy is applied and deleted again for its cost.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// How many times for its time.
+    #[arg(long, default_value_t = 50)]
+    time_rounds: usize,
+    /// How many times the policy that touches every pod is.
+    #[arg(long, default_value_t = 2)]
+    wide_rounds: usize,
     /// The cluster to measure on; absent: a control plane of its own. Our definitions must be
     /// installed there.
     #[arg(long, env = "KUBECONFIG_UNDER_TEST")]
@@ -48,52 +53,103 @@ struct Cli {
     json: Option<PathBuf>,
 }
 
+/// One factor varied at a time from 10,000 pods with 100 pods and a tenth of a policy each app.
+const DEFAULT: &str = "cluster/1000:10:10,cluster/5000:50:10,\
+    script/10000:100:10,script/10000:100:1000,script/50000:500:10";
+
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Part {
     /// The controller that the measurement starts; it is told of objects on standard input.
     #[command(hide = true)]
-    Script { pods: usize, apps: usize },
+    Script { pods: usize, apps: usize, policies: usize, version: u64 },
 }
 
-fn scale(text: &str) -> Result<Scale, String> {
+/// A row to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Planned {
+    origin: Origin,
+    scale: Scale,
+}
+
+fn planned(text: &str) -> Result<Planned, String> {
     let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
-    let parts = text.split_once(':').and_then(|(p, a)| Some((number(p)?, number(a)?)));
-    let (pods, apps) = parts.ok_or("expected `pods:apps`, both at least 1")?;
-    Ok(Scale { pods, apps })
+    let read = || {
+        let (origin, scale) = text.split_once('/')?;
+        let origin = match origin {
+            "script" => Origin::Script,
+            "cluster" => Origin::Cluster,
+            _ => return None,
+        };
+        let mut numbers = scale.split(':');
+        let (pods, apps) = (number(numbers.next()?)?, number(numbers.next()?)?);
+        let policies = numbers.next()?.parse().ok()?;
+        let scale = Scale { pods, apps, policies };
+        numbers.next().is_none().then_some(Planned { origin, scale })
+    };
+    read().ok_or_else(|| "expected `script/pods:apps:policies` or `cluster/…`".to_owned())
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    if let Some(Part::Script { pods, apps }) = cli.part {
-        return script::run(Scale { pods, apps });
+    if let Some(Part::Script { pods, apps, policies, version }) = cli.part {
+        return script::run(Scale { pods, apps, policies }, version);
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build()?;
-    let mut rows = Vec::new();
-    println!("{}", report::head());
-    for &origin in &cli.objects {
-        let mut cluster = match origin {
-            Origin::Script => None,
-            Origin::Cluster => Some(runtime.block_on(Cluster::open(cli.kubeconfig.as_deref()))?),
-        };
-        for &scale in &cli.rows {
-            for &api in &cli.api {
-                let case = Case { origin, api, scale, rounds: cli.rounds };
-                let row = runtime.block_on(async {
-                    let world = match cluster.as_mut() {
-                        Some(cluster) => World::cluster(cluster, scale).await?,
-                        None => World::script(scale, &cli.under)?,
-                    };
-                    measure(case, world).await
-                })?;
-                println!("{}", report::line(&row));
-                rows.push(row);
+    let (rows, notes) = runtime.block_on(rows(&cli))?;
+    report::document(&rows, notes).finish(cli.json.as_deref())
+}
+
+async fn rows(cli: &Cli) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
+    let rounds = Rounds { cost: cli.rounds, time: cli.time_rounds, wide: cli.wide_rounds };
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    // It runs only while it is used.
+    let mut cluster: Option<Cluster> = None;
+    for &Planned { origin, scale } in &cli.rows {
+        if origin == Origin::Script {
+            cluster = None;
+        } else if cluster.is_none() {
+            match Cluster::open(cli.kubeconfig.as_deref()).await {
+                Ok(opened) => cluster = Some(opened),
+                Err(error) => {
+                    let note = format!("NOT MEASURED on an API server: {scale:?}: {error:#}");
+                    eprintln!("{note}");
+                    notes.push(note);
+                    continue;
+                }
             }
         }
+        for &api in &cli.api {
+            let began = std::time::Instant::now();
+            let case = Case { origin, api, scale, rounds };
+            let row = match cluster.as_mut() {
+                Some(cluster) => measure(case, World::cluster(cluster, scale).await?, None).await?,
+                None => {
+                    let followed = match cli.under.as_str() {
+                        "" => Some(followed(api, scale).await?),
+                        _ => None,
+                    };
+                    measure(case, World::script(scale, &cli.under)?, followed).await?
+                }
+            };
+            eprintln!("{} {} {scale:?}: {:.0?}", origin.as_str(), api.as_str(), began.elapsed());
+            rows.push(row);
+        }
     }
-    println!("\n{}", report::ANCHOR);
-    if let Some(path) = cli.json {
-        std::fs::write(path, serde_json::to_string_pretty(&report::document(&rows))?)?;
+    Ok((rows, notes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_named_by_origin_and_scale() {
+        let scale = Scale { pods: 50, apps: 5, policies: 0 };
+        assert_eq!(planned("script/50:5:0"), Ok(Planned { origin: Origin::Script, scale }));
+        assert_eq!(planned("cluster/50:5:0"), Ok(Planned { origin: Origin::Cluster, scale }));
+        for wrong in ["50:5:0", "script/50:5", "script/0:5:1", "script/50:5:1:1", "x/50:5:1"] {
+            assert!(planned(wrong).is_err(), "{wrong}");
+        }
     }
-    Ok(())
 }

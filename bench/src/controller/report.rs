@@ -1,105 +1,208 @@
-//! The table for people, the JSON for programs.
+//! The tables for people, the JSON for programs.
 
-use crate::measure::{Event, Row};
+use crate::measure::{Event, Followed, Restart, Row};
+use policy_bench::process::Memory;
+use policy_bench::report::{Cell, Document, Table};
+use policy_bench::stats::{Spread, number, quantile, wide};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// What the peer needed, measured the same way on an earlier day; text, not a comparison.
-pub(crate) const ANCHOR: &str = "\
-Linkerd's controller, measured so in August 2026 on its own: CPU per event 5, 19, 95 ms; to the last
-concerned watcher p50/max 18/50, 46/85, 100/270 ms; resident 28, 41, 101 MB.";
+const ANCHOR: &str = "\
+Linkerd's controller, measured so in August 2026 on its own with 200, 1,000 and 5,000 pods: CPU per \
+event 5, 19, 95 ms; to the last concerned watcher p50/max 18/50, 46/85, 100/270 ms; resident 28, 41, \
+101 MB.";
 
 /// Milliseconds.
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
+/// Microseconds for each of so many.
+fn us_each(time: Duration, count: usize) -> f64 {
+    time.as_secs_f64() * 1e6 / number(count)
+}
+
 /// Megabytes as `ps` and the peers' figures count them.
-fn mb(bytes: u64) -> f64 {
-    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+fn mb(memory: Memory) -> f64 {
+    wide(memory.resident) / f64::from(1024 * 1024)
 }
 
-/// The value that a share of all values is not above.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    let at = (f64::from(u32::try_from(last).unwrap_or(u32::MAX)) * share).round();
-    // Both ends are within the slice by construction.
-    sorted
-        .iter()
-        .enumerate()
-        .find(|(i, _)| f64::from(u32::try_from(*i).unwrap_or(0)) >= at)
-        .map_or(f64::NAN, |(_, value)| *value)
+/// The middle one, with the tenth and the ninetieth percentile.
+fn spread(values: &[f64]) -> Option<Spread> {
+    let at = |share| quantile(values, share);
+    Some(Spread { median: at(0.5)?, low: at(0.1)?, high: at(0.9)? })
 }
 
-fn sorted(events: &[Event], value: impl Fn(&Event) -> Duration) -> Vec<f64> {
-    let mut values: Vec<f64> = events.iter().map(|event| ms(value(event))).collect();
-    values.sort_by(f64::total_cmp);
-    values
+fn of(events: &[Event], value: impl Fn(&Event) -> f64) -> Vec<f64> {
+    events.iter().map(value).collect()
 }
 
-/// The head of the table.
-pub(crate) fn head() -> String {
-    "| objects from | API | pods (concerned) | CPU per event, ms: p50 (p10 to p90) | to the last \
-     concerned watcher, ms: p50 / max | resident, MB: listed / watched / end (peak) | ready, s | \
-     all watches open, s (CPU s) | pod label change, CPU ms |\n\
-     |---|---|---|---|---|---|---|---|---|"
-        .to_owned()
+/// Bytes by which the first is larger, for each of so many.
+fn bytes_each(more: Memory, less: Memory, count: usize) -> Option<f64> {
+    let bytes = wide(more.resident) - wide(less.resident);
+    (count > 0).then(|| bytes / number(count))
 }
 
-/// One row of the table.
-pub(crate) fn line(row: &Row) -> String {
-    let (cpu, latency) = (sorted(&row.events, |e| e.cpu), sorted(&row.events, |e| e.latency));
-    let concerned = row.events.first().map_or(0, |event| event.updates);
-    format!(
-        "| {} | {} | {} ({concerned}) | {:.2} ({:.2} to {:.2}) | {:.1} / {:.1} | {:.1} / {:.1} / {:.1} ({:.1}) | {:.2} | {:.2} ({:.2}) | {:.2} |",
-        row.case.origin.as_str(),
-        row.case.api.as_str(),
-        row.case.scale.pods,
-        quantile(&cpu, 0.5),
-        quantile(&cpu, 0.1),
-        quantile(&cpu, 0.9),
-        quantile(&latency, 0.5),
-        quantile(&latency, 1.0),
-        mb(row.listed.resident),
-        mb(row.open.memory.resident),
-        mb(row.end.resident),
-        mb(row.end.peak),
-        row.ready.as_secs_f64(),
-        row.open.time.as_secs_f64(),
-        row.open.cpu.as_secs_f64(),
-        ms(row.relabel),
-    )
+/// What every row begins with.
+fn named(row: &Row) -> Vec<Cell> {
+    let scale = row.case.scale;
+    vec![
+        row.case.origin.as_str().into(),
+        row.case.api.as_str().into(),
+        number(scale.pods).into(),
+        number(scale.policies).into(),
+    ]
 }
 
-/// Everything that was measured, with where and of what.
-pub(crate) fn document(rows: &[Row]) -> Value {
-    json!({
-        "benchmark": "controller",
-        "machine": policy_bench::machine::here(),
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
-    })
+const NAMED: [&str; 4] = ["objects from", "API", "pods", "policies"];
+
+fn table(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Cell>>) -> Table {
+    let mut table = Table::new(title, &[&NAMED[..], columns].concat());
+    rows.for_each(|row| table.row(row));
+    table
 }
 
-fn row(row: &Row) -> Value {
-    let events: Vec<Value> = row
-        .events
-        .iter()
-        .map(|e| json!({"cpu_ms": ms(e.cpu), "latency_ms": ms(e.latency), "updates": e.updates}))
-        .collect();
+fn events(rows: &[Row]) -> Table {
+    let columns = [
+        "concerned",
+        "CPU per event, ms",
+        "apply to last, ms: p50",
+        "p99",
+        "max",
+        "events",
+        "label change, CPU ms",
+    ];
+    let cells = |row: &Row| {
+        let all: Vec<Event> = [&row.events[..], &row.quick[..]].concat();
+        let times = of(&all, |event| ms(event.latency));
+        let own: [Cell; 7] = [
+            row.events.first().map(|event| number(event.updates)).into(),
+            spread(&of(&row.events, |event| ms(event.cpu))).into(),
+            quantile(&times, 0.5).into(),
+            quantile(&times, 0.99).into(),
+            quantile(&times, 1.0).into(),
+            number(times.len()).into(),
+            ms(row.relabel).into(),
+        ];
+        [named(row), own.to_vec()].concat()
+    };
+    table("A policy that concerns one app", &columns, rows.iter().map(cells))
+}
+
+fn all_at_once(rows: &[Row]) -> Table {
+    let columns = ["CPU, ms", "CPU per proxy, µs", "apply to last, ms: p50", "max"];
+    let cells = |row: &Row| {
+        let (pods, times) = (row.case.scale.pods, of(&row.wide, |event| ms(event.latency)));
+        let own: [Cell; 4] = [
+            spread(&of(&row.wide, |event| ms(event.cpu))).into(),
+            spread(&of(&row.wide, |event| us_each(event.cpu, pods))).into(),
+            quantile(&times, 0.5).into(),
+            quantile(&times, 1.0).into(),
+        ];
+        [named(row), own.to_vec()].concat()
+    };
+    table("A policy that concerns every pod", &columns, rows.iter().map(cells))
+}
+
+fn memory(rows: &[Row]) -> Table {
+    let columns = [
+        "listed, MB",
+        "watched",
+        "end",
+        "peak",
+        "per pod beside its connection, bytes",
+        "per connection, bytes",
+    ];
+    let cells = |row: &Row| {
+        let pods = row.case.scale.pods;
+        let beside = row.followed.and_then(|followed| {
+            let Followed { all, few: (few, count) } = followed;
+            bytes_each(all, few, pods.saturating_sub(count))
+        });
+        let connection = row.followed.and_then(|f| bytes_each(row.open.memory, f.all, pods));
+        let peak = f64::from(1024 * 1024);
+        let own: [Cell; 6] = [
+            mb(row.listed).into(),
+            mb(row.open.memory).into(),
+            mb(row.end).into(),
+            (wide(row.end.peak) / peak).into(),
+            beside.into(),
+            connection.into(),
+        ];
+        [named(row), own.to_vec()].concat()
+    };
+    table("Resident memory", &columns, rows.iter().map(cells))
+}
+
+fn starts(rows: &[Row]) -> Table {
+    let columns = [
+        "ready, s",
+        "first watches open, s",
+        "CPU per proxy, µs",
+        "again: ready, s",
+        "watches open again, s",
+        "CPU per proxy, µs",
+    ];
+    let cells = |row: &Row| {
+        let (pods, Restart { ready, open }) = (row.case.scale.pods, row.restart);
+        let own: [Cell; 6] = [
+            row.ready.as_secs_f64().into(),
+            row.open.time.as_secs_f64().into(),
+            us_each(row.open.cpu, pods).into(),
+            ready.as_secs_f64().into(),
+            open.time.as_secs_f64().into(),
+            us_each(open.cpu, pods).into(),
+        ];
+        [named(row), own.to_vec()].concat()
+    };
+    table("Start, and start again with every proxy reconnecting", &columns, rows.iter().map(cells))
+}
+
+/// Everything that was measured.
+pub(crate) fn document(rows: &[Row], notes: Vec<String>) -> Document {
+    let mut document = Document::new("controller");
+    document.tables = vec![events(rows), all_at_once(rows), memory(rows), starts(rows)];
+    document.notes = notes;
+    document.notes.push(ANCHOR.to_owned());
+    document.raw = rows.iter().map(raw).collect();
+    document
+}
+
+fn raw(row: &Row) -> Value {
+    let events = |events: &[Event]| -> Vec<Value> {
+        let one = |e: &Event| json!({"cpu_ms": ms(e.cpu), "latency_ms": ms(e.latency), "updates": e.updates});
+        events.iter().map(one).collect()
+    };
+    let followed = row.followed.map(|followed| {
+        json!({
+            "resident_bytes": followed.all.resident,
+            "resident_one_of_each_bytes": followed.few.0.resident,
+            "one_of_each": followed.few.1,
+        })
+    });
     json!({
         "objects": row.case.origin.as_str(),
         "api": row.case.api.as_str(),
         "pods": row.case.scale.pods,
         "apps": row.case.scale.apps,
+        "policies": row.case.scale.policies,
         "ready_s": row.ready.as_secs_f64(),
         "resident_listed_bytes": row.listed.resident,
         "peak_listed_bytes": row.listed.peak,
+        "followed": followed,
         "open_s": row.open.time.as_secs_f64(),
         "open_cpu_s": row.open.cpu.as_secs_f64(),
         "resident_watched_bytes": row.open.memory.resident,
         "resident_end_bytes": row.end.resident,
         "peak_end_bytes": row.end.peak,
         "relabel_cpu_ms": ms(row.relabel),
-        "events": events,
+        "events": events(&row.events),
+        "events_one_after_the_other": events(&row.quick),
+        "events_of_every_pod": events(&row.wide),
+        "again_ready_s": row.restart.ready.as_secs_f64(),
+        "again_open_s": row.restart.open.time.as_secs_f64(),
+        "again_open_cpu_s": row.restart.open.cpu.as_secs_f64(),
+        "again_resident_bytes": row.restart.open.memory.resident,
     })
 }

@@ -3,31 +3,50 @@
 
 use crate::fixture::{self, Scale};
 use anyhow::Context;
-use policy_controller::serve::{ServeConfig, Server};
+use policy_controller::serve::{Feed, ServeConfig, Server};
 use policy_controller::source::directory::Diagnostic;
 use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_controller::{ControllerConfig, start};
+use policy_controller::{
+    ControllerConfig, Policies, PortPolicy, WorkloadKey, WorkloadState, start,
+};
 use policy_crds::Kind;
 use policy_proto::compat::EncodeOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Runs it until standard input ends. Each line is an object that is applied, or, after a minus, an
-/// object that is deleted. The first line of standard output is the address.
-pub(crate) fn run(scale: Scale) -> anyhow::Result<()> {
-    let (lines, script) = mpsc::unbounded_channel();
+/// What the parent says, a line each, beside objects.
+pub(crate) mod said {
+    /// Followed by a number: say when clients have acknowledged so many policies since the start.
+    pub(crate) const ACKED: char = '?';
+    /// Followed by port numbers: follow these of every pod, as a watch would, without a connection.
+    pub(crate) const FOLLOW: char = '=';
+    /// Followed by an object: delete it.
+    pub(crate) const DELETE: char = '-';
+}
+
+/// Which policies are followed without a connection; dropping it ends that.
+type Followed = Vec<(watch::Receiver<Arc<WorkloadState>>, Vec<watch::Receiver<Arc<PortPolicy>>>)>;
+
+/// Runs it until standard input ends. A line is an object that is applied, or one of [`said`]. The
+/// first line of standard output is the address; every later one answers a question, with its number.
+pub(crate) fn run(scale: Scale, version: u64) -> anyhow::Result<()> {
+    let (objects, script) = mpsc::unbounded_channel();
+    let (questions, asked) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
     let ended = stop.clone();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if lines.send(line).is_err() {
+            let question = line.starts_with([said::ACKED, said::FOLLOW]);
+            let to = if question { &questions } else { &objects };
+            if to.send(line).is_err() {
                 break;
             }
         }
@@ -39,33 +58,104 @@ pub(crate) fn run(scale: Scale) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async move {
-            let controller = start(ControllerConfig::default(), Script { scale, script });
+            let source = Script { scale, version, script };
+            let controller = start(ControllerConfig::default(), source);
             _ = send.send(controller.policies.clone());
             index_stop.cancelled().await;
         });
     })?;
     let policies = policies.recv().context("the index did not start")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let mut synced = policies.synced();
-        synced.wait_for(|synced| *synced).await?;
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
-        println!("{}", listener.local_addr()?);
-        let many = u32::try_from(scale.pods)?.saturating_mul(2).max(1024);
-        let config = ServeConfig {
-            max_streams_per_peer: many,
-            max_connections_per_peer: many,
-            drain_timeout: Duration::ZERO,
-            ..ServeConfig::default()
-        };
-        let server = Server::new(policies, config, EncodeOptions::default());
-        server.serve(listener, stop).await;
-        Ok(())
-    })
+    runtime.block_on(serve(policies, scale, asked, stop))
+}
+
+async fn serve(
+    policies: Policies,
+    scale: Scale,
+    asked: mpsc::UnboundedReceiver<String>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    policies.synced().wait_for(|synced| *synced).await?;
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+    println!("{}", listener.local_addr()?);
+    let many = u32::try_from(scale.pods)?.saturating_mul(2).max(1024);
+    let config = ServeConfig {
+        max_streams_per_peer: many,
+        max_connections_per_peer: many,
+        drain_timeout: Duration::ZERO,
+        ..ServeConfig::default()
+    };
+    let server = Server::new(policies.clone(), config, EncodeOptions::default());
+    let feed = server.applied().follow();
+    tokio::spawn(async move {
+        if let Err(error) = answer(policies, scale, feed, asked).await {
+            eprintln!("the script's controller does not answer any more: {error:#}");
+        }
+    });
+    server.serve(listener, stop).await;
+    Ok(())
+}
+
+/// Answers questions. What is in force is counted as the replica that leads counts it.
+async fn answer(
+    policies: Policies,
+    scale: Scale,
+    feed: Feed,
+    mut asked: mpsc::UnboundedReceiver<String>,
+) -> anyhow::Result<()> {
+    let (mut acked, mut wanted, mut followed) = (0, None, Followed::new());
+    loop {
+        if wanted.is_some_and(|wanted| acked >= wanted) {
+            println!("{acked}");
+            wanted = None;
+        }
+        tokio::select! {
+            () = feed.changed() => loop {
+                let (changes, more) = feed.take(1000);
+                let known = changes.iter().flat_map(|(_, in_force)| in_force);
+                acked += known.filter(|in_force| in_force.content != 0).count();
+                if !more {
+                    break;
+                }
+            },
+            question = asked.recv() => {
+                let Some(question) = question else { return Ok(()) };
+                match question.strip_prefix(said::FOLLOW) {
+                    Some(ports) => {
+                        let ports: Result<Vec<NonZeroU16>, _> =
+                            ports.split(',').map(str::parse).collect();
+                        followed.extend(follow(&policies, scale, &ports?).await?);
+                        println!("{}", followed.len());
+                    }
+                    None => wanted = Some(question.trim_start_matches(said::ACKED).parse()?),
+                }
+            }
+        }
+    }
+}
+
+async fn follow(
+    policies: &Policies,
+    scale: Scale,
+    ports: &[NonZeroU16],
+) -> anyhow::Result<Followed> {
+    let mut all = Followed::with_capacity(scale.pods);
+    for pod in 0..scale.pods {
+        let key = WorkloadKey::pod(fixture::NAMESPACE, &fixture::name(pod));
+        let state = policies.workload(&key).await?;
+        let mut watched = Vec::with_capacity(ports.len());
+        for port in ports {
+            watched.push(policies.port(&key, *port).await?);
+        }
+        all.push((state, watched));
+    }
+    Ok(all)
 }
 
 struct Script {
     scale: Scale,
+    /// The version of everything listed: of a replica that starts again no less than clients have.
+    version: u64,
     script: mpsc::UnboundedReceiver<String>,
 }
 
@@ -83,7 +173,7 @@ impl Source for Script {
     }
 
     async fn run(mut self, context: SourceContext) -> Result<(), SourceError> {
-        let mut version = 1;
+        let mut version = self.version;
         let versions: BTreeMap<Kind, u64> = Kind::ALL.into_iter().map(|k| (k, version)).collect();
         let mut changes: Vec<Change> =
             fixture::frame(self.scale).iter().flat_map(applied).collect();
@@ -100,7 +190,7 @@ impl Source for Script {
         send(&context, Batch { changes, versions, ..Batch::default() }).await?;
         while let Some(line) = self.script.recv().await {
             version += 1;
-            let (deleted, text) = match line.strip_prefix('-') {
+            let (deleted, text) = match line.strip_prefix(said::DELETE) {
                 Some(rest) => (true, rest),
                 None => (false, line.as_str()),
             };
