@@ -40,9 +40,9 @@ gen:
 fmt:
 	cargo fmt --all
 
-## bench: what a decision costs, in nanoseconds and in instructions
+## bench: what functions cost, in instructions, allocations and nanoseconds; AGAINST=HEAD^ prints the change
 bench:
-	cargo bench -p policy-core --bench decide
+	bench/functions $(if $(AGAINST),--against $(AGAINST))
 
 # The documented API has an example client in Python, which a test runs against the controller.
 python: $(PYTHON)/.installed

@@ -1,0 +1,126 @@
+//! What it costs to find out what objects mean: all of them at once, and what one event changes.
+//!
+//! `bench/functions` runs it; `cargo bench -p policy-controller` measures time alone.
+
+#![allow(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
+
+use policy_controller::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
+use policy_crds::{Object, parse_all};
+use policy_measure::Function;
+use serde_json::{Value, json};
+use std::num::NonZeroU16;
+
+const NAMESPACE: &str = "shop";
+
+fn object(value: &Value) -> Object {
+    let mut all = parse_all(value);
+    assert_eq!(all.len(), 1, "{value}");
+    all.remove(0).expect("the object can be named")
+}
+
+fn pod(number: usize, label: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("p{number}"), "namespace": NAMESPACE,
+            "labels": {"app": format!("app{}", number % 10), "free": label},
+        },
+        "spec": {"containers": [{
+            "name": "c",
+            "ports": [{"name": "http", "containerPort": 8080}],
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}},
+        }]},
+    })
+}
+
+fn server(app: usize) -> Value {
+    json!({
+        "apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server",
+        "metadata": {"name": format!("app{app}"), "namespace": NAMESPACE},
+        "spec": {
+            "podSelector": {"matchLabels": {"app": format!("app{app}")}},
+            "port": "http", "proxyProtocol": "HTTP/1",
+        },
+    })
+}
+
+/// One to the first Server, by a route of its own where it has one.
+fn policy(number: usize, kind: &str, target: &str) -> Value {
+    json!({
+        "apiVersion": "policy.linkerd.io/v1alpha1", "kind": "AuthorizationPolicy",
+        "metadata": {"name": format!("a{number}"), "namespace": NAMESPACE},
+        "spec": {
+            "targetRef": {"group": "policy.linkerd.io", "kind": kind, "name": target},
+            "requiredAuthenticationRefs": [{"kind": "ServiceAccount", "name": format!("s{number}")}],
+        },
+    })
+}
+
+fn route(number: usize) -> Value {
+    json!({
+        "apiVersion": "policy.linkerd.io/v1beta3", "kind": "HTTPRoute",
+        "metadata": {"name": format!("r{number}"), "namespace": NAMESPACE},
+        "spec": {
+            "parentRefs": [{"group": "policy.linkerd.io", "kind": "Server", "name": "app0"}],
+            "rules": [{"matches": [{"path": {"type": "Exact", "value": format!("/items/{number}")}}]}],
+        },
+    })
+}
+
+/// Pods of ten apps, a Server each.
+fn pods(count: usize) -> Vec<Object> {
+    let pods = (0..count).map(|number| object(&pod(number, "no")));
+    pods.chain((0..10).map(|app| object(&server(app)))).collect()
+}
+
+/// One pod whose Server has so many routes, each with an authorization of its own.
+fn routes(count: usize) -> Vec<Object> {
+    let routes = (0..count).flat_map(|number| {
+        [object(&route(number)), object(&policy(number, "HTTPRoute", &format!("r{number}")))]
+    });
+    pods(1).into_iter().chain(routes).collect()
+}
+
+fn compiled(objects: Vec<Object>) -> Compiled {
+    compile_objects(objects, &ControllerConfig::default())
+}
+
+fn compile(name: &str, objects: fn() -> Vec<Object>) -> Function {
+    Function::new(name, objects, |objects| compiled(std::mem::take(objects)))
+}
+
+/// What one event changes, with everything else known.
+fn resolve(name: &str, objects: fn() -> Vec<Object>, change: fn() -> Object) -> Function {
+    let setup = move || (compiled(objects()), Some(change()));
+    Function::new(name, setup, |(compiled, change)| change.take().map(|c| compiled.update(c)))
+}
+
+/// The policy of a port that was not asked for before, with everything else known.
+fn compile_port(name: &str, objects: fn() -> Vec<Object>) -> Function {
+    let setup = move || compiled(objects());
+    Function::new(name, setup, |compiled| {
+        let key = WorkloadKey::pod(NAMESPACE, "p0");
+        compiled.port(&key, NonZeroU16::new(9999).expect("it is not 0"))
+    })
+}
+
+fn main() {
+    policy_measure::main(vec![
+        Function::shared("parse-pod", || pod(0, "no"), parse_all),
+        Function::shared("parse-authorization-policy", || policy(0, "Server", "app0"), parse_all),
+        compile("compile-1000-pods", || pods(1000)),
+        compile("compile-1000-routes", || routes(1000)),
+        compile_port("compile-port", || pods(1000)),
+        resolve("resolve-pod-label-of-1000-pods", || pods(1000), || object(&pod(0, "yes"))),
+        resolve(
+            "resolve-policy-of-1000-pods",
+            || pods(1000),
+            || object(&policy(0, "Server", "app0")),
+        ),
+        resolve(
+            "resolve-policy-of-1000-routes",
+            || routes(1000),
+            || object(&policy(1000, "HTTPRoute", "r0")),
+        ),
+    ]);
+}
