@@ -13,6 +13,8 @@
 mod compat;
 #[path = "../fuzz/checks/hello.rs"]
 mod hello;
+#[path = "../fuzz/checks/http1.rs"]
+mod http1;
 #[path = "../fuzz/checks/manifest.rs"]
 mod manifest;
 #[path = "../fuzz/checks/native.rs"]
@@ -121,6 +123,118 @@ fn replay_and_change(inputs: &[(String, Vec<u8>)], check: Check) {
 #[test]
 fn a_client_hello_is_told_from_its_first_bytes() {
     replay("hello", hello::check);
+}
+
+#[test]
+fn requests_mean_to_the_sidecar_what_they_mean_to_hyper() {
+    replay("http1", http1::check);
+}
+
+/// Requests that are nearly right, several behind each other.
+mod nearly_right {
+    use super::http1;
+    use proptest::prelude::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let method = prop_oneof![4 => Just("GET"), 3 => Just("POST"), 1 => Just("HEAD"),
+            1 => Just("CONNECT"), 1 => Just("get"), 1 => Just("G\"T"), 1 => Just("")];
+        let target = prop_oneof![4 => Just("/"), 2 => Just("/a?b=c"), 1 => Just("*"),
+            1 => Just("a:80"), 1 => Just("http://a/b"), 1 => Just("/a b"), 1 => Just("/a#b"),
+            1 => Just("/\u{e4}"), 1 => Just("//"), 1 => Just("http://"), 1 => Just("/\t")];
+        let version = prop_oneof![6 => Just("HTTP/1.1"), 2 => Just("HTTP/1.0"), 1 => Just("HTTP/1.2"),
+            1 => Just("HTTP/2.0"), 1 => Just("http/1.1"), 1 => Just("HTTP/1.1 "), 1 => Just("")];
+        (method, blank(), target, blank(), version).prop_map(
+            |(method, one, target, two, version)| format!("{method}{one}{target}{two}{version}"),
+        )
+    }
+
+    fn blank() -> impl Strategy<Value = &'static str> {
+        prop_oneof![16 => Just(" "), 1 => Just("  "), 1 => Just("\t"), 1 => Just("")]
+    }
+
+    fn end() -> impl Strategy<Value = &'static str> {
+        prop_oneof![24 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("\r\r\n"),
+            1 => Just("\r\n "), 1 => Just("\0\r\n")]
+    }
+
+    fn field() -> impl Strategy<Value = String> {
+        let name = prop_oneof![
+            Just("Host"),
+            Just("Content-Length"),
+            Just("content-length"),
+            Just("Transfer-Encoding"),
+            Just("transfer-encoding"),
+            Just("Connection"),
+            Just("Expect"),
+            Just("TE"),
+            Just("Upgrade"),
+            Just("X_y"),
+            Just("Trailer"),
+            Just("X y"),
+            Just("")
+        ];
+        let colon = prop_oneof![12 => Just(": "), 2 => Just(":"), 1 => Just(" :"), 1 => Just(":\t"),
+            1 => Just(""), 1 => Just(":  ")];
+        let value = prop_oneof![
+            Just("a"),
+            Just("0"),
+            Just("3"),
+            Just("+3"),
+            Just("3, 3"),
+            Just("03"),
+            Just("18446744073709551616"),
+            Just("0x3"),
+            Just("chunked"),
+            Just("Chunked"),
+            Just("gzip, chunked"),
+            Just("chunked, gzip"),
+            Just("xchunked"),
+            Just("chunked;q=1"),
+            Just("\u{b}chunked"),
+            Just(" chunked "),
+            Just("identity"),
+            Just(""),
+            Just("close"),
+            Just("keep-alive"),
+            Just("close, keep-alive"),
+            Just("100-continue"),
+            Just("trailers"),
+            Just("websocket"),
+            Just("a\rb")
+        ];
+        (name, colon, value).prop_map(|(name, colon, value)| format!("{name}{colon}{value}"))
+    }
+
+    fn body() -> impl Strategy<Value = &'static str> {
+        prop_oneof![6 => Just(""), 3 => Just("abc"), 3 => Just("3\r\nabc\r\n0\r\n\r\n"),
+            1 => Just("0\r\n\r\n"), 1 => Just("3;x=\"y\"\r\nabc\r\n0\r\nX-A: b\r\n\r\n"),
+            1 => Just("3 \r\nabc\r\n0\r\n\r\n"), 1 => Just("3\nabc\n0\n\n"), 1 => Just("g\r\n"),
+            1 => Just("3\r\nabcd\r\n0\r\n\r\n"), 1 => Just("10000000000000003\r\nabc\r\n0\r\n\r\n"),
+            1 => Just("00\r\nContent-Length: 3\r\n\r\n"), 1 => Just("-3\r\nabc\r\n0\r\n\r\n")]
+    }
+
+    fn request() -> impl Strategy<Value = String> {
+        let fields = prop::collection::vec((field(), end()), 0..5);
+        (line(), end(), fields, end(), body()).prop_map(|(line, one, fields, two, body)| {
+            let fields: String =
+                fields.into_iter().flat_map(|(field, end)| [field, end.into()]).collect();
+            format!("{line}{one}{fields}{two}{body}")
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn requests_mean_to_the_sidecar_what_they_mean_to_hyper(
+            requests in prop::collection::vec(request(), 1..4),
+        ) {
+            let data = requests.concat();
+            if let Err(wrong) = http1::check(data.as_bytes()) {
+                return Err(TestCaseError::fail(format!("{data:?}: {wrong}")));
+            }
+        }
+    }
 }
 
 #[test]
