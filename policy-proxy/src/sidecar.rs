@@ -7,6 +7,7 @@
 
 mod accept;
 mod arrival;
+mod asked;
 mod body;
 mod bounds;
 mod client;

@@ -96,7 +96,7 @@ pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head
         return Err(Bad::TooLarge);
     }
     let head = bytes.get(..length).ok_or(Bad::Malformed)?;
-    let shared = Shared { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) };
+    let shared = Shared::new(head);
     Reading::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
 }
 
@@ -112,15 +112,19 @@ fn may_be_complete(bytes: &[u8], before: usize) -> bool {
 }
 
 /// The head's bytes, once for all that refers to them.
-struct Shared {
+pub(super) struct Shared {
     /// Where the original lies.
     base: usize,
     bytes: Bytes,
 }
 
 impl Shared {
+    pub(super) fn new(head: &[u8]) -> Self {
+        Self { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) }
+    }
+
     /// The copy of `part`, which is a part of the original.
-    fn of(&self, part: &[u8]) -> Option<Bytes> {
+    pub(super) fn of(&self, part: &[u8]) -> Option<Bytes> {
         let from = part.as_ptr().addr().checked_sub(self.base)?;
         let own = self.bytes.get(from..from.checked_add(part.len())?)?;
         Some(self.bytes.slice_ref(own))
