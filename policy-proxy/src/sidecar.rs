@@ -28,6 +28,7 @@ mod signal;
 mod slots;
 mod tls;
 mod tunnel;
+mod upload;
 mod upstream;
 mod wire;
 mod worker;

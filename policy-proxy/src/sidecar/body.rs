@@ -2,7 +2,7 @@
 
 use super::asked::{Broken, UpstreamBody};
 use super::open::OpenGuard;
-use super::wire::{UploadBody, UploadError};
+use super::upload::{UploadBody, UploadError};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
