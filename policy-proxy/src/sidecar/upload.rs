@@ -24,7 +24,9 @@ pub(super) enum Upload {
     },
     /// Nobody wants the rest.
     Left(Decoder),
-    /// It cannot be read any further, and neither can what follows it.
+    /// Nobody wanted the rest, and it was too long to be read for the sake of what follows it.
+    Abandoned,
+    /// What the client sends is no body, or it is gone.
     Broken,
 }
 
@@ -126,7 +128,7 @@ impl Inner {
                 }
             }
         }
-        self.upload = Upload::Broken;
+        self.upload = Upload::Abandoned;
         self.read = BytesMut::new();
     }
 }
@@ -184,7 +186,7 @@ impl Body for UploadBody {
             Upload::Going { decoder, .. } => {
                 decoder.remaining().map_or_else(SizeHint::new, SizeHint::with_exact)
             }
-            Upload::Done | Upload::Left(_) | Upload::Broken => SizeHint::new(),
+            Upload::Done | Upload::Left(_) | Upload::Abandoned | Upload::Broken => SizeHint::new(),
         }
     }
 }

@@ -131,7 +131,8 @@ impl Wire {
     }
 
     /// Looks after the client while it waits for its answer: sends it on its way with what it waits
-    /// for, and notices that it is gone.
+    /// for, and notices that it is gone. Who broke off the request gets no more of its answer: an
+    /// application that waits for the rest would never end it.
     pub(super) fn attend(&self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let mut inner = self.inner.borrow_mut();
         let _ = inner.poll_flush(cx)?;
@@ -145,7 +146,7 @@ impl Wire {
         inner.settle(cx);
         match inner.upload {
             Upload::Done => Poll::Ready(true),
-            Upload::Left(_) | Upload::Broken => Poll::Ready(false),
+            Upload::Left(_) | Upload::Abandoned | Upload::Broken => Poll::Ready(false),
             Upload::Going { .. } => Poll::Pending,
         }
     }
@@ -196,7 +197,9 @@ impl Wire {
         let mut inner = self.inner.borrow_mut();
         match std::mem::replace(&mut inner.upload, Upload::Done) {
             Upload::Going { decoder, .. } => inner.upload = Upload::Left(decoder),
-            other @ (Upload::Done | Upload::Left(_) | Upload::Broken) => inner.upload = other,
+            other @ (Upload::Done | Upload::Left(_) | Upload::Abandoned | Upload::Broken) => {
+                inner.upload = other;
+            }
         }
         if !self.running.get() {
             inner.wake();
@@ -310,6 +313,9 @@ impl Inner {
     }
 
     fn notice_end(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        if matches!(self.upload, Upload::Broken) {
+            return Err(gone().into());
+        }
         // What is there belongs to the next request; so much is not read ahead.
         if !matches!(self.upload, Upload::Done) || !self.read.is_empty() {
             return Ok(());
