@@ -5,7 +5,8 @@
 //!    colon, no carriage return on its own.
 //! 2. A length is digits; two that differ are refused, two that agree are one.
 //! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
-//! 4. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
+//! 4. A target has no fragment.
+//! 5. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
 //!    an attempt at smuggling).
 
 use super::maps;
@@ -171,6 +172,10 @@ impl Reading {
             return Err(Bad::TargetTooLong);
         }
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| Bad::Malformed)?;
+        // `http` would cut a fragment off, and somebody behind us might not.
+        if target.contains('#') {
+            return Err(Bad::Malformed);
+        }
         let target = shared.of(target.as_bytes()).ok_or(Bad::Malformed)?;
         let uri = Uri::from_maybe_shared(target).map_err(|_| Bad::Malformed)?;
         for field in &*parsed.headers {
