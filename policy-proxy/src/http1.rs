@@ -11,3 +11,4 @@ pub(crate) mod out;
 pub mod reply;
 pub mod request;
 pub(crate) mod response;
+pub(crate) mod scratch;

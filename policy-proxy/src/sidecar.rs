@@ -22,6 +22,7 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
+mod reused;
 mod seats;
 mod serve;
 mod signal;

@@ -13,6 +13,7 @@ use super::maps;
 use super::out::Out;
 use super::reply::{self, Framing, Head};
 use super::request::Bounds;
+use super::scratch;
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -73,7 +74,7 @@ pub(crate) enum Error {
     Early,
 }
 
-/// Room for a response with a small body.
+/// Larger responses are read into memory of their own.
 const LEAST_READ: usize = 4 * 1024;
 /// Reads grow up to this as long as they fill their room.
 const LARGEST_READ: usize = 64 * 1024;
@@ -280,6 +281,17 @@ where
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.room == LEAST_READ {
+            let input = &mut self.input;
+            let read = ready!(scratch::poll_read(&mut self.io, cx, |fresh| {
+                input.extend_from_slice(fresh);
+                fresh.len()
+            }))?;
+            if read >= LEAST_READ {
+                self.room = LEAST_READ.saturating_mul(2);
+            }
+            return Poll::Ready(Ok(read));
+        }
         self.input.reserve(self.room);
         let room = self.input.capacity().saturating_sub(self.input.len());
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;

@@ -10,6 +10,7 @@ use super::upload::{Upload, UploadBody, UploadError};
 use crate::http1::decode::Decoder;
 use crate::http1::out::Out;
 use crate::http1::request::{self, Bad, Bounds, Head};
+use crate::http1::scratch;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
 use std::cell::{Cell, RefCell};
@@ -17,11 +18,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+use tokio::io::AsyncWrite;
 
 /// One connection's bytes.
 pub(super) struct Wire {
@@ -231,8 +228,10 @@ impl Inner {
             self.read = BytesMut::new();
         }
         loop {
-            let read = ready!(self.poll_scratch(cx, |inner, fresh| inner.look(fresh, bounds)));
-            match read {
+            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
+            let unread = (&mut self.read, &mut self.looked);
+            let looked = scratch::poll_read(io, cx, |fresh| look(unread, fresh, bounds));
+            match ready!(looked).map_err(Broken::Io).flatten() {
                 Ok(Looked::Head(head)) => return Poll::Ready(Ok(Some(self.begin(head)))),
                 Ok(Looked::Part) => {}
                 Ok(Looked::End) if self.is_blank() => return Poll::Ready(Ok(None)),
@@ -251,57 +250,9 @@ impl Inner {
         head
     }
 
-    /// Looks for a head in what was read before and `fresh`; keeps what is not used.
-    fn look(&mut self, fresh: &[u8], bounds: Bounds) -> Result<Looked, Broken> {
-        if fresh.is_empty() {
-            return Ok(Looked::End);
-        }
-        if self.read.is_empty() {
-            return Ok(match request::parse(fresh, 0, bounds)? {
-                Some((head, used)) => {
-                    self.read.extend_from_slice(fresh.get(used..).unwrap_or_default());
-                    Looked::Head(head)
-                }
-                None => {
-                    self.read.extend_from_slice(fresh);
-                    self.looked = fresh.len();
-                    Looked::Part
-                }
-            });
-        }
-        self.read.extend_from_slice(fresh);
-        Ok(match request::parse(&self.read, self.looked, bounds)? {
-            Some((head, used)) => {
-                self.read.advance(used);
-                Looked::Head(head)
-            }
-            None => {
-                self.looked = self.read.len();
-                Looked::Part
-            }
-        })
-    }
-
     /// Whether nothing was read but the empty lines that may stand in front of a request.
     fn is_blank(&self) -> bool {
         self.read.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
-    }
-
-    /// Reads into the thread's buffer and hands on what is there; nothing at the end.
-    fn poll_scratch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        take: impl FnOnce(&mut Self, &[u8]) -> Result<T, Broken>,
-    ) -> Poll<Result<T, Broken>> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            if scratch.is_empty() {
-                scratch.resize(SCRATCH_SIZE, 0);
-            }
-            let mut buffer = ReadBuf::new(scratch);
-            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
-            ready!(Pin::new(io).poll_read(cx, &mut buffer))?;
-            Poll::Ready(take(self, buffer.filled()))
-        })
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
@@ -320,15 +271,42 @@ impl Inner {
         if !matches!(self.upload, Upload::Done) || !self.read.is_empty() {
             return Ok(());
         }
-        let read = self.poll_scratch(cx, |inner, fresh| {
-            inner.read.extend_from_slice(fresh);
-            if fresh.is_empty() { Err(gone().into()) } else { Ok(()) }
-        });
-        match read {
-            Poll::Ready(read) => read,
-            Poll::Pending => Ok(()),
+        let Some(io) = &mut self.io else { return Ok(()) };
+        let read = &mut self.read;
+        match scratch::poll_read(io, cx, |fresh| read.extend_from_slice(fresh))? {
+            Poll::Ready(()) if read.is_empty() => Err(gone().into()),
+            Poll::Ready(()) | Poll::Pending => Ok(()),
         }
     }
+}
+
+/// Looks for a head in what was read before and `fresh`; keeps what is not used. The number: how much
+/// was looked at in vain.
+fn look(
+    (read, looked): (&mut BytesMut, &mut usize),
+    fresh: &[u8],
+    bounds: Bounds,
+) -> Result<Looked, Broken> {
+    if fresh.is_empty() {
+        return Ok(Looked::End);
+    }
+    if read.is_empty() {
+        // Usually nothing is left of it, and nothing has to be kept.
+        let (found, used) = match request::parse(fresh, 0, bounds)? {
+            Some((head, used)) => (Looked::Head(head), used),
+            None => (Looked::Part, 0),
+        };
+        read.extend_from_slice(fresh.get(used..).unwrap_or_default());
+        *looked = read.len();
+        return Ok(found);
+    }
+    read.extend_from_slice(fresh);
+    if let Some((head, used)) = request::parse(read, *looked, bounds)? {
+        read.advance(used);
+        return Ok(Looked::Head(head));
+    }
+    *looked = read.len();
+    Ok(Looked::Part)
 }
 
 /// What was found where a head may be.
@@ -344,7 +322,5 @@ pub(super) fn gone() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
 
-/// Bytes that a thread reads heads into.
-const SCRATCH_SIZE: usize = 16 * 1024;
 /// Bytes of a request's trailers.
 const MOST_TRAILERS: usize = 16 * 1024;
