@@ -5,9 +5,15 @@
 //! `--json FILE` writes the same as a [`report::Document`], of which `bench/report` makes Markdown.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
+pub mod certificates;
 pub mod child;
 pub mod histogram;
+pub mod limits;
+pub mod load;
 pub mod machine;
+pub mod policy;
 pub mod process;
+pub mod proxies;
 pub mod report;
 pub mod stats;
+pub mod wire;

@@ -7,7 +7,6 @@
 
 mod accept;
 mod arrival;
-mod asked;
 mod body;
 mod bounds;
 mod client;
@@ -22,14 +21,12 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
-mod reused;
 mod seats;
 mod serve;
 mod signal;
 mod slots;
 mod tls;
 mod tunnel;
-mod upload;
 mod upstream;
 mod wire;
 mod worker;

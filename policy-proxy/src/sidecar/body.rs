@@ -1,8 +1,7 @@
 //! The bodies of a request and of its response, watched while the request is open.
 
-use super::asked::{Broken, UpstreamBody};
 use super::open::OpenGuard;
-use super::upload::{UploadBody, UploadError};
+use super::wire::{UploadBody, UploadError};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
@@ -26,7 +25,7 @@ pub(super) struct ResponseBody {
 enum Source {
     Ended,
     Text(Bytes),
-    Upstream(UpstreamBody),
+    Upstream(Incoming),
 }
 
 /// Why a body breaks off.
@@ -34,7 +33,7 @@ enum Source {
 pub(super) enum BrokenOff {
     /// The application broke off.
     #[error("upstream: {0}")]
-    Upstream(#[from] Broken),
+    Upstream(#[from] hyper::Error),
     /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
     #[error("ended by policy: {0}")]
     Ended(#[source] h2::Error),
@@ -49,7 +48,7 @@ impl ResponseBody {
 
     /// The application's, while `open` is.
     pub(super) fn upstream(
-        body: UpstreamBody,
+        body: Incoming,
         open: OpenGuard,
         deadline: Option<Pin<Box<Sleep>>>,
         asker: Asker,
@@ -246,11 +245,6 @@ impl RequestBody {
     pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
         let open = (!body.is_end_stream()).then(|| open.for_upload());
         Self { body, open, cut: false }
-    }
-
-    /// Whether it must not be sent on. Else wakes `cx` when that changes.
-    pub(super) fn is_lost(&self, cx: &Context<'_>) -> bool {
-        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
     }
 }
 

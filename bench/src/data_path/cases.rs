@@ -1,0 +1,217 @@
+//! The cases: a base case, and one thing at a time that is different from it.
+
+use policy_bench::load::{Load, Protocol};
+use policy_bench::proxies::{Kind, Ports};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// One case.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// What it is chosen by.
+    pub(crate) name: &'static str,
+    /// What tables call it.
+    pub(crate) title: &'static str,
+    /// Where the load goes.
+    entry: Entry,
+    protocol: Protocol,
+    streams: usize,
+    path: &'static str,
+    body: usize,
+    expect: u16,
+    new_connection: bool,
+    /// Rules on the port.
+    pub(crate) rules: usize,
+    /// Worker threads of the proxy.
+    pub(crate) workers: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Http1,
+    Http2,
+    Grpc,
+    Raw,
+    Tls1,
+    Tls2,
+    Routed,
+    Meshed,
+}
+
+const BASE: Case = Case {
+    name: "base",
+    title: "HTTP/1.1, 1 rule",
+    entry: Entry::Http1,
+    protocol: Protocol::Http1,
+    streams: 1,
+    path: "/zz/x",
+    body: 0,
+    expect: 200,
+    new_connection: false,
+    rules: 1,
+    workers: 1,
+};
+
+/// Every case, the base case first.
+pub(crate) fn all() -> Vec<Case> {
+    let unpinned = [
+        Case { name: "workers-1", title: "1 worker, not pinned", ..BASE },
+        Case { name: "workers-2", title: "2 workers, not pinned", workers: 2, ..BASE },
+    ];
+    [http1(), tls(), http2(), raw(), unpinned.to_vec()].concat()
+}
+
+fn http1() -> Vec<Case> {
+    let rules = |name, title, rules| Case { name, title, rules, ..BASE };
+    let body = |name, title, path, body| Case { name, title, path, body, ..BASE };
+    let denied =
+        |name, title, entry, path, expect| Case { name, title, entry, path, expect, ..BASE };
+    vec![
+        BASE,
+        rules("rules-100", "100 rules", 100),
+        rules("rules-1000", "1,000 rules", 1000),
+        rules("rules-10000", "10,000 rules", 10_000),
+        body("body-4k", "4 KiB each way", "/zz/x?4096", 4096),
+        body("body-1m", "1 MiB each way", "/zz/x?1048576", 1_048_576),
+        denied("denied-route", "denied by route", Entry::Routed, "/nope", 404),
+        denied("denied-identity", "denied by identity", Entry::Meshed, "/zz/x", 403),
+        Case {
+            name: "connect",
+            title: "a new connection per request",
+            new_connection: true,
+            ..BASE
+        },
+    ]
+}
+
+fn tls() -> Vec<Case> {
+    let tls = |name, title| Case { name, title, entry: Entry::Tls1, ..BASE };
+    vec![
+        tls("tls", "mutual TLS, HTTP/1.1"),
+        Case {
+            entry: Entry::Tls2,
+            protocol: Protocol::Http2,
+            ..tls("tls-http2", "mutual TLS, HTTP/2, 1 stream")
+        },
+        Case {
+            new_connection: true,
+            ..tls("tls-connect", "mutual TLS, a new connection per request")
+        },
+    ]
+}
+
+fn http2() -> Vec<Case> {
+    let http2 = |name, title, streams| Case {
+        name,
+        title,
+        entry: Entry::Http2,
+        protocol: Protocol::Http2,
+        streams,
+        ..BASE
+    };
+    let grpc = |name, title, protocol| Case {
+        name,
+        title,
+        entry: Entry::Grpc,
+        protocol,
+        path: "/zz/Call",
+        ..BASE
+    };
+    vec![
+        http2("http2-1", "HTTP/2, 1 stream", 1),
+        http2("http2-10", "HTTP/2, 10 streams", 10),
+        http2("http2-100", "HTTP/2, 100 streams", 100),
+        grpc("grpc", "gRPC, unary", Protocol::Grpc),
+        grpc("grpc-stream", "gRPC, a message and its echo", Protocol::GrpcStream),
+    ]
+}
+
+fn raw() -> Vec<Case> {
+    let raw = |name, title, protocol| Case { name, title, entry: Entry::Raw, protocol, ..BASE };
+    vec![
+        raw("tcp-echo", "opaque TCP, round trips", Protocol::Echo),
+        raw("tcp-download", "opaque TCP, large, to the client", Protocol::Download),
+        raw("tcp-upload", "opaque TCP, large, to the application", Protocol::Upload),
+    ]
+}
+
+impl Case {
+    /// Whether a proxy can do it and is worth the time.
+    pub(crate) fn concerns(&self, kind: Kind) -> bool {
+        let plain = self.entry == Entry::Http1;
+        match kind {
+            Kind::Portcullis | Kind::Haproxy => true,
+            Kind::Bare => plain && self.rules == 1 && self.workers == 1,
+            Kind::Nginx => self.entry != Entry::Raw && self.rules == 1,
+            // Without policy it lets through what is to be denied.
+            Kind::Envoy => self.rules == 1 && !matches!(self.entry, Entry::Routed | Entry::Meshed),
+            Kind::EnvoyRbac => {
+                let denied = matches!(self.entry, Entry::Routed | Entry::Meshed);
+                self.name == "base" || self.rules > 1 || denied
+            }
+        }
+    }
+
+    /// Whether it may be held to certain cores.
+    pub(crate) fn may_be_pinned(&self) -> bool {
+        !self.name.starts_with("workers")
+    }
+
+    /// Whether the figure is bytes, and there is no rate of operations to hold to.
+    pub(crate) fn is_transfer(&self) -> bool {
+        matches!(self.protocol, Protocol::Download | Protocol::Upload)
+    }
+
+    /// Its load on a proxy.
+    pub(crate) fn load(&self, kind: Kind, ports: &Ports, certificates: &Path) -> Load {
+        let target = self.target(ports);
+        let tls = matches!(self.entry, Entry::Tls1 | Entry::Tls2);
+        // Envoy has but one answer to whatever RBAC refuses.
+        let expect = match (self.entry, kind) {
+            (Entry::Routed, Kind::EnvoyRbac) => 403,
+            _ => self.expect,
+        };
+        let many = matches!(self.protocol, Protocol::Download | Protocol::Upload);
+        Load {
+            protocol: self.protocol,
+            connections: if many { 4 } else { 32 },
+            streams: self.streams,
+            path: self.path.to_owned(),
+            body: self.body,
+            expect,
+            tls: tls.then(|| certificates.to_owned()),
+            new_connection: self.new_connection,
+            sources: if self.new_connection { 8 } else { 1 },
+            ..Load::to(target)
+        }
+    }
+
+    fn target(&self, ports: &Ports) -> SocketAddr {
+        match self.entry {
+            Entry::Http1 => ports.http1,
+            Entry::Http2 => ports.http2,
+            Entry::Grpc => ports.grpc,
+            Entry::Raw => ports.raw,
+            Entry::Tls1 => ports.tls1,
+            Entry::Tls2 => ports.tls2,
+            Entry::Routed => ports.routed,
+            Entry::Meshed => ports.meshed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_is_measured_beside_haproxy() {
+        let all = all();
+        let names: BTreeSet<_> = all.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), all.len());
+        for case in all {
+            assert!(case.concerns(Kind::Portcullis) && case.concerns(Kind::Haproxy));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A case: every proxy that it concerns, in turn, first as fast as it goes, then at one rate for all.
+
+use crate::cases::Case;
+use anyhow::Context;
+use policy_bench::certificates;
+use policy_bench::load::{Load, Outcome};
+use policy_bench::process::Memory;
+use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
+use policy_bench::stats::{Spread, interleaved};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
+    pub(crate) latency: bool,
+    pub(crate) pinned: bool,
+}
+
+/// What all cases share.
+pub(crate) struct Bench<'a> {
+    programs: &'a Programs,
+    settings: Settings,
+    folder: TempDir,
+}
+
+/// What came out of a case.
+#[derive(Clone, Debug)]
+pub(crate) struct Result {
+    pub(crate) case: Case,
+    /// Operations per second at the fixed rate, and of whom it is half.
+    pub(crate) rate: Option<(f64, Kind)>,
+    pub(crate) measured: Vec<Measured>,
+}
+
+/// What came out of a proxy, round by round.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) kind: Kind,
+    pub(crate) fast: Vec<Outcome>,
+    pub(crate) fixed: Vec<Outcome>,
+    pub(crate) memory: Memory,
+}
+
+/// The cores of proxies, and of load and application.
+const CORES: (&str, &str) = ("0", "1");
+
+impl<'a> Bench<'a> {
+    pub(crate) fn start(programs: &'a Programs, settings: Settings) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("data-path-").tempdir()?;
+        certificates::write(folder.path())?;
+        Ok(Self { programs, settings, folder })
+    }
+
+    pub(crate) fn measure(&self, case: &Case, kinds: &[Kind]) -> anyhow::Result<Result> {
+        let pinned = self.settings.pinned && case.may_be_pinned();
+        let (cores, others) = if pinned { (Some(CORES.0), Some(CORES.1)) } else { (None, None) };
+        let application = Application::start(&self.programs.application, others)?;
+        let mut running = Vec::new();
+        for kind in kinds.iter().copied().filter(|kind| case.concerns(*kind)) {
+            let setup = Setup {
+                programs: self.programs,
+                folder: self.folder_of(case, kind),
+                certificates: self.folder.path(),
+                application: (application.http, application.raw),
+                rules: case.rules,
+                workers: case.workers,
+                cores,
+            };
+            let proxy = Proxy::start(kind, &setup).with_context(|| kind.name())?;
+            let (fast, fixed) = (Vec::new(), Vec::new());
+            running.push((proxy, Measured { kind, fast, fixed, memory: Memory::default() }));
+        }
+        for (_, at) in interleaved(self.settings.rounds, running.len()) {
+            let Some((proxy, measured)) = running.get_mut(at) else { continue };
+            measured.fast.push(self.run(case, proxy, others, None)?);
+        }
+        for (proxy, measured) in &mut running {
+            measured.memory = proxy.memory()?;
+        }
+        let rate = self.fixed_rate(case, &running);
+        if let Some((rate, _)) = rate {
+            for (_, at) in interleaved(self.settings.rounds, running.len()) {
+                let Some((proxy, measured)) = running.get_mut(at) else { continue };
+                measured.fixed.push(self.run(case, proxy, others, Some(rate))?);
+            }
+        }
+        let measured = running.into_iter().map(|(_, measured)| measured).collect();
+        Ok(Result { case: case.clone(), rate, measured })
+    }
+
+    fn folder_of(&self, case: &Case, kind: Kind) -> PathBuf {
+        self.folder.path().join(format!("{}-{kind:?}", case.name))
+    }
+
+    fn run(
+        &self,
+        case: &Case,
+        proxy: &mut Proxy,
+        cores: Option<&str>,
+        rate: Option<f64>,
+    ) -> anyhow::Result<Outcome> {
+        let load = Load {
+            seconds: self.settings.seconds,
+            rate,
+            pid: proxy.pids(),
+            ..case.load(proxy.kind, &proxy.ports, self.folder.path())
+        };
+        let outcome = load.run(&self.programs.generator, cores);
+        proxy.check()?;
+        outcome.with_context(|| proxy.kind.name())
+    }
+
+    /// Half of what HAProxy can do, or where it is not measured, of what ours can.
+    fn fixed_rate(&self, case: &Case, running: &[(Proxy, Measured)]) -> Option<(f64, Kind)> {
+        if !self.settings.latency || case.is_transfer() {
+            return None;
+        }
+        let of = |kind: Kind| {
+            let (_, measured) = running.iter().find(|(_, measured)| measured.kind == kind)?;
+            let rate = Spread::of(measured.fast.iter().map(Outcome::rate))?;
+            Some((rate.median / 2.0, kind))
+        };
+        of(Kind::Haproxy).or_else(|| of(Kind::Portcullis))
+    }
+}

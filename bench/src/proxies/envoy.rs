@@ -1,0 +1,146 @@
+//! Envoy: as many worker threads as workers, limits of circuit breakers raised, RBAC if wanted.
+
+use super::{Kind, Ports, Proxy, Setup};
+use crate::child::Launch;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+pub(super) fn start(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {
+    let path = setup.folder.join("envoy.json");
+    let rules = (kind == Kind::EnvoyRbac).then_some(setup.rules);
+    std::fs::write(&path, config(setup, ports, rules).to_string())?;
+    let launch = Launch::new(&setup.programs.envoy)
+        .args(["-c".into(), path.into_os_string()])
+        .args(["--concurrency".to_owned(), setup.workers.to_string()])
+        .args(["--use-dynamic-base-id", "--log-level", "error"])
+        .on(setup.cores);
+    let process = launch.logging_to(&setup.folder.join("envoy.log"))?.start()?;
+    Ok(Proxy { kind, ports, processes: vec![process], admin: None })
+}
+
+fn config(setup: &Setup<'_>, ports: Ports, rules: Option<usize>) -> Value {
+    let Ports { http1, http2, grpc, raw, tls1, tls2, routed, meshed } = ports;
+    let all = rules.map(rbac);
+    let caller = json!({"policies": {"caller": {
+        "permissions": [{"any": true}], "principals": [{"authenticated": {}}],
+    }}});
+    let tcp = json!({"name": "tcp", "typed_config": {
+        "@type": typed("filters.network.tcp_proxy.v3.TcpProxy"),
+        "stat_prefix": "raw", "cluster": "raw", "idle_timeout": "0s",
+    }});
+    let secure = Some(tls(setup));
+    json!({"static_resources": {
+        "listeners": [
+            listener("http1", http1, http("one", all.as_ref()), None),
+            listener("http2", http2, http("two", all.as_ref()), None),
+            listener("grpc", grpc, http("two", all.as_ref()), None),
+            listener("raw", raw, tcp, None),
+            listener("tls1", tls1, http("one", all.as_ref()), secure.clone()),
+            listener("tls2", tls2, http("two", all.as_ref()), secure),
+            listener("routed", routed, http("one", Some(&rbac(1))), None),
+            listener("meshed", meshed, http("one", Some(&caller)), None),
+        ],
+        "clusters": [
+            cluster("one", setup.application.0, false),
+            cluster("two", setup.application.0, true),
+            cluster("raw", setup.application.1, false),
+        ],
+    }})
+}
+
+fn typed(name: &str) -> String {
+    format!("type.googleapis.com/envoy.extensions.{name}")
+}
+
+fn place(address: SocketAddr) -> Value {
+    json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
+}
+
+fn listener(name: &str, address: SocketAddr, filter: Value, secure: Option<Value>) -> Value {
+    let mut chain = json!({"filters": [filter]});
+    if let (Some(secure), Some(chain)) = (secure, chain.as_object_mut()) {
+        chain.insert("transport_socket".to_owned(), secure);
+    }
+    json!({"name": name, "address": place(address), "filter_chains": [chain]})
+}
+
+fn http(cluster: &str, rules: Option<&Value>) -> Value {
+    let mut filters: Vec<Value> = Vec::new();
+    filters.extend(rules.map(|rules| {
+        json!({"name": "envoy.filters.http.rbac", "typed_config": {
+            "@type": typed("filters.http.rbac.v3.RBAC"), "rules": rules,
+        }})
+    }));
+    filters.push(json!({"name": "envoy.filters.http.router", "typed_config": {
+        "@type": typed("filters.http.router.v3.Router"),
+    }}));
+    json!({"name": "http", "typed_config": {
+        "@type": typed("filters.network.http_connection_manager.v3.HttpConnectionManager"),
+        "stat_prefix": "in", "codec_type": "AUTO",
+        "common_http_protocol_options": {"idle_timeout": "3600s"},
+        "stream_idle_timeout": "0s",
+        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
+            {"match": {"prefix": "/"}, "route": {"cluster": cluster, "timeout": "0s"}},
+        ]}]},
+        "http_filters": filters,
+    }})
+}
+
+/// Rules of which the last one lets requests through.
+fn rbac(rules: usize) -> Value {
+    let anybody = json!([{"remote_ip": {"address_prefix": "127.0.0.0", "prefix_len": 8}}]);
+    let rule = |path: &str| {
+        json!({
+            "permissions": [{"url_path": {"path": {"prefix": path}}}], "principals": anybody,
+        })
+    };
+    let others = (0..rules.saturating_sub(1))
+        .map(|number| (format!("r{number}"), rule(&format!("/svc{number}/"))));
+    let policies: serde_json::Map<String, Value> =
+        others.chain([("zlast".to_owned(), rule("/zz"))]).collect();
+    json!({"action": "ALLOW", "policies": policies})
+}
+
+fn tls(setup: &Setup<'_>) -> Value {
+    let file = |name: &str| json!({"filename": setup.certificates.join(name)});
+    json!({"name": "envoy.transport_sockets.tls", "typed_config": {
+        "@type": typed("transport_sockets.tls.v3.DownstreamTlsContext"),
+        "require_client_certificate": true,
+        "disable_stateless_session_resumption": true,
+        "disable_stateful_session_resumption": true,
+        "common_tls_context": {
+            "alpn_protocols": ["h2", "http/1.1"],
+            "tls_params": {
+                "tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3",
+                "ecdh_curves": ["X25519"],
+            },
+            "tls_certificates": [
+                {"certificate_chain": file("server.crt"), "private_key": file("server.key")},
+            ],
+            "validation_context": {"trusted_ca": file("ca.crt")},
+        },
+    }})
+}
+
+fn cluster(name: &str, address: SocketAddr, http2: bool) -> Value {
+    let mut cluster = json!({
+        "name": name, "type": "STATIC", "connect_timeout": "5s",
+        "circuit_breakers": {"thresholds": [{
+            "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000,
+        }]},
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [
+            {"endpoint": {"address": place(address)}},
+        ]}]},
+    });
+    if let (true, Some(cluster)) = (http2, cluster.as_object_mut()) {
+        let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+        cluster.insert(
+            "typed_extension_protocol_options".to_owned(),
+            json!({options: {
+                "@type": typed("upstreams.http.v3.HttpProtocolOptions"),
+                "explicit_http_config": {"http2_protocol_options": {}},
+            }}),
+        );
+    }
+    cluster
+}

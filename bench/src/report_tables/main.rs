@@ -1,0 +1,36 @@
+//! Prints the tables of `docs/performance.md` from the JSON files that measurements wrote.
+
+use anyhow::{Context, ensure};
+use policy_bench::report::Document;
+use std::path::{Path, PathBuf};
+
+/// The order on the page; others follow by name.
+const ORDER: [&str; 6] =
+    ["data-path", "connections", "policy-change", "controller", "functions", "long"];
+
+fn main() -> anyhow::Result<()> {
+    let folder = std::env::args().nth(1).context("usage: report-bench FOLDER")?;
+    let mut paths = files(Path::new(&folder))?;
+    ensure!(!paths.is_empty(), "`{folder}` has no JSON files");
+    paths.sort_by_key(|path| (place(path), path.clone()));
+    for path in paths {
+        println!("{}", Document::read(&path)?.markdown());
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in folder.read_dir().with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+fn place(path: &Path) -> usize {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    ORDER.iter().position(|name| *name == stem).unwrap_or(ORDER.len())
+}
