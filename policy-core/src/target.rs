@@ -2,7 +2,8 @@
 //!
 //! What this returns is what is matched, logged and forwarded. Percent-encoded unreserved bytes
 //! are decoded and hexadecimal digits upper-cased (RFC 3986 section 6.2.2); what two parsers could
-//! read differently is refused. A fragment never gets here: the HTTP library cuts it off.
+//! read differently is refused. A fragment never gets here: the sidecar refuses it in HTTP/1, else the
+//! HTTP library cuts it off.
 
 use crate::decision::TargetFault;
 use crate::host::{Host, canonical_host};

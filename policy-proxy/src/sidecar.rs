@@ -7,6 +7,7 @@
 
 mod accept;
 mod arrival;
+mod asked;
 mod body;
 mod bounds;
 mod client;
@@ -21,12 +22,14 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
+mod reused;
 mod seats;
 mod serve;
 mod signal;
 mod slots;
 mod tls;
 mod tunnel;
+mod upload;
 mod upstream;
 mod wire;
 mod worker;

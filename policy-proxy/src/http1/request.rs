@@ -5,7 +5,8 @@
 //!    colon, no carriage return on its own.
 //! 2. A length is digits; two that differ are refused, two that agree are one.
 //! 3. A transfer coding ends in `chunked` and names it once; HTTP/1.0 has none.
-//! 4. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
+//! 4. A target has no fragment.
+//! 5. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
 //!    an attempt at smuggling).
 
 use super::maps;
@@ -96,7 +97,7 @@ pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head
         return Err(Bad::TooLarge);
     }
     let head = bytes.get(..length).ok_or(Bad::Malformed)?;
-    let shared = Shared { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) };
+    let shared = Shared::new(head);
     Reading::new(&parsed)?.read(&parsed, &shared).map(|head| Some((head, length)))
 }
 
@@ -112,15 +113,19 @@ fn may_be_complete(bytes: &[u8], before: usize) -> bool {
 }
 
 /// The head's bytes, once for all that refers to them.
-struct Shared {
+pub(super) struct Shared {
     /// Where the original lies.
     base: usize,
     bytes: Bytes,
 }
 
 impl Shared {
+    pub(super) fn new(head: &[u8]) -> Self {
+        Self { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) }
+    }
+
     /// The copy of `part`, which is a part of the original.
-    fn of(&self, part: &[u8]) -> Option<Bytes> {
+    pub(super) fn of(&self, part: &[u8]) -> Option<Bytes> {
         let from = part.as_ptr().addr().checked_sub(self.base)?;
         let own = self.bytes.get(from..from.checked_add(part.len())?)?;
         Some(self.bytes.slice_ref(own))
@@ -167,6 +172,10 @@ impl Reading {
             return Err(Bad::TargetTooLong);
         }
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| Bad::Malformed)?;
+        // `http` would cut a fragment off, and somebody behind us might not.
+        if target.contains('#') {
+            return Err(Bad::Malformed);
+        }
         let target = shared.of(target.as_bytes()).ok_or(Bad::Malformed)?;
         let uri = Uri::from_maybe_shared(target).map_err(|_| Bad::Malformed)?;
         for field in &*parsed.headers {

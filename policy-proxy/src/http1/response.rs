@@ -150,14 +150,14 @@ fn frame(
     }
 }
 
-fn sized(bytes: u64, out: &mut Vec<u8>) {
+pub(super) fn sized(bytes: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"content-length: ");
     decimal(bytes, out);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Other codings of the application stay, since what it sent is still coded by them.
-fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
+/// Says that chunks follow. Other codings stay, since what was sent is still coded by them.
+pub(super) fn codings(headers: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"transfer-encoding: ");
     for value in headers.get_all(TRANSFER_ENCODING) {
         for coding in tokens(value.as_bytes()) {
@@ -168,6 +168,10 @@ fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
         }
     }
     out.extend_from_slice(b"chunked\r\n");
+}
+
+fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
+    codings(headers, out);
     let mut trailers = Vec::new();
     for value in headers.get_all(TRAILER) {
         line(&TRAILER, value.as_bytes(), out);

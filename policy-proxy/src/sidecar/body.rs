@@ -1,7 +1,8 @@
 //! The bodies of a request and of its response, watched while the request is open.
 
+use super::asked::{Broken, UpstreamBody};
 use super::open::OpenGuard;
-use super::wire::{UploadBody, UploadError};
+use super::upload::{UploadBody, UploadError};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
@@ -25,7 +26,7 @@ pub(super) struct ResponseBody {
 enum Source {
     Ended,
     Text(Bytes),
-    Upstream(Incoming),
+    Upstream(UpstreamBody),
 }
 
 /// Why a body breaks off.
@@ -33,7 +34,7 @@ enum Source {
 pub(super) enum BrokenOff {
     /// The application broke off.
     #[error("upstream: {0}")]
-    Upstream(#[from] hyper::Error),
+    Upstream(#[from] Broken),
     /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
     #[error("ended by policy: {0}")]
     Ended(#[source] h2::Error),
@@ -48,7 +49,7 @@ impl ResponseBody {
 
     /// The application's, while `open` is.
     pub(super) fn upstream(
-        body: Incoming,
+        body: UpstreamBody,
         open: OpenGuard,
         deadline: Option<Pin<Box<Sleep>>>,
         asker: Asker,
@@ -245,6 +246,11 @@ impl RequestBody {
     pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
         let open = (!body.is_end_stream()).then(|| open.for_upload());
         Self { body, open, cut: false }
+    }
+
+    /// Whether it must not be sent on. Else wakes `cx` when that changes.
+    pub(super) fn is_lost(&self, cx: &Context<'_>) -> bool {
+        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
     }
 }
 

@@ -7,6 +7,7 @@ use super::body::{ClientBody, ResponseBody};
 use super::http::{Answered, answer};
 use super::io::{ClientIo, Metered, Prefixed};
 use super::open::{Ending, HttpConnection};
+use super::reused::Reused;
 use super::tunnel::{self, Switch};
 use super::wire::{Broken, Wire};
 use crate::http1::encode::Framing;
@@ -111,19 +112,20 @@ impl Client<'_> {
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
         let request = Request::from_parts(parts, body);
-        // Boxed, so that a connection without a request does not hold the room for it.
-        let mut answering = Box::pin(answer(Rc::clone(self.connection), request));
-        let waiting = |client: &Self, cx: &mut Context<'_>| {
-            let answered = answering.as_mut().poll(cx);
-            if answered.is_pending() {
-                client.wire.attend(cx)?;
-                return Poll::Pending;
-            }
-            asked.keep_alive &= client.wire.can_go_on(cx) && !client.is_ending();
-            answered.map(Ok)
-        };
-        let mut waiting = waiting;
-        let answered = poll_fn(|cx| self.run(cx, &mut waiting)).await?;
+        let mut answering = Reused::new(answer(Rc::clone(self.connection), request));
+        let answered = poll_fn(|cx| {
+            self.run(cx, |client, cx| match answering.poll(cx) {
+                Poll::Ready(answered) => {
+                    asked.keep_alive &= client.wire.can_go_on(cx) && !client.is_ending();
+                    Poll::Ready(Ok(answered))
+                }
+                Poll::Pending => {
+                    client.wire.attend(cx)?;
+                    Poll::Pending
+                }
+            })
+        })
+        .await?;
         let Answered { response, switch } = answered;
         Ok((self.begin(response, asked), switch))
     }

@@ -1,6 +1,7 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
 use super::arrival::Arrival;
+use super::asked::UpstreamBody;
 use super::body::{ClientBody, RequestBody, ResponseBody};
 use super::client;
 use super::exchange::Exchange;
@@ -211,7 +212,10 @@ async fn proxy(
 }
 
 /// Refuses a 101 that nobody asked for.
-fn asked_for(response: Response<Incoming>, upgrade: bool) -> Result<Response<Incoming>, Answer> {
+fn asked_for(
+    response: Response<UpstreamBody>,
+    upgrade: bool,
+) -> Result<Response<UpstreamBody>, Answer> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
         return Err(Answer::Upstream(Fault::UnaskedUpgrade));
     }
@@ -225,7 +229,7 @@ async fn forward(
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
     carried: bool,
-) -> Result<Response<Incoming>, Answer> {
+) -> Result<Response<UpstreamBody>, Answer> {
     let shared = &connection.worker.shared;
     let waiting = shared.in_flight.enter(shared.config.limits.in_flight);
     let _waiting = waiting.ok_or(Answer::Overloaded)?;
@@ -244,9 +248,9 @@ async fn until<F>(
     mut sending: Pin<F>,
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
-) -> Result<Response<Incoming>, Answer>
+) -> Result<Response<UpstreamBody>, Answer>
 where
-    F: std::ops::DerefMut<Target: Future<Output = Result<Response<Incoming>, Fault>>>,
+    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, Fault>>>,
 {
     poll_fn(|cx| {
         if let Some(reason) = guard.poll_lost(cx) {
@@ -280,11 +284,15 @@ fn refuse(
 }
 
 /// Passes a 101 on. What follows is carried under the request's permission.
-fn switch(mut response: Response<Incoming>, guard: OpenGuard, asker: Asker) -> Answered {
-    let server = hyper::upgrade::on(&mut response);
+fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> Answered {
     guard.ended(false);
-    let response = response.map(|_| ResponseBody::text(Bytes::new(), asker));
-    Answered { response, switch: Some(Switch { server, guard }) }
+    let (head, body) = response.into_parts();
+    let server = match body {
+        UpstreamBody::Http1(body) => body.switched(),
+        UpstreamBody::Http2(_) => None,
+    };
+    let response = Response::from_parts(head, ResponseBody::text(Bytes::new(), asker));
+    Answered { response, switch: server.map(|server| Switch { server, guard }) }
 }
 
 impl HttpConnection {

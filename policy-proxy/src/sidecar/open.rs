@@ -376,6 +376,7 @@ impl Member for HttpConnection {
             }
             return;
         }
+        self.upstream.tidy();
         let timeouts = &self.worker.shared.config.timeouts;
         let over = |seconds: u32, bound: std::time::Duration| u64::from(seconds) > bound.as_secs();
         let since = self.unfinished_since.get();

@@ -21,6 +21,10 @@ impl<T> Slots<T> {
             *empty = Some(value);
             return place;
         }
+        if self.places.is_empty() {
+            // Most lists never have more than one; a vector would begin with room for four.
+            self.places.reserve_exact(1);
+        }
         self.places.push(Some(value));
         self.places.len().saturating_sub(1)
     }

@@ -1,21 +1,25 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
 use super::Sockets;
+use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
 use super::body::RequestBody;
 use super::io::Metered;
 use super::listen::keepalive;
+use crate::http1::client::{Connection, Error};
+use crate::http1::request::Bounds;
 use crate::respond::Fault;
 use crate::telemetry::{Meter, TcpSeries};
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper::rt::Executor;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, Semaphore};
@@ -32,11 +36,10 @@ pub(super) struct Upstream {
     ping: (Duration, Duration),
     windows: (u32, u32),
     head: u32,
-    /// The HTTP/1 connection while no request uses it.
-    idle: RefCell<Option<http1::SendRequest<RequestBody>>>,
+    /// HTTP/1 connections while no request uses them: one, or some for requests that the client
+    /// carries in HTTP/2.
+    waiting: Rc<Waiting>,
     http2: RefCell<Option<http2::SendRequest<RequestBody>>>,
-    /// HTTP/1 connections for requests that the client carries in HTTP/2.
-    many: RefCell<Vec<http1::SendRequest<RequestBody>>>,
     room: Semaphore,
     /// Held while an HTTP/2 connection is being made, so that streams do not make one each.
     connecting: Mutex<()>,
@@ -93,44 +96,47 @@ impl Upstream {
             ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
             windows: limits.http2_upstream_windows,
             head: limits.request_head,
-            idle: RefCell::new(None),
+            waiting: Rc::default(),
             http2: RefCell::new(None),
-            many: RefCell::default(),
-            room: Semaphore::new(MOST_CONNECTIONS),
+            room: Semaphore::new(MOST_WAITING),
             connecting: Mutex::new(()),
         }
     }
 
-    /// Sends one HTTP/1 request at a time. A request that a kept connection did not take is sent
+    /// Sends one HTTP/1 request at a time. A request of which a kept connection took nothing is sent
     /// again on a new one, once.
     pub(super) async fn http1(
         &self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Fault> {
-        let mut request = request;
-        let kept = self.idle.borrow_mut().take();
-        if let Some(mut sender) = kept
-            && sender.ready().await.is_ok()
-        {
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(self.keep(sender, response)),
-                Err(mut error) => request = error.take_message().ok_or(Fault::Broken)?,
+    ) -> Result<Response<UpstreamBody>, Fault> {
+        let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
+        let again = kept.is_some();
+        let wire = match kept {
+            Some(wire) => wire,
+            None => {
+                let stream = self.connect().await?;
+                Rc::new(RefCell::new(Connection::new(stream, self.bounds())))
             }
+        };
+        wire.borrow_mut().begin(request);
+        let mut asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
+        if let (Err(Error::Unsent), true) = (&asked, again) {
+            let stream = self.connect().await?;
+            wire.borrow_mut().renew(stream);
+            asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
         }
-        let mut sender = self.connect_http1().await?;
-        match sender.send_request(request).await {
-            Ok(response) => Ok(self.keep(sender, response)),
-            Err(_) => Err(Fault::Broken),
-        }
+        let head = asked.map_err(|_| Fault::Broken)?;
+        Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
     }
 
-    fn keep(
-        &self,
-        sender: http1::SendRequest<RequestBody>,
-        response: Response<Incoming>,
-    ) -> Response<Incoming> {
-        *self.idle.borrow_mut() = Some(sender);
-        response
+    fn bounds(&self) -> Bounds {
+        let bytes = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
+        Bounds { fields: MOST_FIELDS, bytes }
+    }
+
+    /// Lets go of connections that the application has closed.
+    pub(super) fn tidy(&self) {
+        self.waiting.tidy();
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
@@ -139,76 +145,35 @@ impl Upstream {
         Ok(Metered::new(stream, Meter::open(series, *worker)))
     }
 
-    async fn connect_http1(&self) -> Result<http1::SendRequest<RequestBody>, Fault> {
-        let stream = self.connect().await?;
-        let size = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
-        let handshake =
-            http1::Builder::new().max_buf_size(size).handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;
-        // Its end is seen by whoever sends next.
-        spawn_local(connection.with_upgrades());
-        Ok(sender)
-    }
-
-    /// Sends one of several HTTP/1 requests that are open at once. At most [`MOST_CONNECTIONS`] wait for
+    /// Sends one of several HTTP/1 requests that are open at once. At most [`MOST_WAITING`] wait for
     /// a response's head, and as many connections are kept; responses in progress have one each, of
     /// which the client's number of streams is the bound.
     pub(super) async fn one_of_many(
         &self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<UpstreamBody>, Fault> {
         // Never closed.
         let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
-        let mut request = request;
-        if let Some(mut sender) = self.free() {
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(self.keep_one(sender, response)),
-                Err(mut error) => request = error.take_message().ok_or(Fault::Broken)?,
-            }
-        }
-        let mut sender = self.connect_http1().await?;
-        match sender.send_request(request).await {
-            Ok(response) => Ok(self.keep_one(sender, response)),
-            Err(_) => Err(Fault::Broken),
-        }
-    }
-
-    /// A connection whose last response is complete. Those that have ended are let go.
-    fn free(&self) -> Option<http1::SendRequest<RequestBody>> {
-        let mut many = self.many.borrow_mut();
-        many.retain(|sender| !sender.is_closed());
-        let ready = many.iter().position(http1::SendRequest::is_ready)?;
-        Some(many.swap_remove(ready))
-    }
-
-    fn keep_one(
-        &self,
-        sender: http1::SendRequest<RequestBody>,
-        response: Response<Incoming>,
-    ) -> Response<Incoming> {
-        let mut many = self.many.borrow_mut();
-        // Beyond the bound it is closed once its response is complete.
-        if many.len() < MOST_CONNECTIONS {
-            many.push(sender);
-        }
-        response
+        self.http1(request).await
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
     pub(super) async fn http2(
         &self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Fault> {
+    ) -> Result<Response<UpstreamBody>, Fault> {
         let (mut sender, kept) = match self.ready_http2() {
             Some(sender) => (sender, true),
             None => (self.connect_http2().await?, false),
         };
         match sender.try_send_request(request).await {
-            Ok(response) => Ok(response),
+            Ok(response) => Ok(response.map(UpstreamBody::Http2)),
             Err(mut error) => match error.take_message() {
                 Some(request) if kept => {
                     let mut sender = self.connect_http2().await?;
-                    sender.send_request(request).await.map_err(|_| Fault::Broken)
+                    let sent = sender.send_request(request).await;
+                    sent.map(|response| response.map(UpstreamBody::Http2))
+                        .map_err(|_| Fault::Broken)
                 }
                 Some(_) | None => Err(Fault::Broken),
             },
@@ -243,5 +208,5 @@ impl Upstream {
 
 /// hyper refuses to work with less.
 pub(super) const LEAST_BUFFER: usize = 8 * 1024;
-/// HTTP/1 connections that one client's HTTP/2 connection may keep.
-const MOST_CONNECTIONS: usize = 16;
+/// Header fields of a response.
+const MOST_FIELDS: usize = 100;

@@ -6,57 +6,37 @@
 //! kept is copied out of it.
 
 use super::io::{ClientIo, Metered};
-use crate::http1::decode::{BadBody, Decoded, Decoder};
+use super::upload::{Upload, UploadBody, UploadError};
+use crate::http1::decode::Decoder;
 use crate::http1::out::Out;
 use crate::http1::request::{self, Bad, Bounds, Head};
+use crate::http1::scratch;
 use bytes::{Buf, Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Frame;
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
-
-thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+use tokio::io::AsyncWrite;
 
 /// One connection's bytes.
 pub(super) struct Wire {
-    inner: RefCell<Inner>,
+    pub(super) inner: RefCell<Inner>,
     /// Whether the connection's own task is using it, which then sees by itself what changes.
     running: Cell<bool>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     /// Absent once it was handed on.
-    io: Option<Metered<ClientIo>>,
+    pub(super) io: Option<Metered<ClientIo>>,
     /// What was read and is not used yet.
-    read: BytesMut,
+    pub(super) read: BytesMut,
     /// How much of it was looked at for a head in vain.
     looked: usize,
-    upload: Upload,
-    out: Out,
+    pub(super) upload: Upload,
+    pub(super) out: Out,
     task: Option<Waker>,
-}
-
-/// The body of the request that is being answered.
-enum Upload {
-    /// It is complete, or there is none.
-    Done,
-    /// Somebody reads it.
-    Going {
-        decoder: Decoder,
-        /// The client waits for `100 Continue`.
-        expects: bool,
-        /// How much is read at a time.
-        step: usize,
-    },
-    /// Nobody wants the rest.
-    Left(Decoder),
-    /// It cannot be read any further, and neither can what follows it.
-    Broken,
 }
 
 /// Why a connection ends before its client ended it between two requests.
@@ -74,17 +54,6 @@ pub(super) enum Broken {
     /// It was told to end at once.
     #[error("told to end")]
     Stopped,
-}
-
-/// Why a request's body breaks off.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UploadError {
-    /// What the client sends is not a body.
-    #[error(transparent)]
-    Bad(#[from] BadBody),
-    /// Reading failed.
-    #[error("client: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Wire {
@@ -140,12 +109,12 @@ impl Wire {
     ) -> UploadBody {
         let (expects, bounds) = head;
         let decoder = match framing {
-            request::Framing::None => return UploadBody { wire: None },
+            request::Framing::None => return UploadBody::empty(),
             request::Framing::Length(bytes) => Decoder::length(bytes),
             request::Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
         };
-        self.inner.borrow_mut().upload = Upload::Going { decoder, expects, step: FIRST_READ };
-        UploadBody { wire: Some(Rc::clone(self)) }
+        self.inner.borrow_mut().upload = Upload::of(decoder, expects);
+        UploadBody::of(Rc::clone(self))
     }
 
     /// Appends to what is to be written.
@@ -159,7 +128,8 @@ impl Wire {
     }
 
     /// Looks after the client while it waits for its answer: sends it on its way with what it waits
-    /// for, and notices that it is gone.
+    /// for, and notices that it is gone. Who broke off the request gets no more of its answer: an
+    /// application that waits for the rest would never end it.
     pub(super) fn attend(&self, cx: &mut Context<'_>) -> Result<(), Broken> {
         let mut inner = self.inner.borrow_mut();
         let _ = inner.poll_flush(cx)?;
@@ -173,7 +143,7 @@ impl Wire {
         inner.settle(cx);
         match inner.upload {
             Upload::Done => Poll::Ready(true),
-            Upload::Left(_) | Upload::Broken => Poll::Ready(false),
+            Upload::Left(_) | Upload::Abandoned | Upload::Broken => Poll::Ready(false),
             Upload::Going { .. } => Poll::Pending,
         }
     }
@@ -205,7 +175,10 @@ impl Wire {
         inner.io.take().map(|io| (io, read))
     }
 
-    fn poll_body(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+    pub(super) fn poll_body(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         let mut inner = self.inner.borrow_mut();
         let polled = inner.poll_body(cx);
         // The connection's task writes `100 Continue`, and goes on behind the body.
@@ -217,11 +190,13 @@ impl Wire {
         polled
     }
 
-    fn left(&self) {
+    pub(super) fn left(&self) {
         let mut inner = self.inner.borrow_mut();
         match std::mem::replace(&mut inner.upload, Upload::Done) {
             Upload::Going { decoder, .. } => inner.upload = Upload::Left(decoder),
-            other @ (Upload::Done | Upload::Left(_) | Upload::Broken) => inner.upload = other,
+            other @ (Upload::Done | Upload::Left(_) | Upload::Abandoned | Upload::Broken) => {
+                inner.upload = other;
+            }
         }
         if !self.running.get() {
             inner.wake();
@@ -253,8 +228,10 @@ impl Inner {
             self.read = BytesMut::new();
         }
         loop {
-            let read = ready!(self.poll_scratch(cx, |inner, fresh| inner.look(fresh, bounds)));
-            match read {
+            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
+            let unread = (&mut self.read, &mut self.looked);
+            let looked = scratch::poll_read(io, cx, |fresh| look(unread, fresh, bounds));
+            match ready!(looked).map_err(Broken::Io).flatten() {
                 Ok(Looked::Head(head)) => return Poll::Ready(Ok(Some(self.begin(head)))),
                 Ok(Looked::Part) => {}
                 Ok(Looked::End) if self.is_blank() => return Poll::Ready(Ok(None)),
@@ -273,57 +250,9 @@ impl Inner {
         head
     }
 
-    /// Looks for a head in what was read before and `fresh`; keeps what is not used.
-    fn look(&mut self, fresh: &[u8], bounds: Bounds) -> Result<Looked, Broken> {
-        if fresh.is_empty() {
-            return Ok(Looked::End);
-        }
-        if self.read.is_empty() {
-            return Ok(match request::parse(fresh, 0, bounds)? {
-                Some((head, used)) => {
-                    self.read.extend_from_slice(fresh.get(used..).unwrap_or_default());
-                    Looked::Head(head)
-                }
-                None => {
-                    self.read.extend_from_slice(fresh);
-                    self.looked = fresh.len();
-                    Looked::Part
-                }
-            });
-        }
-        self.read.extend_from_slice(fresh);
-        Ok(match request::parse(&self.read, self.looked, bounds)? {
-            Some((head, used)) => {
-                self.read.advance(used);
-                Looked::Head(head)
-            }
-            None => {
-                self.looked = self.read.len();
-                Looked::Part
-            }
-        })
-    }
-
     /// Whether nothing was read but the empty lines that may stand in front of a request.
     fn is_blank(&self) -> bool {
         self.read.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
-    }
-
-    /// Reads into the thread's buffer and hands on what is there; nothing at the end.
-    fn poll_scratch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        take: impl FnOnce(&mut Self, &[u8]) -> Result<T, Broken>,
-    ) -> Poll<Result<T, Broken>> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            if scratch.is_empty() {
-                scratch.resize(SCRATCH_SIZE, 0);
-            }
-            let mut buffer = ReadBuf::new(scratch);
-            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
-            ready!(Pin::new(io).poll_read(cx, &mut buffer))?;
-            Poll::Ready(take(self, buffer.filled()))
-        })
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
@@ -335,109 +264,49 @@ impl Inner {
     }
 
     fn notice_end(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        if matches!(self.upload, Upload::Broken) {
+            return Err(gone().into());
+        }
         // What is there belongs to the next request; so much is not read ahead.
         if !matches!(self.upload, Upload::Done) || !self.read.is_empty() {
             return Ok(());
         }
-        let read = self.poll_scratch(cx, |inner, fresh| {
-            inner.read.extend_from_slice(fresh);
-            if fresh.is_empty() { Err(gone().into()) } else { Ok(()) }
-        });
-        match read {
-            Poll::Ready(read) => read,
-            Poll::Pending => Ok(()),
+        let Some(io) = &mut self.io else { return Ok(()) };
+        let read = &mut self.read;
+        match scratch::poll_read(io, cx, |fresh| read.extend_from_slice(fresh))? {
+            Poll::Ready(()) if read.is_empty() => Err(gone().into()),
+            Poll::Ready(()) | Poll::Pending => Ok(()),
         }
     }
+}
 
-    fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        loop {
-            let Upload::Going { decoder, expects, step } = &mut self.upload else {
-                return Poll::Ready(match self.upload {
-                    Upload::Broken => Some(Err(BadBody::Incomplete.into())),
-                    Upload::Done | Upload::Left(_) | Upload::Going { .. } => None,
-                });
-            };
-            match decoder.decode(&mut self.read) {
-                Ok(Decoded::Data(data)) => {
-                    if decoder.is_end() {
-                        self.upload = Upload::Done;
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
-                }
-                Ok(Decoded::Trailers(trailers)) => {
-                    self.upload = Upload::Done;
-                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-                }
-                Ok(Decoded::End) => {
-                    self.upload = Upload::Done;
-                    return Poll::Ready(None);
-                }
-                Ok(Decoded::More) => {}
-                Err(bad) => {
-                    self.upload = Upload::Broken;
-                    return Poll::Ready(Some(Err(bad.into())));
-                }
-            }
-            if std::mem::take(expects) {
-                self.out.fixed(CONTINUE);
-            }
-            let room = decoder.remaining().map_or(usize::MAX, |left| {
-                // One more than there should be: a read that fills the buffer has to be followed by another.
-                usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1)
-            });
-            let room = room.min(*step);
-            let Some(io) = &mut self.io else {
-                return Poll::Ready(Some(Err(gone().into())));
-            };
-            self.read.reserve(room);
-            let read = match ready!(pin!(io.read_buf(&mut self.read)).poll(cx)) {
-                Ok(0) => {
-                    Err(decoder.end_of_input().map_or_else(UploadError::from, |()| gone().into()))
-                }
-                Ok(read) => Ok(read),
-                Err(error) => Err(error.into()),
-            };
-            match read {
-                Ok(read) if read >= *step => *step = step.saturating_mul(2).min(LAST_READ),
-                Ok(_) => {}
-                Err(error) => {
-                    self.upload = Upload::Broken;
-                    return Poll::Ready(Some(Err(error)));
-                }
-            }
-        }
+/// Looks for a head in what was read before and `fresh`; keeps what is not used. The number: how much
+/// was looked at in vain.
+fn look(
+    (read, looked): (&mut BytesMut, &mut usize),
+    fresh: &[u8],
+    bounds: Bounds,
+) -> Result<Looked, Broken> {
+    if fresh.is_empty() {
+        return Ok(Looked::End);
     }
-
-    /// Takes the rest of a body that nobody wants, if it is short and there; else nothing can follow it.
-    fn settle(&mut self, cx: &mut Context<'_>) {
-        let Upload::Left(decoder) = &mut self.upload else { return };
-        let mut left = MOST_UNWANTED;
-        loop {
-            match decoder.decode(&mut self.read) {
-                Ok(Decoded::Data(data)) => match left.checked_sub(data.len()) {
-                    Some(fewer) => left = fewer,
-                    None => break,
-                },
-                Ok(Decoded::Trailers(_) | Decoded::End) => {
-                    self.upload = Upload::Done;
-                    return;
-                }
-                Err(_) => break,
-                Ok(Decoded::More) => {
-                    let Some(io) = &mut self.io else { break };
-                    self.read.reserve(FIRST_READ);
-                    let Poll::Ready(Ok(1..)) = pin!(io.read_buf(&mut self.read)).poll(cx) else {
-                        break;
-                    };
-                }
-            }
-        }
-        self.upload = Upload::Broken;
-        self.read = BytesMut::new();
+    if read.is_empty() {
+        // Usually nothing is left of it, and nothing has to be kept.
+        let (found, used) = match request::parse(fresh, 0, bounds)? {
+            Some((head, used)) => (Looked::Head(head), used),
+            None => (Looked::Part, 0),
+        };
+        read.extend_from_slice(fresh.get(used..).unwrap_or_default());
+        *looked = read.len();
+        return Ok(found);
     }
+    read.extend_from_slice(fresh);
+    if let Some((head, used)) = request::parse(read, *looked, bounds)? {
+        read.advance(used);
+        return Ok(Looked::Head(head));
+    }
+    *looked = read.len();
+    Ok(Looked::Part)
 }
 
 /// What was found where a head may be.
@@ -449,71 +318,9 @@ enum Looked {
     End,
 }
 
-fn gone() -> io::Error {
+pub(super) fn gone() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
 
-/// The body of a client's request. Dropped before its end, it lets the connection know that nobody wants
-/// the rest.
-pub(super) struct UploadBody {
-    /// Absent where there is nothing to read, and once all is read.
-    wire: Option<Rc<Wire>>,
-}
-
-impl std::fmt::Debug for UploadBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UploadBody").field("ended", &self.wire.is_none()).finish()
-    }
-}
-
-impl Body for UploadBody {
-    type Data = Bytes;
-    type Error = UploadError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        let this = self.get_mut();
-        let Some(wire) = &this.wire else { return Poll::Ready(None) };
-        let polled = ready!(wire.poll_body(cx));
-        let going = matches!(wire.inner.borrow().upload, Upload::Going { .. });
-        if !going {
-            this.wire = None;
-        }
-        Poll::Ready(polled)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.wire.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let Some(wire) = &self.wire else { return SizeHint::with_exact(0) };
-        match &wire.inner.borrow().upload {
-            Upload::Going { decoder, .. } => {
-                decoder.remaining().map_or_else(SizeHint::new, SizeHint::with_exact)
-            }
-            Upload::Done | Upload::Left(_) | Upload::Broken => SizeHint::new(),
-        }
-    }
-}
-
-impl Drop for UploadBody {
-    fn drop(&mut self) {
-        if let Some(wire) = &self.wire {
-            wire.left();
-        }
-    }
-}
-
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Bytes that a thread reads heads into.
-const SCRATCH_SIZE: usize = 16 * 1024;
-/// Bytes of a body that are read at a time at first, and when there is much of it.
-const FIRST_READ: usize = 8 * 1024;
-const LAST_READ: usize = 64 * 1024;
-/// Bytes of a body that nobody wants, which are read for the sake of the connection.
-const MOST_UNWANTED: usize = 64 * 1024;
 /// Bytes of a request's trailers.
 const MOST_TRAILERS: usize = 16 * 1024;

@@ -181,8 +181,7 @@ async fn certificates_that_do_not_verify_fail_the_handshake_and_are_counted() {
     }
     assert_eq!(app.requests(), 0);
     for (error, count) in [("tls_certificate_expired", 1), ("tls_certificate_untrusted", 2)] {
-        let counted = format!("inbound_tcp_errors_total{{error=\"{error}\"}} {count}");
-        assert!(setup.metrics().contains(&counted), "{}", setup.metrics());
+        setup.counted(&format!("inbound_tcp_errors_total{{error=\"{error}\"}}"), count).await;
     }
 }
 

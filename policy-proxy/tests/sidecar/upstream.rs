@@ -1,4 +1,5 @@
-//! Applications that misbehave must not make one answer pass for another.
+//! Applications that misbehave must not make one answer pass for another, and clients that go away must
+//! not leave the application waiting.
 
 use crate::support::*;
 use std::net::SocketAddr;
@@ -70,4 +71,41 @@ async fn an_early_answer_leaves_nothing_behind() {
     assert!(answer.ends_with("next") || answer.ends_with("early"), "{answer}");
     setup.logged("allow - - GET /second 200").await;
     assert_eq!(setup.log.lines().len(), 2, "{:?}", setup.log.lines());
+}
+
+/// The application began its answer and waits for the rest of the request: nobody else could end it.
+#[tokio::test]
+async fn an_upload_that_breaks_off_ends_the_exchange_on_both_sides() {
+    for rest in [None, Some(&b"no chunk\r\n"[..])] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let setup = Setup::new(server(detect(), everybody()), listener.local_addr().unwrap()).await;
+        let application = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"part\r\n") {
+                stream.read_buf(&mut seen).await.unwrap();
+            }
+            let begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n";
+            stream.write_all(begun).await.unwrap();
+            // Whether it is closed or reset.
+            let _ = stream.read_to_end(&mut seen).await;
+            seen
+        });
+        let mut client = setup.connect().await;
+        let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
+        client.write_all(head).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"begun\r\n") {
+            client.read_buf(&mut answer).await.unwrap();
+        }
+        match rest {
+            Some(rest) => client.write_all(rest).await.unwrap(),
+            None => client.shutdown().await.unwrap(),
+        }
+        let bound = std::time::Duration::from_secs(60);
+        let seen = tokio::time::timeout(bound, application).await.unwrap().unwrap();
+        assert!(seen.ends_with(b"part\r\n"), "the request does not seem complete");
+        let ended = tokio::time::timeout(bound, client.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok() && !answer.ends_with(b"0\r\n\r\n"), "nor does the answer");
+    }
 }

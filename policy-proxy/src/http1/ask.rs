@@ -1,0 +1,123 @@
+//! The head of a request that is sent on: without formatting machinery, for it is names and values
+//! that are there already.
+
+use super::encode::Framing;
+use super::request::tokens;
+use super::response::{codings, line, sized};
+use http::header::{CONTENT_LENGTH, HeaderName, TRAILER, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, Method, Uri, Version};
+use http_body::SizeHint;
+use std::io::Write;
+
+/// Writes a request's head, and says how its body is to be written. `body`: how long it is, as far as
+/// that is known.
+///
+/// What the client said of the body's form is written again as what the body is: a length if there is
+/// one, else chunks. Without a body nothing is said of it, unless the client said that its length is
+/// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length, and for methods
+/// whose requests have none as a rule: an application that reads none there would take it for the
+/// next request.
+pub(crate) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing {
+    out.reserve(AVERAGE_HEAD);
+    out.extend_from_slice(head.method.as_str().as_bytes());
+    out.push(b' ');
+    put_target(out, &head.uri);
+    let old = head.version == Version::HTTP_10;
+    out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+    for (name, value) in &head.headers {
+        if *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
+            line(name, value.as_bytes(), out);
+        }
+    }
+    let framing = frame(out, head, body, old);
+    out.extend_from_slice(b"\r\n");
+    framing
+}
+
+fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, old: bool) -> Framing {
+    let headers = &head.headers;
+    match body.exact() {
+        Some(0) if !headers.contains_key(CONTENT_LENGTH) => Framing::None,
+        Some(bytes) => {
+            sized(bytes, out);
+            Framing::Length(bytes)
+        }
+        None if old => Framing::None,
+        None => {
+            let said =
+                headers.contains_key(TRANSFER_ENCODING) || headers.contains_key(CONTENT_LENGTH);
+            let bodiless = [Method::GET, Method::HEAD, Method::CONNECT].contains(&head.method);
+            if bodiless && !said {
+                return Framing::None;
+            }
+            codings(headers, out);
+            Framing::Chunked(announced(headers))
+        }
+    }
+}
+
+/// The form that the URI has, which is a path or `*` for all that is forwarded.
+fn put_target(out: &mut Vec<u8>, uri: &Uri) {
+    match uri.path_and_query() {
+        Some(target) if uri.authority().is_none() => {
+            out.extend_from_slice(target.as_str().as_bytes());
+        }
+        Some(_) | None => {
+            // Writing to memory cannot fail.
+            let _ = write!(out, "{uri}");
+        }
+    }
+}
+
+/// The names that a head announces as trailers.
+fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
+    if !headers.contains_key(TRAILER) {
+        return Vec::new();
+    }
+    let names = headers.get_all(TRAILER).iter().flat_map(|line| tokens(line.as_bytes()));
+    names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
+}
+
+/// Room for most heads, so that they are not moved while they grow.
+const AVERAGE_HEAD: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    #[track_caller]
+    fn check(request: http::request::Builder, body: SizeHint, want: &str) {
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let mut out = Vec::new();
+        write(&mut out, &head, &body);
+        assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn a_head_says_of_its_body_what_the_body_is() {
+        let (none, some) = (|| SizeHint::with_exact(0), || SizeHint::with_exact(12));
+        let unknown = SizeHint::default;
+        check(
+            Request::get("/a?b").header("Host", "x"),
+            none(),
+            "GET /a?b HTTP/1.1\r\nhost: x\r\n\r\n",
+        );
+        check(Request::options("*"), none(), "OPTIONS * HTTP/1.1\r\n\r\n");
+        let post = || Request::post("/");
+        check(post(), none(), "POST / HTTP/1.1\r\n\r\n");
+        let said = || post().header("content-length", "0");
+        check(said(), none(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
+        check(said(), some(), "POST / HTTP/1.1\r\ncontent-length: 12\r\n\r\n");
+        let chunked = || post().header("transfer-encoding", "gzip, chunked");
+        check(chunked(), unknown(), "POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n");
+        check(chunked(), none(), "POST / HTTP/1.1\r\n\r\n");
+        check(Request::get("/"), unknown(), "GET / HTTP/1.1\r\n\r\n");
+        let get = || Request::get("/").header("transfer-encoding", "chunked");
+        check(get(), unknown(), "GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n");
+        let old = || post().version(Version::HTTP_10);
+        check(old(), unknown(), "POST / HTTP/1.0\r\n\r\n");
+        check(old(), some(), "POST / HTTP/1.0\r\ncontent-length: 12\r\n\r\n");
+    }
+}

@@ -1,0 +1,334 @@
+//! One connection to a server: a request at a time, in the task of whoever asks.
+//!
+//! The request's head and as much of its body as is there go in one write. The rest of the body is
+//! sent while the response is waited for and read, since a response may come before its request is
+//! complete. Pieces of the response's body are taken from the buffer that the socket is read into.
+//! The connection may be used again only if both messages ended exactly where they said and nothing
+//! lies behind the response.
+
+use super::ask;
+use super::decode::{BadBody, Decoded, Decoder};
+use super::encode;
+use super::maps;
+use super::out::Out;
+use super::reply::{self, Framing, Head};
+use super::request::Bounds;
+use super::scratch;
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// A connection, and the exchange that it carries.
+#[derive(Debug)]
+pub(crate) struct Connection<S, B> {
+    io: S,
+    bounds: Bounds,
+    /// What was read and not taken yet. Without memory while nothing is asked.
+    input: BytesMut,
+    /// Room for the next read.
+    room: usize,
+    out: Out,
+    /// The request's body until all of it is in `out`.
+    upload: Option<B>,
+    framing: encode::Framing,
+    /// Whether anything of the request was written.
+    begun: bool,
+    to_head: bool,
+    /// Whether the response's head was read.
+    answered: bool,
+    decoder: Decoder,
+    /// Whether another protocol follows the response's head.
+    switched: bool,
+    /// Whether another request may follow, as far as both sides said and did.
+    reusable: bool,
+}
+
+/// Why an exchange failed. The connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The connection had ended before anything of the request was written: it may be sent again.
+    #[error("the connection had ended")]
+    Unsent,
+    /// It ended, or broke.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// It was closed before the response began.
+    #[error("closed without a response")]
+    Closed,
+    /// What came is no response.
+    #[error(transparent)]
+    Head(#[from] reply::Bad),
+    /// What came is not the body that the head announced.
+    #[error(transparent)]
+    Body(#[from] BadBody),
+    /// The request's own body broke off.
+    #[error("the request broke off")]
+    Request,
+    /// It switches protocols before the request is complete.
+    #[error("switched before the request was complete")]
+    Early,
+}
+
+/// Larger responses are read into memory of their own.
+const LEAST_READ: usize = 4 * 1024;
+/// Reads grow up to this as long as they fill their room.
+const LARGEST_READ: usize = 64 * 1024;
+/// Trailers, as many as hyper takes.
+const TRAILERS: Bounds = Bounds { fields: 100, bytes: 16 * 1024 };
+/// Bytes that wait to be written, from which on no more of a body is asked for.
+const ENOUGH: usize = 16 * 1024;
+
+impl<S, B> Connection<S, B>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    B: Body<Data = Bytes> + Unpin,
+{
+    /// A connection on which nothing was said yet. `bounds`: of the heads of responses.
+    pub(crate) fn new(io: S, bounds: Bounds) -> Self {
+        Self {
+            io,
+            bounds,
+            input: BytesMut::new(),
+            room: LEAST_READ,
+            out: Out::default(),
+            upload: None,
+            framing: encode::Framing::None,
+            begun: false,
+            to_head: false,
+            answered: false,
+            decoder: Decoder::empty(),
+            switched: false,
+            reusable: true,
+        }
+    }
+
+    /// Whether a connection that nothing is asked on is as it was left: it has neither ended nor said
+    /// anything. Without a system call, usually. Wakes `cx` when that changes.
+    pub(crate) fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut byte = [0; 1];
+        Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_pending()
+    }
+
+    /// Begins an exchange on a connection that [`Self::is_reusable`] or is new.
+    pub(crate) fn begin(&mut self, request: Request<B>) {
+        let (head, body) = request.into_parts();
+        let size = body.size_hint();
+        let mut written = Vec::new();
+        let small = self.out.small().unwrap_or(&mut written);
+        self.framing = ask::write(small, &head, &size);
+        self.to_head = head.method == Method::HEAD;
+        maps::give(head.headers);
+        let none = matches!(self.framing, encode::Framing::None | encode::Framing::Length(0));
+        self.upload = (!none).then_some(body);
+        (self.begun, self.answered, self.reusable) = (false, false, true);
+        self.room = LEAST_READ;
+        self.decoder = Decoder::empty();
+    }
+
+    /// Carries the exchange on over another connection, after [`Error::Unsent`].
+    pub(crate) fn renew(&mut self, io: S) {
+        self.io = io;
+        self.input.clear();
+    }
+
+    /// Whether the request is not yet sent as a whole.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.upload.is_some() || !self.out.is_empty()
+    }
+
+    /// What is left of the request's body.
+    pub(crate) fn upload(&self) -> Option<&B> {
+        self.upload.as_ref()
+    }
+
+    /// Sends what there is of the request. Ready when all of it is sent, or nobody takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsent`], or the request's body broke off.
+    pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        loop {
+            let waiting = self.fill(cx)?;
+            if !self.out.is_empty() {
+                let before = self.out.len();
+                let flushed = self.out.poll_flush(&mut self.io, cx);
+                self.begun |= self.out.len() < before;
+                if let Err(error) = ready!(flushed) {
+                    return Poll::Ready(self.refused(error));
+                }
+            }
+            match &self.upload {
+                None => return Poll::Ready(Ok(())),
+                Some(_) if waiting => return Poll::Pending,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A server that takes no more of a request may have answered it all the same.
+    fn refused(&mut self, _: io::Error) -> Result<(), Error> {
+        if !self.begun {
+            return Err(Error::Unsent);
+        }
+        self.reusable = false;
+        self.upload = None;
+        self.out = Out::default();
+        Ok(())
+    }
+
+    /// Puts what there is of the body where it is written from. `true`: the rest is yet to come.
+    fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        while self.out.pieces() == 0 && self.out.len() < ENOUGH {
+            let Some(body) = &mut self.upload else { break };
+            let frame = match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(Some(Err(_))) => return Err(Error::Request),
+                Poll::Ready(Some(Ok(frame))) => Some(frame),
+                Poll::Ready(None) => None,
+            };
+            let last = frame.is_none() || body.is_end_stream();
+            match frame.map(Frame::into_data) {
+                Some(Ok(data)) => self.framing.data(data, &mut self.out),
+                Some(Err(frame)) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        self.upload = None;
+                        let ended = self.framing.trailers(&trailers, &mut self.out);
+                        return ended.map(|()| false).map_err(|_| Error::Request);
+                    }
+                }
+                None => {}
+            }
+            if last {
+                self.upload = None;
+                self.framing.end(&mut self.out).map_err(|_| Error::Request)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sends the request and waits for the response's head.
+    ///
+    /// # Errors
+    ///
+    /// There will be no response.
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
+        if self.is_sending()
+            && let Poll::Ready(sent) = self.poll_send(cx)
+        {
+            sent?;
+        }
+        loop {
+            if let Some(head) = reply::parse(&mut self.input, self.to_head, self.bounds)? {
+                return Poll::Ready(self.answered(head));
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(0) | Err(_) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
+                Ok(0) => return Poll::Ready(Err(Error::Closed)),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(error.into())),
+            }
+        }
+    }
+
+    fn answered(&mut self, head: Head) -> Result<Response<()>, Error> {
+        self.answered = true;
+        self.reusable &= head.keep_alive;
+        self.switched = head.body == Framing::Switched;
+        self.decoder = match head.body {
+            Framing::Length(bytes) => Decoder::length(bytes),
+            Framing::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
+            Framing::UntilClose => Decoder::until_close(),
+            Framing::Switched if self.is_sending() => return Err(Error::Early),
+            Framing::Switched => Decoder::empty(),
+        };
+        Ok(head.response)
+    }
+
+    /// The next piece of the response's body.
+    ///
+    /// # Errors
+    ///
+    /// It breaks off.
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        loop {
+            match self.decoder.decode(&mut self.input) {
+                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Decoded::Trailers(fields)) => {
+                    return Poll::Ready(Some(Ok(Frame::trailers(fields))));
+                }
+                Ok(Decoded::End) => return Poll::Ready(None),
+                Ok(Decoded::More) => {}
+                Err(bad) => return Poll::Ready(Some(Err(bad.into()))),
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(0) => {
+                    self.reusable = false;
+                    let ended = self.decoder.end_of_input();
+                    return Poll::Ready(ended.err().map(|bad| Err(bad.into())));
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.room == LEAST_READ {
+            let input = &mut self.input;
+            let read = ready!(scratch::poll_read(&mut self.io, cx, |fresh| {
+                input.extend_from_slice(fresh);
+                fresh.len()
+            }))?;
+            if read >= LEAST_READ {
+                self.room = LEAST_READ.saturating_mul(2);
+            }
+            return Poll::Ready(Ok(read));
+        }
+        self.input.reserve(self.room);
+        let room = self.input.capacity().saturating_sub(self.input.len());
+        let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(cx))?;
+        if read == room {
+            self.room = self.room.saturating_mul(2).min(LARGEST_READ);
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    /// Whether the response is read to its end.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answered && self.decoder.is_end()
+    }
+
+    /// Whether another protocol follows the response's head.
+    pub(crate) fn is_switched(&self) -> bool {
+        self.switched
+    }
+
+    /// Bytes of the response's body that are to come.
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        self.decoder.remaining().map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+
+    /// Whether both messages are complete and another request may follow. What lies behind a response
+    /// belongs to no request.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.reusable && self.is_answered() && !self.is_sending() && self.input.is_empty()
+    }
+
+    /// Gives memory back until the next exchange.
+    pub(crate) fn rest(&mut self) {
+        self.input = BytesMut::new();
+    }
+
+    /// The stream, and what was read of it behind the response.
+    pub(crate) fn into_stream(self) -> (S, Bytes) {
+        (self.io, self.input.freeze())
+    }
+}

@@ -1,0 +1,321 @@
+//! The head of an application's response, and where its body ends.
+//!
+//! A response that two readers could cut differently is none (RFC 9112 section 6.3, stricter):
+//! 1. The syntax is httparse's without any of its lenient options: no folded lines, no blank before a
+//!    colon.
+//! 2. A length is digits; two that differ are refused, two that agree are one.
+//! 3. A transfer coding ends in `chunked`, names it once, and stands beside no length; HTTP/1.0 has
+//!    none.
+
+use super::maps;
+use super::request::{Bounds, Shared, digits, has_token, tokens};
+use bytes::BytesMut;
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::{HeaderMap, Response, StatusCode, Version};
+use httparse::Status;
+use hyper::ext::ReasonPhrase;
+use std::mem::MaybeUninit;
+
+/// A complete head.
+#[derive(Debug)]
+pub struct Head {
+    /// Status, version and fields. A reason phrase of the application's own is in its extensions.
+    pub response: Response<()>,
+    /// Where the body ends.
+    pub body: Framing,
+    /// Whether another request may follow on the connection.
+    pub keep_alive: bool,
+}
+
+/// Where the body of a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// After so many bytes; 0: there is none.
+    Length(u64),
+    /// With the last chunk.
+    Chunked,
+    /// With the connection.
+    UntilClose,
+    /// Another protocol follows.
+    Switched,
+}
+
+/// Why a response is none. The connection is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Bad {
+    /// It is not a response head, or it means more than one thing.
+    #[error("the response head is malformed")]
+    Malformed,
+    /// More bytes or fields than [`Bounds`] allows.
+    #[error("the response head is too large")]
+    TooLarge,
+}
+
+/// Takes the head out of `buffer`, and interim ones (RFC 9110 section 15.2) that precede it, which are
+/// for this connection alone. `None`: it is not complete. `to_head`: the request was HEAD, whose
+/// response has no body. At most 100 fields are read, whatever `bounds` says.
+///
+/// # Errors
+/// Why there is no response in `buffer`, however many bytes follow.
+pub fn parse(buffer: &mut BytesMut, to_head: bool, bounds: Bounds) -> Result<Option<Head>, Bad> {
+    while !buffer.is_empty() {
+        let Some((head, length)) = parse_one(buffer, to_head, bounds)? else { return Ok(None) };
+        bytes::Buf::advance(buffer, length);
+        let status = head.response.status();
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(Some(head));
+        }
+        maps::give(head.response.into_parts().0.headers);
+    }
+    Ok(None)
+}
+
+fn parse_one(bytes: &[u8], to_head: bool, bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
+    let mut room = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let fields = bounds.fields.min(MOST_FIELDS);
+    let mut parsed = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let fields = room.get_mut(..fields).unwrap_or_default();
+    let length = match config.parse_response_with_uninit_headers(&mut parsed, bytes, fields) {
+        Ok(Status::Complete(length)) => length,
+        Ok(Status::Partial) if bytes.len() < bounds.bytes => return Ok(None),
+        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return Err(Bad::TooLarge),
+        Err(_) => return Err(Bad::Malformed),
+    };
+    if length > bounds.bytes {
+        return Err(Bad::TooLarge);
+    }
+    let shared = Shared::new(bytes.get(..length).ok_or(Bad::Malformed)?);
+    Reading::new(&parsed, to_head)?.read(&parsed, &shared).map(|head| Some((head, length)))
+}
+
+/// A head that is being made.
+struct Reading {
+    status: StatusCode,
+    version: Version,
+    to_head: bool,
+    keep_alive: bool,
+    closes: bool,
+    length: Option<u64>,
+    /// Whether the codings named so far end in `chunked`.
+    coding: Option<bool>,
+    headers: HeaderMap,
+}
+
+impl Reading {
+    fn new(parsed: &httparse::Response<'_, '_>, to_head: bool) -> Result<Self, Bad> {
+        let version = match parsed.version {
+            Some(1) => Version::HTTP_11,
+            Some(0) => Version::HTTP_10,
+            Some(_) | None => return Err(Bad::Malformed),
+        };
+        let status = StatusCode::from_u16(parsed.code.unwrap_or(0)).map_err(|_| Bad::Malformed)?;
+        let mut headers = maps::take();
+        headers.reserve(parsed.headers.len());
+        Ok(Self {
+            status,
+            version,
+            to_head,
+            keep_alive: version == Version::HTTP_11,
+            closes: false,
+            length: None,
+            coding: None,
+            headers,
+        })
+    }
+
+    fn read(mut self, parsed: &httparse::Response<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
+        for field in &*parsed.headers {
+            let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Bad::Malformed)?;
+            let value = shared.of(field.value).ok_or(Bad::Malformed)?;
+            let value = HeaderValue::from_maybe_shared(value).map_err(|_| Bad::Malformed)?;
+            if self.keep(&name, &value)? {
+                self.headers.append(name, value);
+            }
+        }
+        let reason = parsed.reason.unwrap_or_default();
+        let own = !reason.is_empty() && Some(reason) != self.status.canonical_reason();
+        let reason = own.then(|| ReasonPhrase::try_from(reason.as_bytes()));
+        let body = self.framing()?;
+        let mut response = Response::new(());
+        *response.status_mut() = self.status;
+        *response.version_mut() = self.version;
+        *response.headers_mut() = self.headers;
+        if let Some(Ok(reason)) = reason {
+            response.extensions_mut().insert(reason);
+        }
+        let kept = !matches!(body, Framing::UntilClose | Framing::Switched);
+        Ok(Head { response, body, keep_alive: self.keep_alive && !self.closes && kept })
+    }
+
+    /// Notes what a field says of the message. `false`: it says nothing more than one before it.
+    fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, Bad> {
+        if *name == CONTENT_LENGTH {
+            let mut fresh = false;
+            for length in tokens(value.as_bytes()) {
+                let length = digits(length).ok_or(Bad::Malformed)?;
+                let again = self.length.replace(length);
+                if again.is_some_and(|again| again != length) {
+                    return Err(Bad::Malformed);
+                }
+                fresh |= again.is_none();
+            }
+            let list = value.as_bytes().contains(&b',');
+            if let (true, true, Some(length)) = (fresh, list, self.length) {
+                // What is passed on is one number.
+                self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+            }
+            return Ok(fresh && !list);
+        }
+        if *name == TRANSFER_ENCODING {
+            self.code(value.as_bytes())?;
+        } else if *name == CONNECTION {
+            self.closes |= has_token(value, b"close");
+            self.keep_alive |= has_token(value, b"keep-alive");
+        }
+        Ok(true)
+    }
+
+    fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
+        for coding in tokens(codings) {
+            if coding.is_empty() || self.coding == Some(true) {
+                return Err(Bad::Malformed);
+            }
+            self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
+        }
+        Ok(())
+    }
+
+    fn framing(&self) -> Result<Framing, Bad> {
+        if self.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(Framing::Switched);
+        }
+        let bare = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&self.status);
+        if self.to_head || bare || self.status.is_informational() {
+            return Ok(Framing::Length(0));
+        }
+        match (self.coding, self.length) {
+            (Some(true), None) if self.version == Version::HTTP_11 => Ok(Framing::Chunked),
+            (Some(_), _) => Err(Bad::Malformed),
+            (None, Some(length)) => Ok(Framing::Length(length)),
+            (None, None) => Ok(Framing::UntilClose),
+        }
+    }
+}
+
+/// Fields for which there is room.
+const MOST_FIELDS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { fields: 8, bytes: 200 };
+
+    fn read(text: &str, to_head: bool) -> Result<Option<(u16, Framing, bool, String)>, Bad> {
+        let mut buffer = BytesMut::from(text);
+        let head = parse(&mut buffer, to_head, BOUNDS)?;
+        Ok(head.map(|head| {
+            let left = String::from_utf8(buffer.to_vec()).unwrap();
+            (head.response.status().as_u16(), head.body, head.keep_alive, left)
+        }))
+    }
+
+    #[track_caller]
+    fn check(fields: &str, want: Result<(Framing, bool), Bad>) {
+        let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\nrest");
+        let got = read(&text, false).map(|head| head.unwrap());
+        assert_eq!(got, want.map(|(body, kept)| (200, body, kept, "rest".into())), "{fields}");
+    }
+
+    #[test]
+    fn a_body_has_one_end_or_there_is_no_response() {
+        check("", Ok((Framing::UntilClose, false)));
+        check("content-length: 5\r\n", Ok((Framing::Length(5), true)));
+        check("content-length: 5\r\ncontent-length: 5\r\n", Ok((Framing::Length(5), true)));
+        check("content-length: 5, 5\r\n", Ok((Framing::Length(5), true)));
+        check("Transfer-Encoding: Chunked\r\n", Ok((Framing::Chunked, true)));
+        check("transfer-encoding: gzip, chunked\r\n", Ok((Framing::Chunked, true)));
+        check("connection: x, CLOSE\r\ncontent-length: 0\r\n", Ok((Framing::Length(0), false)));
+        for refused in [
+            "content-length: 5\r\ncontent-length: 6\r\n",
+            "content-length: 5, 6\r\n",
+            "content-length: +5\r\n",
+            "content-length: \r\n",
+            "content-length: 5,\r\n",
+            "content-length: 18446744073709551616\r\n",
+            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+            "transfer-encoding: chunked, chunked\r\n",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked, gzip\r\n",
+            "transfer-encoding: gzip\r\n",
+            "transfer-encoding: xchunked\r\n",
+            "transfer-encoding: chunked;a\r\n",
+            "transfer-encoding: \r\n",
+            "a: b\r\n c\r\n",
+            "a : b\r\n",
+            "a\r\n",
+            "a: b\rc\r\n",
+            "a: b\0\r\n",
+        ] {
+            check(refused, Err(Bad::Malformed));
+        }
+    }
+
+    #[test]
+    fn some_responses_have_no_body_whatever_they_say() {
+        for status in ["204 No Content", "304 Not Modified"] {
+            let text = format!("HTTP/1.1 {status}\r\ncontent-length: 5\r\n\r\n");
+            assert_eq!(read(&text, false).unwrap().unwrap().1, Framing::Length(0));
+        }
+        let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(read(text, true), Ok(Some((200, Framing::Length(0), true, String::new()))));
+    }
+
+    #[test]
+    fn interim_responses_are_not_for_the_client_and_switching_is_the_last() {
+        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nLink: a\r\n\r\n";
+        assert_eq!(read(text, false), Ok(None));
+        let more = format!("{text}HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na");
+        assert_eq!(read(&more, false), Ok(Some((200, Framing::Length(1), true, "a".into()))));
+        let more = format!("{text}HTTP/1.1 101 S\r\nupgrade: x\r\n\r\na");
+        assert_eq!(read(&more, false), Ok(Some((101, Framing::Switched, false, "a".into()))));
+    }
+
+    #[test]
+    fn an_old_application_keeps_a_connection_only_if_it_says_so() {
+        let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n";
+        assert!(!read(text, false).unwrap().unwrap().2);
+        let text = "HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
+        assert!(read(text, false).unwrap().unwrap().2);
+        let text = "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(read(text, false), Err(Bad::Malformed));
+        assert_eq!(read("HTTP/2.0 200 OK\r\n\r\n", false), Err(Bad::Malformed));
+    }
+
+    #[test]
+    fn a_head_is_bounded_and_a_part_of_one_is_waited_for() {
+        let long = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(BOUNDS.bytes));
+        assert_eq!(read(&long, false), Err(Bad::TooLarge));
+        assert_eq!(read(&format!("{long}\r\n\r\n"), false), Err(Bad::TooLarge));
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(9));
+        assert_eq!(read(&many, false), Err(Bad::TooLarge));
+        let text = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r";
+        for end in 0..=text.len() {
+            assert_eq!(read(text.get(..end).unwrap(), false), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_reason_of_the_applications_own_is_kept() {
+        let reason = |line: &str| {
+            let mut buffer = BytesMut::from(format!("HTTP/1.1 {line}\r\n\r\n").as_str());
+            let head = parse(&mut buffer, false, BOUNDS).unwrap().unwrap();
+            head.response.extensions().get::<ReasonPhrase>().map(|own| own.as_bytes().to_vec())
+        };
+        assert_eq!(reason("200 OK"), None);
+        assert_eq!(reason("200 Fine"), Some(b"Fine".to_vec()));
+        assert_eq!(reason("299"), None);
+    }
+}

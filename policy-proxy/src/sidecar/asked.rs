@@ -1,0 +1,204 @@
+//! HTTP/1 connections to the application: those that wait for a request, and the bodies of responses
+//! that keep one until they end.
+
+use super::body::RequestBody;
+use super::io::{Metered, Prefixed};
+use crate::http1::client::{Connection, Error};
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tokio::net::TcpStream;
+use tokio::task::{AbortHandle, spawn_local};
+
+/// A connection to the application and the exchange on it. Shared while its request is sent by a task
+/// of its own.
+pub(super) type Wire = Rc<RefCell<Connection<Metered<TcpStream>, RequestBody>>>;
+
+/// Connections that wait for a request of one client.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    wires: RefCell<Vec<Wire>>,
+}
+
+/// The body of an application's response.
+#[derive(Debug)]
+pub(super) enum UpstreamBody {
+    /// From a connection of ours.
+    Http1(Answered),
+    /// A stream of an HTTP/2 connection.
+    Http2(Incoming),
+}
+
+/// A response's body, with the connection that it comes by.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// None once it is complete or broken.
+    wire: Option<Wire>,
+    waiting: Rc<Waiting>,
+    /// What sends the rest of the request, if that was not complete when the response began.
+    sender: Option<AbortHandle>,
+}
+
+/// Why a response's body breaks off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// An HTTP/1 connection.
+    #[error(transparent)]
+    Http1(#[from] Error),
+    /// An HTTP/2 stream.
+    #[error(transparent)]
+    Http2(#[from] hyper::Error),
+}
+
+/// Connections that may wait.
+pub(super) const MOST_WAITING: usize = 16;
+
+impl Waiting {
+    /// A connection that can be asked. Those that the application has closed are let go.
+    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Wire> {
+        loop {
+            let wire = self.wires.borrow_mut().pop()?;
+            let quiet = wire.borrow_mut().poll_quiet(cx);
+            if quiet {
+                return Some(wire);
+            }
+        }
+    }
+
+    /// Lets go of what the application has closed meanwhile.
+    pub(super) fn tidy(&self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        self.wires.borrow_mut().retain(|wire| wire.borrow_mut().poll_quiet(&mut cx));
+    }
+
+    /// Keeps a connection whose exchange is complete, or closes it.
+    fn put(&self, wire: Wire) {
+        let mut wires = self.wires.borrow_mut();
+        if wires.len() < MOST_WAITING && wire.borrow().is_reusable() {
+            wire.borrow_mut().rest();
+            wires.push(wire);
+        }
+    }
+}
+
+impl Answered {
+    /// The body behind a head that was just read. What is left of the request is sent by a task of its
+    /// own, since a client that takes no response may have to be heard out first.
+    pub(super) fn new(wire: Wire, waiting: &Rc<Waiting>) -> Self {
+        let sending = wire.borrow().is_sending();
+        let sender = sending.then(|| send_rest(Rc::clone(&wire), waiting));
+        let mut body = Self { wire: Some(wire), waiting: Rc::clone(waiting), sender };
+        body.settle();
+        body
+    }
+
+    /// The stream behind a 101.
+    pub(super) fn switched(mut self) -> Option<Prefixed<Metered<TcpStream>>> {
+        let wire = Rc::try_unwrap(self.wire.take()?).ok()?;
+        let (stream, behind) = wire.into_inner().into_stream();
+        Some(Prefixed::new(behind, stream))
+    }
+
+    /// Once the response is complete: keeps the connection for the next request, unless the rest of
+    /// this one is still being sent.
+    fn settle(&mut self) {
+        let ended = |wire: &Wire| {
+            let wire = wire.borrow();
+            wire.is_answered() && !wire.is_switched()
+        };
+        let Some(wire) = self.wire.take_if(|wire| ended(wire)) else { return };
+        // Whoever sends goes on, and keeps the connection afterwards.
+        self.sender = None;
+        self.waiting.put(wire);
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match &self.wire {
+            Some(wire) => wire.borrow_mut().poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+/// An incomplete response leaves nothing to be sent for.
+impl Drop for Answered {
+    fn drop(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            sender.abort();
+        }
+    }
+}
+
+/// Sends the rest of a request for as long as it is permitted, then keeps the connection if nobody else
+/// has it.
+fn send_rest(wire: Wire, waiting: &Rc<Waiting>) -> AbortHandle {
+    let waiting = Rc::clone(waiting);
+    let task = spawn_local(async move {
+        let sent = poll_fn(|cx| {
+            let mut wire = wire.borrow_mut();
+            if wire.upload().is_some_and(|upload| upload.is_lost(cx)) {
+                return Poll::Ready(false);
+            }
+            wire.poll_send(cx).map(|sent| sent.is_ok())
+        })
+        .await;
+        if sent && Rc::strong_count(&wire) == 1 {
+            waiting.put(wire);
+        }
+    });
+    task.abort_handle()
+}
+
+impl UpstreamBody {
+    /// A response of a connection of ours.
+    pub(super) fn of(head: Response<()>, body: Answered) -> Response<Self> {
+        head.map(|()| Self::Http1(body))
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Self::Http1(body) => {
+                let polled = body.poll(cx);
+                if let Poll::Ready(Some(Err(_))) = &polled {
+                    body.wire = None;
+                } else {
+                    body.settle();
+                }
+                polled.map(|frame| frame.map(|frame| frame.map_err(Broken::Http1)))
+            }
+            Self::Http2(body) => {
+                let polled = Pin::new(body).poll_frame(cx);
+                polled.map(|frame| frame.map(|frame| frame.map_err(Broken::Http2)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.wire.is_none(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(Answered { wire: Some(wire), .. }) => wire.borrow().size_hint(),
+            Self::Http1(_) => SizeHint::with_exact(0),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}

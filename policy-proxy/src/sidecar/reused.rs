@@ -1,0 +1,85 @@
+//! Futures whose memory is used again. Requests come and go on connections that stay: held by each
+//! connection, the room for answering one would be most of an idle connection's memory; taken from
+//! the allocator, it would cost each request as much as deciding on it.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A place that a future was in.
+type Place<F> = Box<Pin<Box<Option<F>>>>;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A future in memory that is given back to the thread.
+pub(super) struct Reused<F: 'static> {
+    /// Absent only while it is dropped.
+    place: Option<Place<F>>,
+}
+
+impl<F: Future + 'static> Reused<F> {
+    pub(super) fn new(future: F) -> Self {
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        let place = match spare.map(Box::<dyn Any>::downcast::<Pin<Box<Option<F>>>>) {
+            Some(Ok(mut place)) => {
+                place.as_mut().set(Some(future));
+                place
+            }
+            Some(Err(_)) | None => Box::new(Box::pin(Some(future))),
+        };
+        Self { place: Some(place) }
+    }
+
+    /// Polls the future; not again once it is ready.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.place.as_mut().and_then(|place| (**place).as_mut().as_pin_mut());
+        future.map_or(Poll::Pending, |future| future.poll(cx))
+    }
+}
+
+impl<F: 'static> Drop for Reused<F> {
+    fn drop(&mut self) {
+        let Some(mut place) = self.place.take() else { return };
+        // Before the list is borrowed: what is dropped may be anything.
+        (*place).as_mut().set(None);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < MOST_SPARE {
+                spare.push(place);
+            }
+        });
+    }
+}
+
+/// Places that a thread keeps.
+const MOST_SPARE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, poll_fn, ready};
+    use std::rc::Rc;
+
+    #[tokio::test]
+    async fn a_future_is_dropped_with_its_place_and_another_takes_it() {
+        let shared = Rc::new(());
+        for other in [true, false] {
+            let own = Rc::clone(&shared);
+            let mut unready = Reused::new(async move {
+                pending::<()>().await;
+                drop(own);
+            });
+            poll_fn(|cx| Poll::Ready(assert!(unready.poll(cx).is_pending()))).await;
+            assert_eq!(Rc::strong_count(&shared), 2);
+            drop(unready);
+            assert_eq!(Rc::strong_count(&shared), 1);
+            if other {
+                let mut number = Reused::new(ready(7));
+                assert_eq!(poll_fn(|cx| number.poll(cx)).await, 7, "a place of another type");
+            }
+        }
+    }
+}
