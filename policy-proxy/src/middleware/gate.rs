@@ -239,7 +239,7 @@ impl Canonical {
         let absolute = head.uri.authority().is_some();
         let uri = match path {
             Some(path) => Some(Uri::from(path)),
-            None if absolute => Some(Uri::from(head.uri.path_and_query()?.clone())),
+            None if absolute => Some(origin_form(head.uri.path_and_query()?)?),
             None => None,
         };
         Some(Self { uri, host })
@@ -282,6 +282,14 @@ impl Canonical {
             head.headers.insert(HOST, host);
         }
     }
+}
+
+/// A target without its authority. The path of `http://host?query` is `/`, which is not written there.
+fn origin_form(target: &PathAndQuery) -> Option<Uri> {
+    if target.as_str().starts_with('?') {
+        return Uri::try_from(format!("/{}", target.as_str())).ok();
+    }
+    Some(Uri::from(target.clone()))
 }
 
 /// `host[:port]` for `sent`, whose canonical host is `host`; `None` if `sent` is that already. Port 80

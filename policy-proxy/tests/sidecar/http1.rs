@@ -77,11 +77,15 @@ async fn the_canonical_form_is_judged_logged_and_forwarded() {
 async fn absolute_form_is_forwarded_in_origin_form() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;
-    let head =
-        "GET http://web.example/a?b HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n";
-    let answer = raw(setup.address, head.as_bytes(), false).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(answer.contains("GET /a?b\nhost: web.example\n"), "{answer}");
+    for (target, path) in [("/a?b", "/a?b"), ("?b", "/?b"), ("", "/")] {
+        let head = format!(
+            "GET http://web.example{target} HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n"
+        );
+        let answer = raw(setup.address, head.as_bytes(), false).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains(&format!("GET {path}\nhost: web.example\n")), "{answer}");
+        setup.logged(&format!("GET {path} 200")).await;
+    }
 }
 
 #[tokio::test]
