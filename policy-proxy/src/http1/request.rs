@@ -69,7 +69,8 @@ pub enum Bad {
 }
 
 /// Reads the head that `bytes` begin with, and says how many of them it took. `None`: it is not
-/// complete. `before`: how many of the bytes were there when it was last not complete.
+/// complete. `before`: how many of the bytes were there when it was last not complete. At most 16,384
+/// fields are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no request in `bytes`, however many follow.
@@ -79,10 +80,11 @@ pub fn parse(bytes: &[u8], before: usize, bounds: Bounds) -> Result<Option<(Head
     }
     let mut room = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
     let mut more: Vec<MaybeUninit<httparse::Header<'_>>> = Vec::new();
-    let fields = match room.get_mut(..bounds.fields) {
+    let most = bounds.fields.min(MOST_FIELDS);
+    let fields = match room.get_mut(..most) {
         Some(fields) => fields,
         None => {
-            more.resize_with(bounds.fields, MaybeUninit::uninit);
+            more.resize_with(most, MaybeUninit::uninit);
             more.as_mut_slice()
         }
     };
@@ -263,9 +265,30 @@ pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
     tokens(list.as_bytes()).any(|own| own.eq_ignore_ascii_case(token))
 }
 
+/// A header map panics where it would hold more than 24,576.
+const MOST_FIELDS: usize = 16 * 1024;
 /// Fields for which there is room without an allocation.
 const USUAL_FIELDS: usize = 100;
 /// Fields that are added on the way to the application.
 const SET_HERE: usize = 3;
 /// `http` counts the bytes of a target in 16 bits and keeps one value for itself.
 const LONGEST_TARGET: usize = 65_534;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_fields_than_a_map_can_hold_are_refused_whatever_the_setting() {
+        let bounds = Bounds { fields: usize::MAX, bytes: usize::MAX };
+        let head = |fields: usize| {
+            let lines: String = (0..fields).map(|n| format!("x{n}:\r\n")).collect();
+            format!("GET / HTTP/1.1\r\n{lines}\r\n")
+        };
+        let most = parse(head(MOST_FIELDS).as_bytes(), 0, bounds).unwrap().unwrap().0;
+        assert_eq!(most.parts.headers.len(), MOST_FIELDS);
+        for fields in [MOST_FIELDS + 1, 40_000] {
+            assert_eq!(parse(head(fields).as_bytes(), 0, bounds).unwrap_err(), Bad::TooLarge);
+        }
+    }
+}

@@ -245,7 +245,7 @@ fn cut_short() -> Broken {
 }
 
 /// Heads may always be as long as this, whatever the setting.
-const LEAST_HEAD: usize = 8 * 1024;
+pub(super) const LEAST_HEAD: usize = 8 * 1024;
 /// Bytes, and pieces, of a body that are gathered before they are written.
 const MOST_GATHERED: usize = 64 * 1024;
 const MOST_PIECES: usize = 16;

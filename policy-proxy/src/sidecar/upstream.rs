@@ -3,6 +3,7 @@
 use super::Sockets;
 use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
 use super::body::RequestBody;
+use super::client::LEAST_HEAD;
 use super::io::Metered;
 use super::listen::keepalive;
 use crate::http1::client::{Connection, Error};
@@ -130,7 +131,7 @@ impl Upstream {
     }
 
     fn bounds(&self) -> Bounds {
-        let bytes = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_BUFFER);
+        let bytes = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
         Bounds { fields: MOST_FIELDS, bytes }
     }
 
@@ -206,7 +207,5 @@ impl Upstream {
     }
 }
 
-/// hyper refuses to work with less.
-pub(super) const LEAST_BUFFER: usize = 8 * 1024;
 /// Header fields of a response.
 const MOST_FIELDS: usize = 100;
