@@ -67,10 +67,16 @@ fn check_form(method: &Method, uri: &Uri, version: Version) -> Result<(), Target
         "" => *method == Method::CONNECT && uri.authority().is_some(),
         "*" => *method == Method::OPTIONS,
         path if !path.starts_with('/') => false,
+        // `:path` is written as it came, and the library takes `?q` for `/?q`.
+        _ if version >= Version::HTTP_2 && !begins_with_slash(uri) => false,
         // Extended CONNECT (RFC 8441) has a scheme and a path; HTTP/1 knows only the authority.
         _ => *method != Method::CONNECT || version >= Version::HTTP_2,
     };
     if legal { Ok(()) } else { Err(TargetFault::Malformed) }
+}
+
+fn begins_with_slash(uri: &Uri) -> bool {
+    uri.path_and_query().is_some_and(|target| target.as_str().starts_with('/'))
 }
 
 /// The host that target and `Host` agree on.

@@ -94,6 +94,19 @@ fn ambiguous_paths_are_refused_by_name() {
     }
 }
 
+/// The library calls the path of `?q` `/`, and writes it as it came.
+#[test]
+fn a_path_of_http_2_begins_with_a_slash() {
+    let uri: Uri = "http://web?q".parse().unwrap();
+    let headers = HeaderMap::new();
+    let target = |version| {
+        canonical_target(&Method::GET, &uri, version, &headers, PathHandling::Canonical)
+            .map(|target| target.path)
+    };
+    assert_eq!(target(Version::HTTP_2), Err(TargetFault::Malformed));
+    assert_eq!(target(Version::HTTP_10), Ok("/".into()));
+}
+
 #[test]
 fn a_fragment_is_neither_matched_nor_forwarded() {
     let uri: Uri = "/admin?q=1#x".parse().unwrap();
