@@ -30,6 +30,8 @@ pub(crate) struct Connection<S, B> {
     bounds: Bounds,
     /// What was read and not taken yet. Without memory while nothing is asked.
     input: BytesMut,
+    /// The body, if it came with its head.
+    whole: Bytes,
     /// Room for the next read.
     room: usize,
     out: Out,
@@ -94,6 +96,7 @@ where
             io,
             bounds,
             input: BytesMut::new(),
+            whole: Bytes::new(),
             room: LEAST_READ,
             out: Out::default(),
             upload: None,
@@ -223,16 +226,28 @@ where
             sent?;
         }
         loop {
-            if let Some(head) = reply::parse(&mut self.input, self.to_head, self.bounds)? {
-                return Poll::Ready(self.answered(head));
-            }
-            match ready!(self.poll_read(cx)) {
-                Ok(0) | Err(_) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
-                Ok(0) => return Poll::Ready(Err(Error::Closed)),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(Err(error.into())),
+            match ready!(self.poll_look(cx)) {
+                Ok(None) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
+                Err(Error::Io(_)) if !self.begun => return Poll::Ready(Err(Error::Unsent)),
+                Ok(None) => return Poll::Ready(Err(Error::Closed)),
+                Ok(Some(Looked::Part)) => {}
+                Ok(Some(Looked::Head(head))) => return Poll::Ready(self.answered(head)),
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    /// Reads and looks for a head; `None` at the end of the connection. What has to be kept is copied
+    /// out of the thread's buffer: most responses come at once, and need none of their own.
+    fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Looked>, Error>> {
+        let Self { io, input, whole, to_head, bounds, .. } = self;
+        let read = scratch::poll_read(io, cx, |fresh| {
+            if fresh.is_empty() {
+                return Ok(None);
+            }
+            look(fresh, input, whole, (*to_head, *bounds)).map(Some)
+        });
+        Poll::Ready(ready!(read)?)
     }
 
     fn answered(&mut self, head: Head) -> Result<Response<()>, Error> {
@@ -240,6 +255,7 @@ where
         self.reusable &= head.keep_alive;
         self.switched = head.body == Framing::Switched;
         self.decoder = match head.body {
+            Framing::Length(_) if !self.whole.is_empty() => Decoder::empty(),
             Framing::Length(bytes) => Decoder::length(bytes),
             Framing::Chunked => Decoder::chunked(TRAILERS.fields, TRAILERS.bytes),
             Framing::UntilClose => Decoder::until_close(),
@@ -258,6 +274,9 @@ where
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        if !self.whole.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.whole)))));
+        }
         loop {
             match self.decoder.decode(&mut self.input) {
                 Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
@@ -303,7 +322,7 @@ where
 
     /// Whether the response is read to its end.
     pub(crate) fn is_answered(&self) -> bool {
-        self.answered && self.decoder.is_end()
+        self.answered && self.whole.is_empty() && self.decoder.is_end()
     }
 
     /// Whether another protocol follows the response's head.
@@ -313,7 +332,9 @@ where
 
     /// Bytes of the response's body that are to come.
     pub(crate) fn size_hint(&self) -> SizeHint {
-        self.decoder.remaining().map_or_else(SizeHint::default, SizeHint::with_exact)
+        let whole = u64::try_from(self.whole.len()).unwrap_or(u64::MAX);
+        let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(whole));
+        remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
     /// Whether both messages are complete and another request may follow. What lies behind a response
@@ -324,11 +345,48 @@ where
 
     /// Gives memory back until the next exchange.
     pub(crate) fn rest(&mut self) {
-        self.input = BytesMut::new();
+        if self.input.capacity() > 0 {
+            self.input = BytesMut::new();
+        }
     }
 
     /// The stream, and what was read of it behind the response.
     pub(crate) fn into_stream(self) -> (S, Bytes) {
         (self.io, self.input.freeze())
     }
+}
+
+/// What was found where a head should be.
+#[allow(clippy::large_enum_variant, reason = "moved once per response; a box would cost more")]
+enum Looked {
+    Head(Head),
+    Part,
+}
+
+/// Looks for a head in `input` and `fresh`, which came behind it. A body that came with its head is
+/// `whole`; what is left of `fresh` is kept in `input`.
+fn look(
+    fresh: &[u8],
+    input: &mut BytesMut,
+    whole: &mut Bytes,
+    (to_head, bounds): (bool, Bounds),
+) -> Result<Looked, Error> {
+    if !input.is_empty() {
+        input.extend_from_slice(fresh);
+        let head = reply::parse(input, to_head, bounds)?;
+        return Ok(head.map_or(Looked::Part, Looked::Head));
+    }
+    let (head, used) = reply::find(fresh, to_head, bounds)?;
+    let mut rest = fresh.get(used..).unwrap_or_default();
+    if let Some(Head { body: Framing::Length(length), .. }) = &head
+        && let Ok(length) = usize::try_from(*length)
+        && let Some((body, behind)) = rest.split_at_checked(length)
+    {
+        *whole = Bytes::copy_from_slice(body);
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        input.extend_from_slice(rest);
+    }
+    Ok(head.map_or(Looked::Part, Looked::Head))
 }

@@ -9,7 +9,7 @@
 
 use super::maps;
 use super::request::{Bounds, Shared, digits, has_token, tokens};
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
 use httparse::Status;
@@ -51,23 +51,43 @@ pub enum Bad {
     TooLarge,
 }
 
-/// Takes the head out of `buffer`, and interim ones (RFC 9110 section 15.2) that precede it, which are
-/// for this connection alone. `None`: it is not complete. `to_head`: the request was HEAD, whose
-/// response has no body. At most 100 fields are read, whatever `bounds` says.
+/// Takes the head out of `buffer`, and interim ones that precede it: see [`find`].
 ///
 /// # Errors
 /// Why there is no response in `buffer`, however many bytes follow.
 pub fn parse(buffer: &mut BytesMut, to_head: bool, bounds: Bounds) -> Result<Option<Head>, Bad> {
-    while !buffer.is_empty() {
-        let Some((head, length)) = parse_one(buffer, to_head, bounds)? else { return Ok(None) };
-        bytes::Buf::advance(buffer, length);
+    let (head, used) = find(buffer, to_head, bounds)?;
+    buffer.advance(used);
+    Ok(head)
+}
+
+/// Looks for a head in `bytes`, behind interim ones (RFC 9110 section 15.2), which are for this
+/// connection alone, and says how many bytes they took. `None`: it is not complete. `to_head`: the
+/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
+///
+/// # Errors
+/// Why there is no response in `bytes`, however many follow.
+pub(crate) fn find(
+    bytes: &[u8],
+    to_head: bool,
+    bounds: Bounds,
+) -> Result<(Option<Head>, usize), Bad> {
+    let mut used = 0_usize;
+    loop {
+        let rest = bytes.get(used..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok((None, used));
+        }
+        let Some((head, length)) = parse_one(rest, to_head, bounds)? else {
+            return Ok((None, used));
+        };
+        used = used.saturating_add(length);
         let status = head.response.status();
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(Some(head));
+            return Ok((Some(head), used));
         }
         maps::give(head.response.into_parts().0.headers);
     }
-    Ok(None)
 }
 
 fn parse_one(bytes: &[u8], to_head: bool, bounds: Bounds) -> Result<Option<(Head, usize)>, Bad> {
@@ -151,29 +171,49 @@ impl Reading {
     /// Notes what a field says of the message. `false`: it says nothing more than one before it.
     fn keep(&mut self, name: &HeaderName, value: &HeaderValue) -> Result<bool, Bad> {
         if *name == CONTENT_LENGTH {
-            let mut fresh = false;
-            for length in tokens(value.as_bytes()) {
-                let length = digits(length).ok_or(Bad::Malformed)?;
-                let again = self.length.replace(length);
-                if again.is_some_and(|again| again != length) {
-                    return Err(Bad::Malformed);
-                }
-                fresh |= again.is_none();
-            }
-            let list = value.as_bytes().contains(&b',');
-            if let (true, true, Some(length)) = (fresh, list, self.length) {
-                // What is passed on is one number.
-                self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-            }
-            return Ok(fresh && !list);
+            return self.size(value);
         }
         if *name == TRANSFER_ENCODING {
             self.code(value.as_bytes())?;
         } else if *name == CONNECTION {
-            self.closes |= has_token(value, b"close");
-            self.keep_alive |= has_token(value, b"keep-alive");
+            return Ok(self.option(value));
         }
         Ok(true)
+    }
+
+    fn size(&mut self, value: &HeaderValue) -> Result<bool, Bad> {
+        if let (None, Some(length)) = (self.length, length(value.as_bytes())) {
+            self.length = Some(length);
+            return Ok(true);
+        }
+        let first = self.length.is_none();
+        for text in tokens(value.as_bytes()) {
+            let length = length(text).ok_or(Bad::Malformed)?;
+            if self.length.replace(length).is_some_and(|again| again != length) {
+                return Err(Bad::Malformed);
+            }
+        }
+        if let (true, Some(length)) = (first, self.length) {
+            // What is passed on is one number.
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Ok(false)
+    }
+
+    /// `false`: what it says is for this connection alone, and it names no other field.
+    fn option(&mut self, value: &HeaderValue) -> bool {
+        let text = value.as_bytes();
+        if text.eq_ignore_ascii_case(b"keep-alive") {
+            self.keep_alive = true;
+            return false;
+        }
+        if text.eq_ignore_ascii_case(b"close") {
+            self.closes = true;
+            return false;
+        }
+        self.closes |= has_token(value, b"close");
+        self.keep_alive |= has_token(value, b"keep-alive");
+        true
     }
 
     fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
@@ -201,6 +241,11 @@ impl Reading {
             (None, None) => Ok(Framing::UntilClose),
         }
     }
+}
+
+/// A number of bytes, less than what hyper keeps for itself.
+fn length(text: &[u8]) -> Option<u64> {
+    digits(text).filter(|length| *length < u64::MAX - 1)
 }
 
 /// Fields for which there is room.
@@ -244,6 +289,7 @@ mod tests {
             "content-length: \r\n",
             "content-length: 5,\r\n",
             "content-length: 18446744073709551616\r\n",
+            "content-length: 18446744073709551615\r\n",
             "content-length: 5\r\ntransfer-encoding: chunked\r\n",
             "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
             "transfer-encoding: chunked, chunked\r\n",
