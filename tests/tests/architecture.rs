@@ -47,7 +47,13 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("tests", BTreeSet::from(all)),
         (
             "bench",
-            BTreeSet::from(["policy-core", "policy-proto", "policy-crds", "policy-controller"]),
+            BTreeSet::from([
+                "policy-core",
+                "policy-proto",
+                "policy-crds",
+                "policy-controller",
+                "policy-proxy",
+            ]),
         ),
         ("xtask", BTreeSet::from(["policy-crds", "policy-proto"])),
     ])

@@ -36,6 +36,9 @@ struct Cli {
     /// Another `policy-proxy` than the one built beside this, as of another commit.
     #[arg(long)]
     proxy: Option<PathBuf>,
+    /// Another `policy-controller` than the one built beside this.
+    #[arg(long)]
+    controller: Option<PathBuf>,
     /// Lets everything run on every core. Otherwise a proxy of one worker has the first, load and
     /// application have the second.
     #[arg(long)]
@@ -60,7 +63,10 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     }
     policy_bench::limits::many_descriptors()?;
-    let programs = Programs::beside(cli.proxy.as_deref())?;
+    let mut programs = Programs::beside(cli.proxy.as_deref())?;
+    if let Some(controller) = &cli.controller {
+        programs.controller.clone_from(controller);
+    }
     if cli.check {
         return check::run(&programs, cli.seconds, cli.json.as_deref());
     }
