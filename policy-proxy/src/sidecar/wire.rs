@@ -263,19 +263,30 @@ impl Inner {
         self.out.poll_flush(io, cx).map_err(Broken::Io)
     }
 
+    /// Notices that the client is gone, also behind what it sent for later; whoever sent much is left to
+    /// what is written to it.
     fn notice_end(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
-        if matches!(self.upload, Upload::Broken) {
-            return Err(gone().into());
-        }
-        // What is there belongs to the next request; so much is not read ahead.
-        if !matches!(self.upload, Upload::Done) || !self.read.is_empty() {
-            return Ok(());
-        }
-        let Some(io) = &mut self.io else { return Ok(()) };
-        let read = &mut self.read;
-        match scratch::poll_read(io, cx, |fresh| read.extend_from_slice(fresh))? {
-            Poll::Ready(()) if read.is_empty() => Err(gone().into()),
-            Poll::Ready(()) | Poll::Pending => Ok(()),
+        loop {
+            let unwanted = match self.upload {
+                Upload::Broken => return Err(gone().into()),
+                Upload::Going { .. } | Upload::Left(_) => return Ok(()),
+                Upload::Abandoned => true,
+                Upload::Done if self.read.len() >= MOST_AHEAD => return Ok(()),
+                Upload::Done => false,
+            };
+            let Some(io) = &mut self.io else { return Ok(()) };
+            let (read, mut ended) = (&mut self.read, false);
+            let polled = scratch::poll_read(io, cx, |fresh| {
+                ended = fresh.is_empty();
+                if !unwanted {
+                    read.extend_from_slice(fresh);
+                }
+            })?;
+            match polled {
+                Poll::Ready(()) if ended => return Err(gone().into()),
+                Poll::Ready(()) => {}
+                Poll::Pending => return Ok(()),
+            }
         }
     }
 }
@@ -324,3 +335,5 @@ pub(super) fn gone() -> io::Error {
 
 /// Bytes of a request's trailers.
 const MOST_TRAILERS: usize = 16 * 1024;
+/// Bytes behind a request that are read before it is answered.
+const MOST_AHEAD: usize = 16 * 1024;

@@ -20,6 +20,7 @@ mod idle;
 mod informed;
 #[cfg(test)]
 mod layer;
+mod leaks;
 #[cfg(test)]
 mod opaque;
 #[cfg(test)]
