@@ -15,7 +15,8 @@ use super::reply::{self, Framing, Head};
 use super::request::Bounds;
 use super::scratch;
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response};
+use http::request::Parts;
+use http::{Method, Response};
 use http_body::{Body, Frame, SizeHint};
 use std::future::Future;
 use std::io;
@@ -118,14 +119,13 @@ where
     }
 
     /// Begins an exchange on a connection that [`Self::is_reusable`] or is new.
-    pub(crate) fn begin(&mut self, request: Request<B>) {
-        let (head, body) = request.into_parts();
+    pub(crate) fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
-        self.framing = ask::write(small, &head, &size);
+        self.framing = ask::write(small, head, &size);
         self.to_head = head.method == Method::HEAD;
-        maps::give(head.headers);
+        maps::give(std::mem::take(&mut head.headers));
         let none = matches!(self.framing, encode::Framing::None | encode::Framing::Length(0));
         self.upload = (!none).then_some(body);
         (self.begun, self.answered, self.reusable) = (false, false, true);

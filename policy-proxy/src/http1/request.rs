@@ -32,7 +32,7 @@ pub struct Bounds {
 #[derive(Debug)]
 pub struct Head {
     /// Method, target, version and fields, which share one copy of the bytes.
-    pub parts: Parts,
+    pub parts: Box<Parts>,
     /// Where the body ends.
     pub body: Framing,
     /// Whether another request may follow on the connection.
@@ -234,7 +234,8 @@ impl Reading {
             (None, Some(0) | None) => Framing::None,
             (None, Some(length)) => Framing::Length(length),
         };
-        let (mut parts, ()) = Request::new(()).into_parts();
+        // Boxed, since it is handed on a good many times.
+        let mut parts = Box::new(Request::new(()).into_parts().0);
         parts.method = method;
         parts.uri = uri;
         parts.version = self.version;

@@ -56,7 +56,8 @@ pub(crate) enum Verdict {
 pub(crate) struct Forward {
     pub(crate) permit: Permit,
     pub(crate) plan: Plan,
-    pub(crate) kept: Kept,
+    /// Boxed, since it is handed on a good many times.
+    pub(crate) kept: Box<Kept>,
     pub(crate) policy: Arc<InForce>,
     /// Where it is counted, in the counters of `policy`.
     pub(crate) series: SeriesId,
@@ -104,7 +105,7 @@ impl Gate {
         counters.http_permitted(worker, caller, &permit);
         canonical.apply(head);
         // Kept as it was judged, before effects change headers.
-        let kept = Kept::of(head, &policy.evaluator);
+        let kept = Box::new(Kept::of(head, &policy.evaluator));
         let plan = match effects::plan(policy, &permit, head) {
             Ok(plan) => plan,
             Err(answer) => {

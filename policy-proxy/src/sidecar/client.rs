@@ -15,7 +15,7 @@ use crate::http1::out::Out;
 use crate::http1::request::{Bad, Bounds, Head};
 use crate::http1::response::{self, Asked, Length};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -111,8 +111,7 @@ impl Client<'_> {
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
-        let request = Request::from_parts(parts, body);
-        let mut answering = Reused::new(answer(Rc::clone(self.connection), request));
+        let mut answering = Reused::new(answer(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| {
             self.run(cx, |client, cx| match answering.poll(cx) {
                 Poll::Ready(answered) => {

@@ -18,6 +18,7 @@ use crate::record::{Decided, ErrorKind, Told};
 use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::InForce;
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -56,7 +57,8 @@ async fn serve_http2(connection: &Rc<HttpConnection>, io: Metered<ClientIo>) -> 
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let own = Rc::clone(connection);
     let service = service_fn(move |request: Request<Incoming>| {
-        let answered = answer(Rc::clone(&own), request.map(ClientBody::Http2));
+        let (head, body) = request.into_parts();
+        let answered = answer(Rc::clone(&own), Box::new(head), ClientBody::Http2(body));
         // HTTP/2 switches to nothing.
         async { Ok::<_, Infallible>(answered.await.response) }
     });
@@ -118,12 +120,13 @@ impl From<Response<ResponseBody>> for Answered {
 }
 
 /// Decides on a request, and answers it or has it answered.
+/// The head is boxed, since it is handed on a good many times.
 pub(super) async fn answer(
     connection: Rc<HttpConnection>,
-    request: Request<ClientBody>,
+    mut head: Box<Parts>,
+    body: ClientBody,
 ) -> Answered {
     connection.begin();
-    let (mut head, body) = request.into_parts();
     let started = Instant::now();
     let told = connection.worker.is_recording().then(|| Box::new(Told::of(&head)));
     let meshed = connection.peer.is_meshed();
@@ -151,8 +154,9 @@ pub(super) async fn answer(
             if let Some(version) = asked.carried {
                 headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
             }
-            let request = Request::from_parts(head, body);
-            proxy(&connection, request, asking, Permitted { permit, plan, policy, guard }).await
+            let body = RequestBody::new(body, &guard);
+            let permitted = Permitted { permit, plan, policy, guard };
+            proxy(&connection, (head, body), asking, permitted).await
         }
     }
 }
@@ -167,7 +171,7 @@ struct Permitted {
 
 async fn proxy(
     connection: &Rc<HttpConnection>,
-    request: Request<ClientBody>,
+    request: (Box<Parts>, RequestBody),
     asking: Asking,
     permitted: Permitted,
 ) -> Answered {
@@ -176,7 +180,6 @@ async fn proxy(
     // Asked for by records alone.
     let sent = asking.told.is_some().then(Instant::now);
     let carried = asking.asked.carried.is_some();
-    let request = request.map(|body| RequestBody::new(body, &permitted.guard));
     let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response =
@@ -225,7 +228,7 @@ fn asked_for(
 /// Sends the request on and waits for the response's head, or for a reason to give up.
 async fn forward(
     connection: &Rc<HttpConnection>,
-    request: Request<RequestBody>,
+    (head, body): (Box<Parts>, RequestBody),
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
     carried: bool,
@@ -234,13 +237,14 @@ async fn forward(
     let waiting = shared.in_flight.enter(shared.config.limits.in_flight);
     let _waiting = waiting.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
-    if request.version() >= Version::HTTP_2 {
+    if head.version >= Version::HTTP_2 {
         // Boxed: larger than what HTTP/1 needs.
+        let request = Request::from_parts(*head, body);
         until(Box::pin(upstream.http2(request)), guard, deadline).await
     } else if carried {
-        until(Box::pin(upstream.one_of_many(request)), guard, deadline).await
+        until(Box::pin(upstream.one_of_many(head, body)), guard, deadline).await
     } else {
-        until(pin!(upstream.http1(request)), guard, deadline).await
+        until(pin!(upstream.http1(head, body)), guard, deadline).await
     }
 }
 

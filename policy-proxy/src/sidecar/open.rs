@@ -62,7 +62,7 @@ pub(super) enum Ending {
 
 /// One open request.
 struct Open {
-    kept: Kept,
+    kept: Box<Kept>,
     permit: Permit,
     policy: Arc<InForce>,
     /// Tells whoever answers that permission is lost.
@@ -158,7 +158,7 @@ impl HttpConnection {
     /// Registers a permitted request.
     pub(super) fn open(
         self: &Rc<Self>,
-        kept: Kept,
+        kept: Box<Kept>,
         permit: Permit,
         policy: Arc<InForce>,
         exchange: Exchange,

@@ -10,6 +10,7 @@ use crate::http1::client::{Connection, Error};
 use crate::http1::request::Bounds;
 use crate::respond::Fault;
 use crate::telemetry::{Meter, TcpSeries};
+use http::request::Parts;
 use hyper::client::conn::http2;
 use hyper::rt::Executor;
 use hyper::{Request, Response};
@@ -108,21 +109,24 @@ impl Upstream {
     /// again on a new one, once.
     pub(super) async fn http1(
         &self,
-        request: Request<RequestBody>,
+        mut head: Box<Parts>,
+        body: RequestBody,
     ) -> Result<Response<UpstreamBody>, Fault> {
         let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
         let again = kept.is_some();
         let wire = match kept {
             Some(wire) => wire,
             None => {
-                let stream = self.connect().await?;
+                // Boxed, here and below: larger than all the rest, and rare.
+                let stream = Box::pin(self.connect()).await?;
                 Rc::new(RefCell::new(Connection::new(stream, self.bounds())))
             }
         };
-        wire.borrow_mut().begin(request);
+        wire.borrow_mut().begin(&mut head, body);
+        drop(head);
         let mut asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
         if let (Err(Error::Unsent), true) = (&asked, again) {
-            let stream = self.connect().await?;
+            let stream = Box::pin(self.connect()).await?;
             wire.borrow_mut().renew(stream);
             asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
         }
@@ -151,11 +155,12 @@ impl Upstream {
     /// which the client's number of streams is the bound.
     pub(super) async fn one_of_many(
         &self,
-        request: Request<RequestBody>,
+        head: Box<Parts>,
+        body: RequestBody,
     ) -> Result<Response<UpstreamBody>, Fault> {
         // Never closed.
         let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
-        self.http1(request).await
+        self.http1(head, body).await
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.

@@ -32,4 +32,6 @@ mod support;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod turns;
+#[cfg(test)]
 mod upstream;

@@ -107,11 +107,12 @@ fn ours(data: &[u8]) -> Vec<Seen> {
         };
         let body = decode(&mut decoder, &mut buffer);
         let ended = !matches!(body, Body::Whole(..)) || !head.keep_alive;
+        let parts = *head.parts;
         seen.push(Seen {
-            method: head.parts.method,
-            target: head.parts.uri.to_string(),
-            version: head.parts.version,
-            headers: head.parts.headers,
+            method: parts.method,
+            target: parts.uri.to_string(),
+            version: parts.version,
+            headers: parts.headers,
             body,
         });
         if ended {

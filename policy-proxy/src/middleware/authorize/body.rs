@@ -27,7 +27,7 @@ pub struct EndedByPolicy(pub Denied);
 pub(super) struct Watch {
     pub(super) handle: PortHandle,
     pub(super) peer: Arc<Peer>,
-    pub(super) kept: Kept,
+    pub(super) kept: Box<Kept>,
     pub(super) changed: WatchStream<u64>,
     pub(super) deadline: Option<Pin<Box<Sleep>>>,
 }
