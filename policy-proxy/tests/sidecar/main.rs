@@ -20,6 +20,7 @@ mod idle;
 mod informed;
 #[cfg(test)]
 mod layer;
+#[cfg(test)]
 mod leaks;
 #[cfg(test)]
 mod opaque;
