@@ -14,7 +14,7 @@ pub fn here() -> Value {
         "cores": std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
         "memory_mib": total_memory(),
         "kernel": kernel(),
-        "commit": said("git", &["describe", "--always", "--dirty", "--abbrev=12"]),
+        "commit": commit(),
         "rustc": said("rustc", &["--version"]),
         "unix_time": now.as_secs(),
         "arguments": command.join(" "),
@@ -40,6 +40,14 @@ pub fn said(program: &str, arguments: &[&str]) -> String {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+fn commit() -> String {
+    let arguments = ["describe", "--always", "--dirty", "--abbrev=12"];
+    let output = Command::new("git").args(arguments).output().ok();
+    let output = output.filter(|output| output.status.success());
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    text.unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn cpu() -> String {

@@ -18,8 +18,8 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// The proxies; absent: every one that is there.
-    #[arg(long, value_enum, value_delimiter = ',')]
+    /// The proxies.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["portcullis", "haproxy"])]
     peers: Vec<Kind>,
     /// Idle connections.
     #[arg(long, default_value_t = 8000)]
@@ -83,10 +83,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn present(cli: &Cli, programs: &Programs, document: &mut Document) -> Vec<Kind> {
-    let wanted = [Kind::Portcullis, Kind::Haproxy, Kind::Nginx, Kind::Envoy];
-    let wanted = wanted.into_iter().filter(|kind| cli.peers.is_empty() || cli.peers.contains(kind));
     let (mut versions, mut kinds) = (Map::new(), Vec::new());
-    for kind in wanted {
+    for kind in cli.peers.iter().copied() {
         if let Some(version) = programs.version(kind) {
             versions.insert(kind.name().to_owned(), Value::String(version));
             kinds.push(kind);
