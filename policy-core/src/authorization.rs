@@ -26,8 +26,9 @@ pub struct Authorization {
 pub enum Requirement {
     /// Asks for nothing: `requiredAuthenticationRefs: []`.
     Nothing,
-    /// Every condition must hold. Empty is invalid and holds for nobody.
-    All(Vec<Condition>),
+    /// Every condition must hold. Empty is invalid and holds for nobody. Shared, for many grants ask
+    /// for the same.
+    All(Arc<[Condition]>),
 }
 
 /// One condition of a grant and the object that set it.

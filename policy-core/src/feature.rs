@@ -181,7 +181,7 @@ pub fn of_authorization(grant: &Authorization) -> BTreeSet<Feature> {
     };
     let mut found = BTreeSet::new();
     let (mut networks, mut clients) = (0_usize, 0_usize);
-    for Condition { source: _, test } in conditions {
+    for Condition { source: _, test } in conditions.iter() {
         match test {
             Test::Network(terms) => {
                 networks = networks.saturating_add(1);

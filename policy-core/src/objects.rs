@@ -56,7 +56,7 @@ fn of_authorization(authorization: &Authorization, found: &mut BTreeSet<ObjectRe
     match &authorization.requirement {
         Requirement::Nothing => {}
         Requirement::All(conditions) => {
-            for condition in conditions {
+            for condition in conditions.iter() {
                 of_source(&condition.source, found);
             }
         }
@@ -93,7 +93,7 @@ mod tests {
             Condition { source: Source::Object(object("network")), test: Test::MeshTls };
         policy.authorizations = Arc::from([Arc::new(Authorization {
             source: Source::Object(object("grant")),
-            requirement: Requirement::All(vec![condition]),
+            requirement: Requirement::All([condition].into()),
             audit: false,
         })]);
         let withheld = Withheld { source: object("missing"), reason: "it is gone".into() };

@@ -285,7 +285,7 @@ impl DefaultPolicy {
             let test = Test::Identity(vec![IdentityMatch::Any]);
             conditions.push(Condition { source: source.clone(), test });
         }
-        let requirement = Requirement::All(conditions);
+        let requirement = Requirement::All(conditions.into());
         let audit = matches!(self, Self::Audit);
         Arc::from([Arc::new(Authorization { source, requirement, audit })])
     }

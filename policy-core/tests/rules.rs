@@ -286,7 +286,7 @@ fn missing_authentication_and_empty_lists_grant_nothing() {
     made.routes.otherwise = Unmatched::DefaultRoute;
     let empty = |test: Test| set(vec![grant("g", vec![test])]);
     let mut nothing = (*grant("g", Vec::new())).clone();
-    nothing.requirement = Requirement::All(Vec::new());
+    nothing.requirement = Requirement::All([].into());
     let sets = [
         set(Vec::new()),
         empty(Test::Identity(Vec::new())),

@@ -58,7 +58,12 @@ pub(crate) fn each<T, U>(
     items: &[T],
     convert: impl Fn(&T) -> Result<U, DecodeError>,
 ) -> Result<Vec<U>, DecodeError> {
-    items.iter().enumerate().map(|(index, item)| convert(item).item(field, index)).collect()
+    // Collecting would guess the length: a list of one would take the room of four for good.
+    let mut converted = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        converted.push(convert(item).item(field, index)?);
+    }
+    Ok(converted)
 }
 
 /// Converts a field that must be present.

@@ -402,7 +402,7 @@ fn facts() -> Facts {
 fn probe_from(test: Test, path: &str) -> Exemption {
     let source = Source::Default("probe".into());
     let conditions = vec![Condition { source: source.clone(), test }];
-    let requirement = Requirement::All(conditions);
+    let requirement = Requirement::All(conditions.into());
     let mut request = RequestMatch::path(PathPattern::exact(path));
     request.method = Some(Method::GET);
     let authorization = Arc::new(Authorization { source, requirement, audit: false });

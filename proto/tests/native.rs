@@ -20,7 +20,7 @@ use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
 use policy_proto::messages::{self, PortUpdate};
 use policy_proto::native::{
     ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
-    encode_revision,
+    encode_revision, lean,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -43,8 +43,16 @@ fn sent(update: &PortUpdate) -> PortUpdate {
     PortUpdate::decode(update.encode_to_vec().as_slice()).unwrap()
 }
 
+/// The policy that results, the same whether routes and grants are read as messages or one by one.
 fn apply(state: &mut PortState, update: &PortUpdate) -> Arc<ServerPolicy> {
-    state.apply(&sent(update)).unwrap()
+    let written = update.encode_to_vec();
+    let encoded = lean::Update::decode(written.as_slice()).unwrap();
+    assert_eq!(encoded.encode_to_vec(), written);
+    let mut one_by_one = state.clone();
+    let result = one_by_one.apply_encoded(&encoded).unwrap();
+    let policy = state.apply(&sent(update)).unwrap();
+    assert_eq!((&result, one_by_one.revision()), (&policy, state.revision()));
+    policy
 }
 
 fn any_effect() -> impl Strategy<Value = Effect> {

@@ -94,7 +94,7 @@ fn with_localhost(
         ];
         let test = Test::Network(loopback.into_iter().flatten().map(NetworkMatch::net).collect());
         let condition = Condition { source: source.clone(), test };
-        let requirement = Requirement::All(vec![condition]);
+        let requirement = Requirement::All([condition].into());
         let grant = Arc::new(Authorization { source, requirement, audit: false });
         let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
         authorizations.insert(audited, grant);

@@ -150,7 +150,7 @@ fn cluster_policy(owner: Owner, identity: Option<&str>) -> Arc<ServerPolicy> {
         };
         let grant = Authorization {
             source: Source::Default("test".into()),
-            requirement: Requirement::All(vec![condition]),
+            requirement: Requirement::All([condition].into()),
             audit: false,
         };
         policy.authorizations = Arc::from([Arc::new(grant)]);

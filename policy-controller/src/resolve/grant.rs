@@ -144,8 +144,11 @@ fn authorization(
         let reasons: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
         return Err(reasons.join("; ").into());
     };
-    let requirement =
-        if conditions.is_empty() { Requirement::Nothing } else { Requirement::All(conditions) };
+    let requirement = if conditions.is_empty() {
+        Requirement::Nothing
+    } else {
+        Requirement::All(conditions.into())
+    };
     Ok(Authorization { source, requirement, audit: false })
 }
 
@@ -250,7 +253,7 @@ fn server_authorization_grant(
         client_test(cx, client, &question.0.namespace)
             .map(|test| Condition { source: source.clone(), test }),
     );
-    let requirement = Requirement::All(conditions);
+    let requirement = Requirement::All(conditions.into());
     let authorization = Authorization { source, requirement, audit: false };
     Granted {
         rank: Rank::of(&object.meta),

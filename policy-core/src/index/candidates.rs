@@ -51,14 +51,20 @@ pub(crate) struct Trial<'a> {
 }
 
 /// Matches in order of precedence.
-#[derive(Debug, Default)]
-pub(crate) struct List {
-    one_by_one: Box<[Candidate]>,
-    keyed: Option<Box<Keyed>>,
+#[derive(Debug)]
+pub(crate) enum List {
+    /// Most paths have one match.
+    One(Candidate),
+    /// Looked at one by one.
+    Few(Box<[Candidate]>),
+    /// Found by what they ask for.
+    Many(Box<Keyed>),
 }
 
+/// What neither asks for a value nor for a method stays to be looked at one by one.
 #[derive(Debug, Default)]
-struct Keyed {
+pub(crate) struct Keyed {
+    one_by_one: Box<[Candidate]>,
     methods: Vec<(Method, Vec<Candidate>)>,
     header_names: HashSet<HeaderName, foldhash::fast::FixedState>,
     headers: HashTable<Filed<HeaderName>>,
@@ -80,11 +86,11 @@ enum Key<'a> {
 }
 
 fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
-    let headers = wanted.headers.iter().filter_map(|(name, value)| match value {
+    let headers = wanted.headers().iter().filter_map(|(name, value)| match value {
         Value::Exact(bytes) => Some(Key::Header(name, bytes)),
         Value::Regex(_) => None,
     });
-    let query = wanted.query.iter().filter_map(|(name, value)| match value {
+    let query = wanted.query().iter().filter_map(|(name, value)| match value {
         Value::Exact(bytes) => Some(Key::Query(name, bytes)),
         Value::Regex(_) => None,
     });
@@ -94,8 +100,11 @@ fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
 impl List {
     /// Arranges candidates, which are in order of rank.
     pub(crate) fn new(candidates: Vec<Candidate>, all: &[Wanted]) -> Self {
+        if let [one] = candidates.as_slice() {
+            return Self::One(*one);
+        }
         if candidates.len() <= FEW {
-            return Self { one_by_one: candidates.into(), keyed: None };
+            return Self::Few(candidates.into());
         }
         let mut common: HashMap<Key<'_>, usize> = HashMap::new();
         for wanted in candidates.iter().filter_map(|c| at(all, c.wanted)) {
@@ -110,21 +119,26 @@ impl List {
             let Some(wanted) = at(all, candidate.wanted) else { continue };
             // The rarest key leaves the fewest to look at.
             let rarest = keys(wanted).min_by_key(|key| common.get(key).copied());
-            match (rarest, &wanted.method) {
+            match (rarest, wanted.method()) {
                 (Some(Key::Header(name, value)), _) => keyed.add_header(name, value, candidate),
                 (Some(Key::Query(name, value)), _) => keyed.add_query(name, value, candidate),
                 (None, Some(method)) => keyed.add_method(method, candidate),
                 (None, None) => one_by_one.push(candidate),
             }
         }
-        Self { one_by_one: one_by_one.into(), keyed: Some(Box::new(keyed)) }
+        keyed.one_by_one = one_by_one.into();
+        Self::Many(Box::new(keyed))
     }
 
     /// Finds the first candidate that is not a plain no, if it is better than `best`.
     pub(crate) fn find(&self, trial: Trial<'_>, best: &mut Best) {
-        first(&self.one_by_one, trial, best);
-        if let Some(keyed) = &self.keyed {
-            keyed.find(trial, best);
+        match self {
+            Self::One(candidate) => first(std::slice::from_ref(candidate), trial, best),
+            Self::Few(candidates) => first(candidates, trial, best),
+            Self::Many(keyed) => {
+                first(&keyed.one_by_one, trial, best);
+                keyed.find(trial, best);
+            }
         }
     }
 }

@@ -14,9 +14,16 @@ use std::sync::Arc;
 pub(crate) struct Wanted {
     /// The rule it belongs to.
     pub(crate) id: RuleId,
-    pub(crate) method: Option<Method>,
-    pub(crate) headers: Box<[(HeaderName, Value)]>,
-    pub(crate) query: Box<[(Arc<str>, Value)]>,
+    /// Absent: nothing.
+    more: Option<Box<More>>,
+}
+
+/// What a match asks of method, headers and parameters.
+#[derive(Debug)]
+struct More {
+    method: Option<Method>,
+    headers: Box<[(HeaderName, Value)]>,
+    query: Box<[(Arc<str>, Value)]>,
 }
 
 /// What a value must be.
@@ -32,21 +39,40 @@ impl Wanted {
             ValueMatch::Exact(bytes) => Value::Exact(bytes.clone()),
             ValueMatch::Regex(pattern) => Value::Regex(workshop.single(pattern)),
         };
-        Self {
-            id,
+        if wanted.method.is_none() && wanted.headers.is_empty() && wanted.query.is_empty() {
+            return Self { id, more: None };
+        }
+        let more = More {
             method: wanted.method.clone(),
             headers: wanted.headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
             query: wanted.query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
-        }
+        };
+        Self { id, more: Some(Box::new(more)) }
+    }
+
+    /// The method, if one is asked for.
+    pub(crate) fn method(&self) -> Option<&Method> {
+        self.more.as_ref()?.method.as_ref()
+    }
+
+    /// What headers must be.
+    pub(crate) fn headers(&self) -> &[(HeaderName, Value)] {
+        self.more.as_ref().map_or(&[], |more| &more.headers)
+    }
+
+    /// What parameters must be.
+    pub(crate) fn query(&self) -> &[(Arc<str>, Value)] {
+        self.more.as_ref().map_or(&[], |more| &more.query)
     }
 
     /// Judges a request whose path has been matched already.
     pub(crate) fn judge(&self, request: &RequestView<'_>) -> Judgement {
-        if self.method.as_ref().is_some_and(|method| method != request.method) {
+        let Some(more) = &self.more else { return Judgement::Matches };
+        if more.method.as_ref().is_some_and(|method| method != request.method) {
             return Judgement::Differs;
         }
         let mut joined = Judgement::Matches;
-        for (name, value) in &self.headers {
+        for (name, value) in &more.headers {
             let lines = request.headers.get_all(name).iter();
             let header = Judgement::over_lines(lines.map(|line| value.line(line.as_bytes())));
             joined = joined.and(header);
@@ -54,7 +80,7 @@ impl Wanted {
                 return joined;
             }
         }
-        for (name, value) in &self.query {
+        for (name, value) in &more.query {
             let named = pairs(request.query)
                 .filter(|(written, _)| FormBytes::new(written).is(name.as_bytes()));
             let values = named.map(|(_, written)| value.parameter(written));

@@ -28,10 +28,10 @@ fn usual() -> ServerPolicy {
     let source = Source::Default("test".into());
     let node = Authorization {
         source: source.clone(),
-        requirement: Requirement::All(vec![Condition {
+        requirement: Requirement::All(Arc::from([Condition {
             source,
             test: Test::Network(vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)]),
-        }]),
+        }])),
         audit: false,
     };
     let mut policy = policy_core::testing::default_policy(DefaultPolicy::AllAuthenticated);

@@ -6,9 +6,8 @@ use policy_core::feature::Feature;
 use policy_core::{Revision, ServerPolicy};
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
-use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
 use policy_proto::messages::watch_request::Kind as Say;
-use policy_proto::messages::watch_response::Kind as Hear;
+use policy_proto::native::lean::{self, Kind as Hear};
 use policy_proto::native::{
     ApplyError, PortState, decode_facts, decode_revision, encode_features, encode_revision,
 };
@@ -70,10 +69,9 @@ impl Client {
         let (outbound, requests) = mpsc::channel(16);
         let hello = m::WatchRequest { kind: Some(Say::Hello(self.hello())) };
         outbound.try_send(hello).map_err(|_| Ended::Closed)?;
-        let mut service =
-            PolicyDiscoveryClient::new(channel).max_decoding_message_size(config.max_message);
+        let requests = ReceiverStream::new(requests);
         let open = async {
-            let mut inbound = service.watch(ReceiverStream::new(requests)).await?.into_inner();
+            let mut inbound = lean::watch(channel, config.max_message, requests).await?;
             let first = inbound.message().await?;
             Ok::<_, Ended>((inbound, first))
         };
@@ -117,8 +115,8 @@ impl Client {
 impl Session<'_> {
     async fn converse(
         &mut self,
-        first: m::WatchResponse,
-        mut inbound: Streaming<m::WatchResponse>,
+        first: lean::Response,
+        mut inbound: Streaming<lean::Response>,
         outbound: mpsc::Sender<m::WatchRequest>,
     ) -> Result<(), Ended> {
         let ended = self.talk(first, &mut inbound, &outbound).await;
@@ -133,7 +131,7 @@ impl Session<'_> {
     /// Says what is left to say and waits until the server ends the stream.
     async fn tell(
         &mut self,
-        inbound: &mut Streaming<m::WatchResponse>,
+        inbound: &mut Streaming<lean::Response>,
         outbound: &mpsc::Sender<m::WatchRequest>,
     ) {
         while let Some(kind) = self.outbox.pop_front() {
@@ -146,8 +144,8 @@ impl Session<'_> {
 
     async fn talk(
         &mut self,
-        first: m::WatchResponse,
-        inbound: &mut Streaming<m::WatchResponse>,
+        first: lean::Response,
+        inbound: &mut Streaming<lean::Response>,
         outbound: &mpsc::Sender<m::WatchRequest>,
     ) -> Result<(), Ended> {
         let begun = Instant::now();
@@ -182,7 +180,7 @@ impl Session<'_> {
         }
     }
 
-    fn hear(&mut self, message: m::WatchResponse) -> Result<(), Ended> {
+    fn hear(&mut self, message: lean::Response) -> Result<(), Ended> {
         match message.kind {
             Some(Hear::Workload(workload)) => {
                 self.workload(&workload).map_err(|error| self.refuse_workload(error))
@@ -229,7 +227,7 @@ impl Session<'_> {
         Ended::Workload(error)
     }
 
-    fn port(&mut self, update: &m::PortUpdate) -> Result<(), Ended> {
+    fn port(&mut self, update: &lean::Update) -> Result<(), Ended> {
         let port = number(update.port).ok_or_else(|| {
             Ended::Protocol(format!("port.port: `{}` is not a port", update.port))
         })?;
@@ -239,7 +237,7 @@ impl Session<'_> {
             return Ok(());
         }
         let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
-        match state.apply(update) {
+        match state.apply_encoded(update) {
             Ok(policy) => self.put_in_force(port, state, policy, update),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
@@ -255,7 +253,7 @@ impl Session<'_> {
         port: NonZeroU16,
         state: PortState,
         policy: Arc<ServerPolicy>,
-        update: &m::PortUpdate,
+        update: &lean::Update,
     ) {
         let sent = update.revision.clone().unwrap_or_default();
         let revision = decode_revision(&sent).unwrap_or_else(|_| Revision::default());
@@ -276,7 +274,7 @@ impl Session<'_> {
     }
 
     /// The last good policy stays, and the server learns why.
-    fn refuse(&mut self, port: NonZeroU16, update: &m::PortUpdate, error: DecodeError) {
+    fn refuse(&mut self, port: NonZeroU16, update: &lean::Update, error: DecodeError) {
         tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();

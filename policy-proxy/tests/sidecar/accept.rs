@@ -9,7 +9,7 @@ use std::sync::Arc;
 fn network(net: &str) -> policy_core::AuthorizationSet {
     let source = Source::Default("test".into());
     let test = Test::Network(vec![NetworkMatch::net(net.parse().unwrap())]);
-    let requirement = Requirement::All(vec![Condition { source: source.clone(), test }]);
+    let requirement = Requirement::All([Condition { source: source.clone(), test }].into());
     Arc::from([Arc::new(Authorization { source, requirement, audit: false })])
 }
 

@@ -124,7 +124,7 @@ async fn a_grant_for_tls_that_is_passed_through_needs_a_client_hello() {
     let mut policy = server(Protocol::Http1, nobody());
     let source = policy_core::Source::Default("probe".into());
     let condition = policy_core::Condition { source: source.clone(), test: Test::TlsPassthrough };
-    let requirement = policy_core::Requirement::All(vec![condition]);
+    let requirement = policy_core::Requirement::All([condition].into());
     let authorization =
         std::sync::Arc::new(policy_core::Authorization { source, requirement, audit: false });
     policy.exemptions = vec![policy_core::Exemption { request: None, authorization }];

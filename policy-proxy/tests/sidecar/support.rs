@@ -77,7 +77,7 @@ pub(crate) fn identities(names: &[&str]) -> AuthorizationSet {
     let source = Source::Default("test".into());
     let matches = names.iter().map(|name| IdentityMatch::parse(name)).collect();
     let condition = Condition { source: source.clone(), test: Test::Identity(matches) };
-    let requirement = Requirement::All(vec![condition]);
+    let requirement = Requirement::All([condition].into());
     Arc::from([Arc::new(Authorization { source, requirement, audit: false })])
 }
 

@@ -3,9 +3,13 @@
 //! The server keeps an [`EncodedPort`] per policy and feature set, and sends [`EncodedPort::full`] or
 //! the [`diff`] of two. The client applies either to a [`PortState`].
 
+mod change;
+pub mod lean;
+mod names;
 mod port;
 mod read;
 mod restrict;
+mod sets;
 mod state;
 mod write;
 

@@ -1,5 +1,6 @@
 //! From native messages to the model. What is unset, unknown or out of range is an error.
 
+use super::names::Names;
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use http::{HeaderName, HeaderValue, Method};
@@ -31,16 +32,21 @@ fn set<T>(kind: Option<&T>) -> Result<&T> {
     kind.ok_or_else(|| DecodeError::here("none of its alternatives is set, or one not known here"))
 }
 
-pub(super) fn object(object: &m::ObjectRef) -> ObjectRef {
+pub(super) fn object(names: &Names, object: &m::ObjectRef) -> ObjectRef {
     let m::ObjectRef { group, kind, namespace, name } = object;
-    ObjectRef::new(group, kind, namespace, name)
+    ObjectRef {
+        group: names.text(group),
+        kind: names.text(kind),
+        namespace: names.text(namespace),
+        name: names.text(name),
+    }
 }
 
-pub(super) fn source(source: &m::Source) -> Result<Source> {
+pub(super) fn source(names: &Names, source: &m::Source) -> Result<Source> {
     use m::source::Kind;
     Ok(match set(source.kind.as_ref())? {
-        Kind::Object(named) => Source::Object(object(named)),
-        Kind::Default(name) => Source::Default(name.as_str().into()),
+        Kind::Object(named) => Source::Object(object(names, named)),
+        Kind::Default(name) => Source::Default(names.text(name)),
     })
 }
 
@@ -84,25 +90,26 @@ fn unknown<T>(value: i32) -> Result<T> {
     Err(DecodeError::here(format!("value {value} is not known here")))
 }
 
-fn identity(pattern: &m::IdentityMatch) -> Result<IdentityMatch> {
+fn identity(names: &Names, pattern: &m::IdentityMatch) -> Result<IdentityMatch> {
     use m::identity_match::Kind;
     Ok(match set(pattern.kind.as_ref())? {
         Kind::Any(m::Unit {}) => IdentityMatch::Any,
-        Kind::Exact(name) => IdentityMatch::Exact(name.as_str().into()),
-        Kind::Suffix(suffix) => IdentityMatch::Suffix(suffix.as_str().into()),
+        Kind::Exact(name) => IdentityMatch::Exact(names.text(name)),
+        Kind::Suffix(suffix) => IdentityMatch::Suffix(names.text(suffix)),
     })
 }
 
-fn condition(condition: &m::Condition) -> Result<Condition> {
+fn condition(names: &Names, condition: &m::Condition) -> Result<Condition> {
     use m::condition::Test as Kind;
-    let from = required("source", condition.source.as_ref(), source)?;
+    let from = required("source", condition.source.as_ref(), |of| source(names, of))?;
     let test = match set(condition.test.as_ref())? {
         Kind::Network(list) => {
             Test::Network(each("networks", &list.networks, network_match).at("network")?)
         }
         Kind::MeshTls(m::Unit {}) => Test::MeshTls,
         Kind::Identity(list) => {
-            Test::Identity(each("identities", &list.identities, identity).at("identity")?)
+            let one = |pattern: &m::IdentityMatch| identity(names, pattern);
+            Test::Identity(each("identities", &list.identities, one).at("identity")?)
         }
         Kind::TlsPassthrough(m::Unit {}) => Test::TlsPassthrough,
     };
@@ -110,14 +117,18 @@ fn condition(condition: &m::Condition) -> Result<Condition> {
 }
 
 /// A grant and its key.
-pub(super) fn authorization(grant: &m::Authorization) -> Result<(u64, Authorization)> {
+pub(super) fn authorization(
+    names: &Names,
+    grant: &m::Authorization,
+) -> Result<(u64, Authorization)> {
     use m::authorization::Requirement as Kind;
     let key = key(grant.key).at("key")?;
-    let from = required("source", grant.source.as_ref(), source)?;
+    let from = required("source", grant.source.as_ref(), |of| source(names, of))?;
     let requirement = match set(grant.requirement.as_ref())? {
         Kind::Nothing(m::Unit {}) => Requirement::Nothing,
         Kind::All(list) => {
-            Requirement::All(each("conditions", &list.conditions, condition).at("all")?)
+            let one = |wanted: &m::Condition| condition(names, wanted);
+            Requirement::All(names.conditions(each("conditions", &list.conditions, one).at("all")?))
         }
     };
     Ok((key, Authorization { source: from, requirement, audit: grant.audit }))
@@ -127,9 +138,9 @@ pub(super) fn key(key: u64) -> Result<u64> {
     if key == 0 { Err(DecodeError::here("must not be 0")) } else { Ok(key) }
 }
 
-pub(super) fn withheld(withheld: &m::Withheld) -> Result<Withheld> {
-    let source = required("source", withheld.source.as_ref(), |named| Ok(object(named)))?;
-    Ok(Withheld { source, reason: withheld.reason.as_str().into() })
+pub(super) fn withheld(names: &Names, withheld: &m::Withheld) -> Result<Withheld> {
+    let source = required("source", withheld.source.as_ref(), |named| Ok(object(names, named)))?;
+    Ok(Withheld { source, reason: names.text(&withheld.reason) })
 }
 
 /// A bounded expression, checked.
@@ -137,22 +148,22 @@ pub(crate) fn pattern(source: &str) -> Result<Pattern> {
     Pattern::parse(source).map_err(|error| DecodeError::here(error.to_string()))
 }
 
-fn path(path: &m::PathPattern) -> Result<PathPattern> {
+fn path(names: &Names, path: &m::PathPattern) -> Result<PathPattern> {
     use m::path_pattern::Kind;
     Ok(match set(path.kind.as_ref())? {
         Kind::Segments(list) => PathPattern::Segments {
-            segments: each("segments", &list.segments, segment).at("segments")?,
+            segments: each("segments", &list.segments, |one| segment(names, one)).at("segments")?,
             rest: list.rest,
         },
         Kind::Regex(source) => PathPattern::Regex(pattern(source).at("regex")?),
     })
 }
 
-fn segment(segment: &m::Segment) -> Result<Segment> {
+fn segment(names: &Names, segment: &m::Segment) -> Result<Segment> {
     use m::segment::Kind;
     Ok(match set(segment.kind.as_ref())? {
-        Kind::Literal(text) => Segment::Literal(text.as_str().into()),
-        Kind::Parameter(name) => Segment::Parameter(name.as_str().into()),
+        Kind::Literal(text) => Segment::Literal(names.text(text)),
+        Kind::Parameter(name) => Segment::Parameter(names.text(name)),
     })
 }
 
@@ -179,9 +190,9 @@ pub(crate) fn method(name: &str) -> Result<Method> {
     parsed.map_err(|_| DecodeError::here(format!("`{name}` is not an HTTP method")))
 }
 
-pub(super) fn request(wanted: &m::RequestMatch) -> Result<RequestMatch> {
+pub(super) fn request(names: &Names, wanted: &m::RequestMatch) -> Result<RequestMatch> {
     Ok(RequestMatch {
-        path: required("path", wanted.path.as_ref(), path)?,
+        path: required("path", wanted.path.as_ref(), |pattern| path(names, pattern))?,
         method: wanted.method.as_deref().map(method).transpose().at("method")?,
         headers: each("headers", &wanted.headers, |header| {
             Ok(HeaderMatch {
@@ -191,18 +202,18 @@ pub(super) fn request(wanted: &m::RequestMatch) -> Result<RequestMatch> {
         })?,
         query: each("query", &wanted.query, |parameter| {
             Ok(QueryMatch {
-                name: parameter.name.as_str().into(),
+                name: names.text(&parameter.name),
                 value: required("value", parameter.value.as_ref(), value)?,
             })
         })?,
     })
 }
 
-pub(super) fn host(host: &m::HostPattern) -> Result<HostPattern> {
+pub(super) fn host(names: &Names, host: &m::HostPattern) -> Result<HostPattern> {
     use m::host_pattern::Kind;
     Ok(match set(host.kind.as_ref())? {
-        Kind::Exact(name) => HostPattern::Exact(name.as_str().into()),
-        Kind::Suffix(suffix) => HostPattern::Suffix(suffix.as_str().into()),
+        Kind::Exact(name) => HostPattern::Exact(names.text(name)),
+        Kind::Suffix(suffix) => HostPattern::Suffix(names.text(suffix)),
     })
 }
 
@@ -262,7 +273,7 @@ pub(crate) fn duration(duration: &prost_types::Duration) -> Result<Duration> {
     }
 }
 
-pub(super) fn effect(effect: &m::Effect) -> Result<Effect> {
+pub(super) fn effect(names: &Names, effect: &m::Effect) -> Result<Effect> {
     use m::effect::Kind;
     let kind = match set(effect.kind.as_ref())? {
         Kind::RequestHeaders(change) => {
@@ -275,7 +286,8 @@ pub(super) fn effect(effect: &m::Effect) -> Result<Effect> {
         Kind::Failure(wanted) => EffectKind::Failure(failure(wanted).at("failure")?),
         Kind::Timeout(bound) => EffectKind::Timeout(duration(bound).at("timeout")?),
     };
-    Ok(Effect { source: required("source", effect.source.as_ref(), source)?, kind })
+    let from = required("source", effect.source.as_ref(), |of| source(names, of))?;
+    Ok(Effect { source: from, kind })
 }
 
 pub(super) fn denied(name: &str) -> Result<Denied> {
@@ -283,13 +295,15 @@ pub(super) fn denied(name: &str) -> Result<Denied> {
         .ok_or_else(|| DecodeError::here(format!("reason `{name}` is not known here")))
 }
 
-fn origin(origin: &m::Origin) -> Result<Origin> {
+fn origin(names: &Names, origin: &m::Origin) -> Result<Origin> {
     use m::origin::Kind;
     Ok(match set(origin.kind.as_ref())? {
         Kind::Objects(list) if list.chain.is_empty() => {
             return Err(DecodeError::here("must not be empty")).at("chain").at("objects");
         }
-        Kind::Objects(list) => Origin::Objects(list.chain.iter().map(object).collect()),
+        Kind::Objects(list) => {
+            Origin::Objects(list.chain.iter().map(|named| object(names, named)).collect())
+        }
         Kind::Default(m::Unit {}) => Origin::Default,
         Kind::Probe(m::Unit {}) => Origin::Probe,
         Kind::Guard(m::Unit {}) => Origin::Guard,
@@ -298,7 +312,7 @@ fn origin(origin: &m::Origin) -> Result<Origin> {
 }
 
 /// A route, its key and those of its grants; the grants themselves are left empty.
-pub(super) fn route(route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
+pub(super) fn route(names: &Names, route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
     let m::Route {
         key: own,
         origin: why,
@@ -316,22 +330,22 @@ pub(super) fn route(route: &m::Route) -> Result<(u64, Vec<u64>, Route)> {
         Ok(m::RouteKind::Unspecified) | Err(_) => return unknown(*kind).at("kind"),
     };
     let decoded = Route {
-        origin: required("origin", why.as_ref(), origin)?,
+        origin: required("origin", why.as_ref(), |why| origin(names, why))?,
         kind,
         created: *created,
-        hosts: each("hosts", hosts, host)?,
-        rules: each("rules", rules, rule)?,
-        authorizations: Arc::from([]),
+        hosts: each("hosts", hosts, |pattern| host(names, pattern))?,
+        rules: each("rules", rules, |one| rule(names, one))?,
+        authorizations: names.nobody(),
         inherits_server: *inherits_server,
-        withheld: each("withheld", held, withheld)?,
+        withheld: each("withheld", held, |one| withheld(names, one))?,
     };
     Ok((key(*own).at("key")?, authorizations.clone(), decoded))
 }
 
-fn rule(rule: &m::Rule) -> Result<Rule> {
+fn rule(names: &Names, rule: &m::Rule) -> Result<Rule> {
     Ok(Rule {
-        matches: each("matches", &rule.matches, request)?,
-        effects: each("effects", &rule.effects, effect)?,
+        matches: each("matches", &rule.matches, |wanted| request(names, wanted))?,
+        effects: each("effects", &rule.effects, |one| effect(names, one))?,
     })
 }
 
@@ -375,24 +389,24 @@ fn rate(rate: u32) -> Result<NonZeroU32> {
     NonZeroU32::new(rate).ok_or_else(|| DecodeError::here("must not be 0"))
 }
 
-pub(super) fn rate_limit(limit: &m::RateLimit) -> Result<RateLimit> {
+pub(super) fn rate_limit(names: &Names, limit: &m::RateLimit) -> Result<RateLimit> {
     Ok(RateLimit {
-        source: required("source", limit.source.as_ref(), source)?,
+        source: required("source", limit.source.as_ref(), |of| source(names, of))?,
         total: limit.total.map(rate).transpose().at("total")?,
         identity: limit.identity.map(rate).transpose().at("identity")?,
         overrides: each("overrides", &limit.overrides, |wanted| {
             Ok(LimitOverride {
                 requests_per_second: rate(wanted.requests_per_second).at("requests_per_second")?,
-                clients: wanted.clients.iter().map(|client| client.as_str().into()).collect(),
+                clients: wanted.clients.iter().map(|client| names.text(client)).collect(),
             })
         })?,
     })
 }
 
-pub(super) fn owner(owner: &m::Owner) -> Result<Owner> {
+pub(super) fn owner(names: &Names, owner: &m::Owner) -> Result<Owner> {
     use m::owner::Kind;
     Ok(match set(owner.kind.as_ref())? {
-        Kind::Server(server) => Owner::Server(object(server)),
+        Kind::Server(server) => Owner::Server(object(names, server)),
         Kind::Default(name) => {
             let policy = DefaultPolicy::parse(name).ok_or_else(|| {
                 DecodeError::here(format!("default policy `{name}` is not known here"))

@@ -1,13 +1,19 @@
 //! The client's side: what is in force on a port, changed by updates, each whole or not at all.
+//!
+//! What an update does not mention is shared with the state before: a change of one route of ten
+//! thousand copies lists of numbers and of pointers, and reads one route.
 
-use super::{decode_revision, read};
+use super::change::{Change, Fresh, Piece};
+use super::names::Names;
+use super::sets::{Pool, Sets};
+use super::{decode_revision, lean, read};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
-use policy_core::authorization::{Authorization, AuthorizationSet};
+use policy_core::authorization::AuthorizationSet;
 use policy_core::feature::Feature;
 use policy_core::policy::{Exemption, Route, RouteTable, ServerPolicy};
 use policy_core::revision::Revision;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// What a client has of one port.
@@ -36,21 +42,17 @@ fn shown(have: Option<u64>) -> String {
     have.map_or_else(|| "nothing".to_owned(), |content| format!("{content:016x}"))
 }
 
-#[derive(Clone, Debug)]
+/// Route by route as in the policy: `order` holds their keys, `of_route` the numbers of their sets.
+#[derive(Debug, Default)]
 struct State {
-    header: m::PortHeader,
-    authorizations: BTreeMap<u64, Arc<Authorization>>,
-    server: Vec<u64>,
-    routes: BTreeMap<u64, Entry>,
-    order: Vec<u64>,
+    header: Option<Arc<m::PortHeader>>,
+    authorizations: Arc<Pool>,
+    server: Arc<[u64]>,
+    order: Arc<[u64]>,
+    of_route: Box<[u32]>,
+    sets: Sets,
     revision: Revision,
-    policy: Arc<ServerPolicy>,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    keys: Arc<[u64]>,
-    route: Arc<Route>,
+    policy: Option<Arc<ServerPolicy>>,
 }
 
 impl PortState {
@@ -61,7 +63,7 @@ impl PortState {
 
     /// The policy of the last update applied.
     pub fn policy(&self) -> Option<&Arc<ServerPolicy>> {
-        self.inner.as_ref().map(|state| &state.policy)
+        self.inner.as_ref().and_then(|state| state.policy.as_ref())
     }
 
     /// The revision of the last update applied.
@@ -75,153 +77,189 @@ impl PortState {
     /// # Errors
     /// [`ApplyError`]; nothing has changed then.
     pub fn apply(&mut self, update: &m::PortUpdate) -> Result<Arc<ServerPolicy>, ApplyError> {
+        self.change(&Change::of(update), &update.authorizations, &update.routes)
+    }
+
+    /// [`PortState::apply`] for an update whose routes and grants are still encoded: they are read one
+    /// at a time, so that it takes little more room than what it leads to.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; nothing has changed then.
+    pub fn apply_encoded(
+        &mut self,
+        update: &lean::Update,
+    ) -> Result<Arc<ServerPolicy>, ApplyError> {
+        self.change(&Change::of_encoded(update), &update.authorizations, &update.routes)
+    }
+
+    fn change(
+        &mut self,
+        change: &Change<'_>,
+        grants: &[impl Piece<m::Authorization>],
+        routes: &[impl Piece<m::Route>],
+    ) -> Result<Arc<ServerPolicy>, ApplyError> {
         let have = self.inner.as_ref().map(|state| state.revision.content);
-        let before = match (update.base, &self.inner) {
-            (None, _) => Draft::default(),
-            (Some(base), Some(state)) if have == Some(base) => Draft::of(state),
+        let nothing = State::default();
+        let before = match (change.base, &self.inner) {
+            (None, _) => &nothing,
+            (Some(base), Some(state)) if have == Some(base) => state,
             (Some(base), _) => return Err(ApplyError::Base { base, have }),
         };
-        let state = before.changed_by(update)?;
-        let policy = Arc::clone(&state.policy);
+        let (state, policy) = before.changed_by(change, grants, routes)?;
         self.inner = Some(Arc::new(state));
         Ok(policy)
     }
 }
 
-/// A state that is being changed.
-#[derive(Default)]
-struct Draft {
-    header: Option<m::PortHeader>,
-    authorizations: BTreeMap<u64, Arc<Authorization>>,
-    server: Vec<u64>,
-    routes: BTreeMap<u64, Entry>,
-    order: Vec<u64>,
-    /// Keys of grants that this update brought.
-    renewed: BTreeSet<u64>,
-}
-
-impl Draft {
-    fn of(state: &State) -> Self {
-        Self {
-            header: Some(state.header.clone()),
-            authorizations: state.authorizations.clone(),
-            server: state.server.clone(),
-            routes: state.routes.clone(),
-            order: state.order.clone(),
-            renewed: BTreeSet::new(),
-        }
+impl State {
+    fn changed_by(
+        &self,
+        change: &Change<'_>,
+        grants: &[impl Piece<m::Authorization>],
+        routes: &[impl Piece<m::Route>],
+    ) -> Result<(State, Arc<ServerPolicy>), DecodeError> {
+        each("required_features", change.required_features, |name| known(name))?;
+        let revision = required("revision", change.revision, decode_revision)?;
+        let names = Names::new();
+        let (authorizations, renewed) = self.pool(&names, change, grants)?;
+        let fresh = Fresh::read(&names, routes)?;
+        let server = match change.server_authorizations {
+            Some(list) => splice(&self.server, list).at("server_authorizations")?,
+            None => Arc::clone(&self.server),
+        };
+        let order = match change.route_order {
+            Some(list) => splice(&self.order, list).at("route_order")?,
+            None => Arc::clone(&self.order),
+        };
+        let sets = self.sets.renewed(&renewed);
+        let (table, of_route, sets) =
+            self.routes(&order, fresh, change, (sets, &authorizations))?;
+        let header = match (change.header, &self.header) {
+            (Some(header), _) => Arc::new(header.clone()),
+            (None, Some(header)) => Arc::clone(header),
+            (None, None) => return Err(DecodeError::missing()).at("header"),
+        };
+        let own = set(&authorizations, &server).at("server_authorizations")?;
+        let policy = policy(&names, &header, (own, table), &authorizations).at("header")?;
+        let policy = Arc::new(policy);
+        let held = Some(Arc::clone(&policy));
+        let header = Some(header);
+        let state =
+            State { header, authorizations, server, order, of_route, sets, revision, policy: held };
+        Ok((state, policy))
     }
 
-    fn changed_by(mut self, update: &m::PortUpdate) -> Result<State, DecodeError> {
-        let m::PortUpdate {
-            port: _,
-            revision,
-            base: _,
-            required_features,
-            header,
-            authorizations,
-            removed_authorizations,
-            server_authorizations,
-            routes,
-            removed_routes,
-            route_order,
-        } = update;
-        each("required_features", required_features, |name| known(name))?;
-        let revision = required("revision", revision.as_ref(), decode_revision)?;
-        for key in removed_authorizations {
-            self.authorizations.remove(key);
+    /// The grants by key, and the keys of those that are others now.
+    fn pool(
+        &self,
+        names: &Names,
+        change: &Change<'_>,
+        grants: &[impl Piece<m::Authorization>],
+    ) -> Result<(Arc<Pool>, HashSet<u64>), DecodeError> {
+        let mut renewed = HashSet::new();
+        if grants.is_empty() && change.removed_authorizations.is_empty() {
+            return Ok((Arc::clone(&self.authorizations), renewed));
         }
-        for key in removed_routes {
-            self.routes.remove(key);
-        }
-        self.renew_authorizations(authorizations)?;
-        self.renew_routes(routes)?;
-        self.rebuild_routes()?;
-        if let Some(list) = server_authorizations {
-            self.server = splice(&self.server, list).at("server_authorizations")?;
-        }
-        if let Some(list) = route_order {
-            self.order = splice(&self.order, list).at("route_order")?;
-        }
-        self.header = header.clone().or(self.header);
-        self.finish(revision)
-    }
-
-    fn renew_authorizations(&mut self, grants: &[m::Authorization]) -> Result<(), DecodeError> {
-        for (key, grant) in each("authorizations", grants, read::authorization)? {
-            if !self.renewed.insert(key) {
+        let mut read = Vec::with_capacity(grants.len());
+        for (number, grant) in grants.iter().enumerate() {
+            let one = grant.read(|grant| read::authorization(names, grant));
+            let (key, grant) = one.item("authorizations", number)?;
+            if !renewed.insert(key) {
                 return Err(twice(key)).at("authorizations");
             }
-            self.authorizations.insert(key, Arc::new(grant));
+            read.push((key, Arc::new(grant)));
         }
-        Ok(())
+        renewed.extend(change.removed_authorizations);
+        Ok((Arc::new(self.authorizations.with(&renewed, read)), renewed))
     }
 
-    /// Reads routes; their grants follow in [`Draft::rebuild_routes`].
-    fn renew_routes(&mut self, routes: &[m::Route]) -> Result<(), DecodeError> {
-        let mut seen = BTreeSet::new();
-        for (key, keys, route) in each("routes", routes, read::route)? {
-            if !seen.insert(key) {
-                return Err(twice(key)).at("routes");
+    /// The routes in `order`, with the numbers of their sets.
+    fn routes(
+        &self,
+        order: &Arc<[u64]>,
+        mut fresh: Fresh,
+        change: &Change<'_>,
+        (mut sets, pool): (super::sets::Renewed<'_>, &Pool),
+    ) -> Result<(Vec<Arc<Route>>, Box<[u32]>, Sets), DecodeError> {
+        let same = Arc::ptr_eq(order, &self.order);
+        let removed: HashSet<u64> = change.removed_routes.iter().copied().collect();
+        let places = Places::new(self, order);
+        let mut seen = HashSet::with_capacity(if same { 0 } else { order.len() });
+        let mut table = Vec::with_capacity(order.len());
+        let mut of_route = Vec::with_capacity(order.len());
+        let mut kept = 0_usize;
+        for (place, key) in order.iter().enumerate() {
+            if !same && !seen.insert(*key) {
+                return Err(DecodeError::here("names a route twice")).at("route_order");
             }
-            self.routes.insert(key, Entry { keys: keys.into(), route: Arc::new(route) });
-        }
-        Ok(())
-    }
-
-    /// Gives every route the grants that its keys stand for now. Equal lists share one set.
-    fn rebuild_routes(&mut self) -> Result<(), DecodeError> {
-        let mut sets: HashMap<Arc<[u64]>, AuthorizationSet> = HashMap::new();
-        for (own, Entry { keys, route }) in &mut self.routes {
-            let current = keys.len() == route.authorizations.len()
-                && keys.iter().all(|key| {
-                    !self.renewed.contains(key) && self.authorizations.contains_key(key)
-                });
-            if current {
+            if let Some((keys, mut route)) = fresh.take(*key) {
+                let (number, set) = sets.of(&keys, pool).at(&grants_of(*key))?;
+                route.authorizations = set;
+                of_route.push(number);
+                table.push(Arc::new(route));
                 continue;
             }
-            let set = match sets.get(keys) {
-                Some(set) => Arc::clone(set),
-                None => {
-                    let field = format!("routes[key {own:016x}].authorizations");
-                    let set = set(&self.authorizations, keys).at(&field)?;
-                    sets.insert(Arc::clone(keys), Arc::clone(&set));
-                    set
-                }
-            };
-            *route = Arc::new(Route { authorizations: set, ..Route::clone(route) });
+            let old = places.before(place, *key).filter(|_| !removed.contains(key));
+            let old = old.ok_or_else(|| absent("route", *key)).at("route_order")?;
+            kept = kept.saturating_add(1);
+            let route = self.route(old).ok_or_else(|| absent("route", *key))?;
+            let number = self.of_route.get(old).copied().unwrap_or(u32::MAX);
+            let (number, set) = sets.kept(number, pool).at(&grants_of(*key))?;
+            of_route.push(number);
+            table.push(match set {
+                None => Arc::clone(route),
+                Some(authorizations) => Arc::new(Route { authorizations, ..Route::clone(route) }),
+            });
         }
-        Ok(())
-    }
-
-    fn finish(self, revision: Revision) -> Result<State, DecodeError> {
-        let Self { header, authorizations, server, routes, order, renewed: _ } = self;
-        let header = header.ok_or_else(DecodeError::missing).at("header")?;
-        let placed: BTreeSet<u64> = order.iter().copied().collect();
-        if placed.len() != order.len() {
-            return Err(DecodeError::here("names a route twice")).at("route_order");
-        }
-        if let Some(key) = routes.keys().find(|key| !placed.contains(key)) {
-            let message = format!("route {key:016x} has no place in it");
+        let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.had(**key));
+        if fresh.left() > 0 || (!same || fresh.any()) && left.clone().count() > kept {
+            let placed: HashSet<u64> = order.iter().copied().collect();
+            let lost = fresh.keys().chain(left.copied()).find(|key| !placed.contains(key));
+            let message = format!("route {:016x} has no place in it", lost.unwrap_or(0));
             return Err(DecodeError::here(message)).at("route_order");
         }
-        let mut listed = Vec::with_capacity(order.len());
-        for key in &order {
-            let entry = routes.get(key).ok_or_else(|| absent("route", *key));
-            listed.push(Arc::clone(&entry.at("route_order")?.route));
+        Ok((table, of_route.into(), sets.finish()))
+    }
+
+    fn route(&self, place: usize) -> Option<&Arc<Route>> {
+        self.policy.as_ref()?.routes.routes.get(place)
+    }
+}
+
+fn grants_of(route: u64) -> String {
+    format!("routes[key {route:016x}].authorizations")
+}
+
+/// Where routes were before: mostly where they are now, counted from the beginning or from the end.
+struct Places<'a> {
+    old: &'a [u64],
+    /// What the place of a key near the end of the new list is less by in the old one; wrapping.
+    shift: usize,
+    by_key: std::cell::OnceCell<HashMap<u64, usize>>,
+}
+
+impl<'a> Places<'a> {
+    fn new(state: &'a State, order: &[u64]) -> Self {
+        let shift = order.len().wrapping_sub(state.order.len());
+        Self { old: &state.order, shift, by_key: std::cell::OnceCell::new() }
+    }
+
+    fn before(&self, place: usize, key: u64) -> Option<usize> {
+        for guess in [place, place.wrapping_sub(self.shift)] {
+            if self.old.get(guess) == Some(&key) {
+                return Some(guess);
+            }
         }
-        let grants = set(&authorizations, &server).at("server_authorizations")?;
-        let policy = policy(&header, grants, listed, &authorizations).at("header")?;
-        let policy = Arc::new(policy);
-        Ok(State { header, authorizations, server, routes, order, revision, policy })
+        let all = || self.old.iter().enumerate().map(|(place, key)| (*key, place)).collect();
+        self.by_key.get_or_init(all).get(&key).copied()
     }
 }
 
 fn policy(
+    names: &Names,
     header: &m::PortHeader,
-    authorizations: AuthorizationSet,
-    routes: Vec<Arc<Route>>,
-    pool: &BTreeMap<u64, Arc<Authorization>>,
+    (authorizations, routes): (AuthorizationSet, Vec<Arc<Route>>),
+    pool: &Pool,
 ) -> Result<ServerPolicy, DecodeError> {
     let m::PortHeader {
         owner,
@@ -236,17 +274,47 @@ fn policy(
         hosts,
         otherwise,
     } = header;
-    let exempt = |exemption: &m::Exemption| {
-        let key = exemption.authorization;
-        let grant = pool.get(&key).ok_or_else(|| absent("authorization", key));
-        Ok(Exemption {
-            request: exemption.request.as_ref().map(read::request).transpose().at("request")?,
-            authorization: Arc::clone(grant.at("authorization")?),
-        })
-    };
+    let limit = |limit| read::rate_limit(names, limit);
+    Ok(ServerPolicy {
+        owner: required("owner", owner.as_ref(), |owner| read::owner(names, owner))?,
+        protocol: required("protocol", protocol.as_ref(), read::protocol)?,
+        deny: deny.as_deref().map(read::denied).transpose().at("deny")?,
+        paths: read::paths(*paths).at("paths")?,
+        informational_headers: read::informational_headers(*no_informational_headers),
+        authorizations,
+        exemptions: each("exemptions", exemptions, |one| exemption(names, one, pool))?,
+        routes: RouteTable {
+            routes,
+            hosts: table(names, hosts)?,
+            otherwise: required("otherwise", otherwise.as_ref(), read::unmatched)?,
+        },
+        rate_limit: rate_limit.as_ref().map(limit).transpose().at("rate_limit")?,
+        effects: each("effects", effects, |effect| read::effect(names, effect))?,
+        withheld: each("withheld", withheld, |one| read::withheld(names, one))?,
+    })
+}
+
+fn exemption(
+    names: &Names,
+    exemption: &m::Exemption,
+    pool: &Pool,
+) -> Result<Exemption, DecodeError> {
+    let m::Exemption { request, authorization: key } = exemption;
+    let grant = pool.get(*key).ok_or_else(|| absent("authorization", *key));
+    let request = request.as_ref().map(|wanted| read::request(names, wanted));
+    Ok(Exemption {
+        request: request.transpose().at("request")?,
+        authorization: Arc::clone(grant.at("authorization")?),
+    })
+}
+
+fn table(
+    names: &Names,
+    hosts: &[m::HostRule],
+) -> Result<BTreeMap<policy_core::HostPattern, policy_core::Unmatched>, DecodeError> {
     let host = |rule: &m::HostRule| {
         Ok((
-            required("host", rule.host.as_ref(), read::host)?,
+            required("host", rule.host.as_ref(), |host| read::host(names, host))?,
             required("unmatched", rule.unmatched.as_ref(), read::unmatched)?,
         ))
     };
@@ -256,23 +324,7 @@ fn policy(
             return Err(DecodeError::here("names a host twice")).item("hosts", number);
         }
     }
-    Ok(ServerPolicy {
-        owner: required("owner", owner.as_ref(), read::owner)?,
-        protocol: required("protocol", protocol.as_ref(), read::protocol)?,
-        deny: deny.as_deref().map(read::denied).transpose().at("deny")?,
-        paths: read::paths(*paths).at("paths")?,
-        informational_headers: read::informational_headers(*no_informational_headers),
-        authorizations,
-        exemptions: each("exemptions", exemptions, exempt)?,
-        routes: RouteTable {
-            routes,
-            hosts: table,
-            otherwise: required("otherwise", otherwise.as_ref(), read::unmatched)?,
-        },
-        rate_limit: rate_limit.as_ref().map(read::rate_limit).transpose().at("rate_limit")?,
-        effects: each("effects", effects, read::effect)?,
-        withheld: each("withheld", withheld, read::withheld)?,
-    })
+    Ok(table)
 }
 
 fn known(name: &str) -> Result<Feature, DecodeError> {
@@ -280,12 +332,10 @@ fn known(name: &str) -> Result<Feature, DecodeError> {
         .ok_or_else(|| DecodeError::here(format!("feature `{name}` is not known here")))
 }
 
-fn set(
-    pool: &BTreeMap<u64, Arc<Authorization>>,
-    keys: &[u64],
-) -> Result<AuthorizationSet, DecodeError> {
+/// The grants that `keys` stand for.
+pub(super) fn set(pool: &Pool, keys: &[u64]) -> Result<AuthorizationSet, DecodeError> {
     keys.iter()
-        .map(|key| pool.get(key).cloned().ok_or_else(|| absent("authorization", *key)))
+        .map(|key| pool.get(*key).cloned().ok_or_else(|| absent("authorization", *key)))
         .collect()
 }
 
@@ -293,11 +343,11 @@ fn absent(what: &str, key: u64) -> DecodeError {
     DecodeError::here(format!("there is no {what} {key:016x}"))
 }
 
-fn twice(key: u64) -> DecodeError {
+pub(super) fn twice(key: u64) -> DecodeError {
     DecodeError::here(format!("key {key:016x} appears twice"))
 }
 
-fn splice(old: &[u64], list: &m::KeyList) -> Result<Vec<u64>, DecodeError> {
+fn splice(old: &[u64], list: &m::KeyList) -> Result<Arc<[u64]>, DecodeError> {
     let m::KeyList { keep_first, keys, keep_last } = list;
     let length = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
     let (first, last) = (length(*keep_first), length(*keep_last));
@@ -305,7 +355,7 @@ fn splice(old: &[u64], list: &m::KeyList) -> Result<Vec<u64>, DecodeError> {
     let head = old.get(..first);
     let tail = old.len().checked_sub(last).and_then(|from| old.get(from..));
     match (kept, head, tail) {
-        (Some(_), Some(head), Some(tail)) => Ok([head, keys, tail].concat()),
+        (Some(_), Some(head), Some(tail)) => Ok([head, keys, tail].concat().into()),
         (_, _, _) => {
             let message = format!("keeps {first} and {last} keys of {}", old.len());
             Err(DecodeError::here(message))
