@@ -6,9 +6,10 @@ use crate::authorization::{Authorization, AuthorizationSet};
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
 use crate::effect::Effect;
 use crate::index::automaton::Workshop;
+use crate::index::changes::Index;
 use crate::index::exempt::Exempt;
 use crate::index::grants::Grants;
-use crate::index::routes::{Found, Routes};
+use crate::index::routes::Found;
 use crate::index::{at, next_id};
 use crate::judge::has_ambiguous_bytes;
 use crate::naive;
@@ -25,14 +26,32 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Evaluator {
     policy: Arc<ServerPolicy>,
-    looks_at: Arc<[HeaderName]>,
-    looks_at_set: HashSet<HeaderName, foldhash::fast::FixedState>,
-    exempt: Vec<Exempt>,
-    routes: Routes,
-    /// The distinct authorization sets; the first is the Server's.
-    grants: Vec<Grants>,
+    looks_at: Arc<Names>,
+    exempt: Arc<[Exempt]>,
+    routes: Index,
+    server: Arc<Grants>,
+    whole: Arc<Whole>,
+    /// The sets of routes that are not in `whole`, numbered after those.
+    more: Box<[Grants]>,
     /// The number of each route's set.
-    of_route: Vec<u32>,
+    of_route: Box<[u32]>,
+}
+
+/// What belongs to the policy that is indexed as a whole.
+#[derive(Debug)]
+struct Whole {
+    /// The distinct authorization sets of its routes.
+    grants: Box<[Grants]>,
+    /// The number of each route's set.
+    of_route: Box<[u32]>,
+    looks_at: Arc<Names>,
+}
+
+/// Names of headers, sorted and to be looked up.
+#[derive(Debug)]
+struct Names {
+    sorted: Arc<[HeaderName]>,
+    set: HashSet<HeaderName, foldhash::fast::FixedState>,
 }
 
 /// The number of authorization sets that a [`Memo`] remembers.
@@ -76,7 +95,7 @@ impl Default for Memo {
     }
 }
 
-/// The Server's own set of authorizations.
+/// The Server's own set of authorizations; those of routes are numbered from 1.
 const SERVER: u32 = 0;
 
 /// Up to here the names that are looked at are looked up in the request.
@@ -93,11 +112,78 @@ impl Evaluator {
                 exempt.push(Exempt::new(index, exemption, request, &mut workshop));
             }
         }
-        let routes = Routes::build(&policy.routes, &mut workshop)?;
-        let (grants, of_route) = sets(&policy)?;
-        let looks_at: Arc<[HeaderName]> = naive::looks_at(&policy).into();
-        let looks_at_set = looks_at.iter().cloned().collect();
-        Ok(Self { policy, looks_at, looks_at_set, exempt, routes, grants, of_route })
+        let routes = Index::new(&policy, &mut workshop)?;
+        let whole = Whole::new(&policy)?;
+        Ok(Self {
+            looks_at: Arc::clone(&whole.looks_at),
+            exempt: exempt.into(),
+            routes,
+            server: Arc::new(Grants::new(&policy.authorizations)),
+            of_route: whole.of_route.clone(),
+            whole: Arc::new(whole),
+            more: Box::default(),
+            policy,
+        })
+    }
+
+    /// Arranges `policy`, which may share routes with the policy of this evaluator. Where few others
+    /// differ, it costs little more than comparing where routes are stored. Decides as
+    /// [`Evaluator::build`] would.
+    ///
+    /// # Errors
+    /// As [`Evaluator::build`].
+    pub fn changed_to(&self, policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
+        if self.policy.exemptions != policy.exemptions {
+            return Self::build(policy);
+        }
+        match self.routes.changed_to(&policy.routes)? {
+            Some(routes) => self.with(policy, routes),
+            None => Self::build(policy),
+        }
+    }
+
+    fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Result<Self, BuildError> {
+        let table = &policy.routes.routes;
+        let base = &routes.base().routes.routes;
+        let places = routes.places().unwrap_or_default();
+        let (old, fresh) = places.split_at_checked(base.len()).unwrap_or((places, &[]));
+        let mut of_route = vec![SERVER; table.len()];
+        let mut set = |place: u32, set: u32| {
+            let place = usize::try_from(place).ok();
+            if let Some(own) = place.and_then(|place| of_route.get_mut(place)) {
+                *own = set;
+            }
+        };
+        old.iter().zip(&self.whole.of_route).for_each(|(place, own)| set(*place, *own));
+        let mut more = Vec::with_capacity(fresh.len());
+        for place in fresh {
+            let known = self.whole.grants.len().saturating_add(more.len());
+            set(*place, next_id(known.saturating_add(1), "list of authorization sets")?);
+            more.extend(at(table, *place).map(|route| Grants::new(&route.authorizations)));
+        }
+        let gone = base.iter().zip(old).filter(|(_, place)| at(table, **place).is_none());
+        let fresh = fresh.iter().filter_map(|place| at(table, *place));
+        let changed = gone.map(|(route, _)| route).chain(fresh);
+        let looks_at = if changed.into_iter().any(|route| asks(route)) {
+            Arc::new(Names::of(&policy))
+        } else {
+            Arc::clone(&self.whole.looks_at)
+        };
+        let server = if Arc::ptr_eq(&policy.authorizations, &self.policy.authorizations) {
+            Arc::clone(&self.server)
+        } else {
+            Arc::new(Grants::new(&policy.authorizations))
+        };
+        Ok(Self {
+            looks_at,
+            exempt: Arc::clone(&self.exempt),
+            server,
+            whole: Arc::clone(&self.whole),
+            more: more.into(),
+            of_route: of_route.into(),
+            routes,
+            policy,
+        })
     }
 
     /// The policy it was built from.
@@ -150,12 +236,13 @@ impl Evaluator {
 
     fn has_obs_text(&self, headers: &HeaderMap) -> bool {
         let ambiguous = |line: &HeaderValue| has_ambiguous_bytes(line.as_bytes());
-        if self.looks_at.len() <= FEW_NAMES {
-            let mut lines = self.looks_at.iter().flat_map(|name| headers.get_all(name));
+        let Names { sorted, set } = &*self.looks_at;
+        if sorted.len() <= FEW_NAMES {
+            let mut lines = sorted.iter().flat_map(|name| headers.get_all(name));
             return lines.any(ambiguous);
         }
         // Bytes first: such values are rare, names cost a look-up.
-        headers.iter().any(|(name, line)| ambiguous(line) && self.looks_at_set.contains(name))
+        headers.iter().any(|(name, line)| ambiguous(line) && set.contains(name))
     }
 
     fn by_route(&self, id: RuleId, memo: &mut Memo, connection: &Connection<'_>) -> Decision {
@@ -192,7 +279,16 @@ impl Evaluator {
     }
 
     fn first_of(&self, set: u32, memo: &mut Memo, connection: &Connection<'_>) -> Option<u32> {
-        memo.recall(set, || at(&self.grants, set)?.first(connection))
+        memo.recall(set, || self.grants(set)?.first(connection))
+    }
+
+    fn grants(&self, set: u32) -> Option<&Grants> {
+        let Some(own) = set.checked_sub(1) else { return Some(&self.server) };
+        let more = || {
+            let known = u32::try_from(self.whole.grants.len()).ok()?;
+            at(&self.more, own.checked_sub(known)?)
+        };
+        at(&self.whole.grants, own).or_else(more)
     }
 
     fn granted(
@@ -202,7 +298,7 @@ impl Evaluator {
         route: Option<RuleId>,
         id: AuthorizationId,
     ) -> Decision {
-        match at(&self.grants, set).and_then(|grants| grants.get(index)) {
+        match self.grants(set).and_then(|grants| grants.get(index)) {
             Some(grant) => naive::permit(route, id, grant),
             None => naive::deny(Denied::Unauthorized, route),
         }
@@ -237,37 +333,53 @@ impl Evaluator {
     /// The headers that any match looks at, sorted by name. An open request must keep them to be
     /// decided again.
     pub fn looks_at(&self) -> &[HeaderName] {
-        &self.looks_at
+        &self.looks_at.sorted
     }
 
     /// The same names, to be kept longer than the evaluator.
     pub fn looks_at_shared(&self) -> &Arc<[HeaderName]> {
-        &self.looks_at
+        &self.looks_at.sorted
     }
 }
 
-/// The distinct authorization sets of a policy, the Server's first, and which one each route has.
-fn sets(policy: &ServerPolicy) -> Result<(Vec<Grants>, Vec<u32>), BuildError> {
-    let server = &policy.authorizations;
-    let mut grants = vec![Grants::new(server)];
-    // Sets are mostly shared; comparing addresses first saves hashing their contents.
-    let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
-    let mut by_content: HashMap<&AuthorizationSet, u32> = HashMap::from([(server, SERVER)]);
-    let mut of_route = Vec::with_capacity(policy.routes.routes.len());
-    for route in &policy.routes.routes {
-        let set = &route.authorizations;
-        let address = (Arc::as_ptr(set).addr(), set.len());
-        let id = match by_address.get(&address).or_else(|| by_content.get(set)) {
-            Some(known) => *known,
-            None => {
-                let new = next_id(grants.len(), "list of authorization sets")?;
-                grants.push(Grants::new(set));
-                by_content.insert(set, new);
-                new
-            }
-        };
-        by_address.insert(address, id);
-        of_route.push(id);
+impl Names {
+    /// The headers that any match looks at.
+    fn of(policy: &ServerPolicy) -> Self {
+        let sorted: Arc<[HeaderName]> = naive::looks_at(policy).into();
+        let set = sorted.iter().cloned().collect();
+        Self { sorted, set }
     }
-    Ok((grants, of_route))
+}
+
+/// Whether a route looks at any header.
+fn asks(route: &Route) -> bool {
+    route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers.is_empty())
+}
+
+impl Whole {
+    fn new(policy: &ServerPolicy) -> Result<Self, BuildError> {
+        let mut grants = Vec::new();
+        // Sets are mostly shared; comparing addresses first saves hashing their contents.
+        let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
+        let mut by_content: HashMap<&AuthorizationSet, u32> = HashMap::new();
+        let mut of_route = Vec::with_capacity(policy.routes.routes.len());
+        for route in &policy.routes.routes {
+            let set = &route.authorizations;
+            let address = (Arc::as_ptr(set).addr(), set.len());
+            let id = match by_address.get(&address).or_else(|| by_content.get(set)) {
+                Some(known) => *known,
+                None => {
+                    let new = next_id(grants.len(), "list of authorization sets")?;
+                    let new = new.saturating_add(1);
+                    grants.push(Grants::new(set));
+                    by_content.insert(set, new);
+                    new
+                }
+            };
+            by_address.insert(address, id);
+            of_route.push(id);
+        }
+        let looks_at = Arc::new(Names::of(policy));
+        Ok(Self { grants: grants.into(), of_route: of_route.into(), looks_at })
+    }
 }

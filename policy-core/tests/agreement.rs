@@ -51,6 +51,38 @@ proptest! {
     }
 
     #[test]
+    fn a_policy_that_was_changed_step_by_step_decides_like_one_made_at_once(
+        first in any_policy(),
+        // Where, how many routes make room, the policy that others are taken from, and how many.
+        steps in prop::collection::vec(
+            (any::<prop::sample::Index>(), 0_usize..3, any_policy(), 0_usize..3),
+            1..4,
+        ),
+        clients in prop::collection::vec(any_client(), 1..3),
+        requests in prop::collection::vec(any_request(), 1..8),
+    ) {
+        let mut evaluator = build(&first);
+        let mut policy = first;
+        for (at, gone, other, more) in steps {
+            let routes = &mut policy.routes.routes;
+            let at = at.index(routes.len() + 1);
+            let end = routes.len().min(at + gone);
+            routes.splice(at..end, other.routes.routes.into_iter().take(more));
+            evaluator = evaluator.changed_to(Arc::new(policy.clone())).expect("small");
+            prop_assert_eq!(evaluator.looks_at(), naive::looks_at(&policy));
+            for client in &clients {
+                let connection = client.view();
+                let mut memo = Memo::new();
+                for request in &requests {
+                    let indexed = evaluator.decide_request(&connection, &mut memo, &request.view());
+                    let naive = naive::decide_request(&policy, &connection, &request.view());
+                    prop_assert_eq!(indexed, naive, "{:?}", request);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_explanation_agrees_with_the_decision(
         policy in any_policy(),
         client in any_client(),

@@ -172,6 +172,7 @@ impl PolicyStore {
         let generation = built.generation;
         self.inner.handle(&cell, Event::Received(built), now);
         self.inner.workers.publish(generation);
+        self.inner.retire(last);
         Ok(generation)
     }
 
@@ -228,6 +229,7 @@ impl PolicyStore {
             self.inner.handle(&cell, tick.clone(), now);
         }
         self.inner.evict(now, self.inner.config.on_demand_idle);
+        self.inner.retire(None);
     }
 
     /// Announces changes of [`PolicyStore::ports`].

@@ -3,6 +3,7 @@
 //! A match that asks for an exact header or parameter value is found by that value, another by its
 //! method; only what asks for neither is looked at one by one.
 
+use crate::decision::RuleId;
 use crate::index::at;
 use crate::index::form::{FormBytes, pairs};
 use crate::index::wanted::{Value, Wanted};
@@ -23,7 +24,7 @@ const FEW_NAMES: usize = 4;
 /// One match of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
-    /// Its place in the table's order of precedence.
+    /// Its place in the order of precedence of all matches.
     pub(crate) rank: u32,
     /// Its number among the policy's matches.
     pub(crate) wanted: u32,
@@ -33,7 +34,7 @@ pub(crate) struct Candidate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Best {
     pub(crate) rank: u32,
-    pub(crate) found: Option<(u32, Judgement)>,
+    pub(crate) found: Option<(RuleId, Judgement)>,
 }
 
 impl Best {
@@ -48,6 +49,21 @@ pub(crate) struct Trial<'a> {
     pub(crate) request: &'a RequestView<'a>,
     pub(crate) wanted: &'a [Wanted],
     pub(crate) lists: &'a [List],
+    /// Where the routes are now, by their number in the index, [`NONE`] for those that are gone;
+    /// absent: they are all where they were.
+    pub(crate) places: Option<&'a [u32]>,
+}
+
+/// No place.
+pub(crate) const NONE: u32 = u32::MAX;
+
+impl Trial<'_> {
+    /// The rule as the policy numbers it; none: its route is gone.
+    fn rule(&self, id: RuleId) -> Option<RuleId> {
+        let Some(places) = self.places else { return Some(id) };
+        let route = *at(places, id.route)?;
+        (route != NONE).then_some(RuleId { route, rule: id.rule })
+    }
 }
 
 /// Matches in order of precedence.
@@ -149,10 +165,11 @@ fn first(candidates: &[Candidate], trial: Trial<'_>, best: &mut Best) {
             return;
         }
         let Some(wanted) = at(trial.wanted, candidate.wanted) else { continue };
+        let Some(rule) = trial.rule(wanted.id) else { continue };
         match wanted.judge(trial.request) {
             Judgement::Differs => {}
             judgement @ (Judgement::Matches | Judgement::CannotTell) => {
-                *best = Best { rank: candidate.rank, found: Some((candidate.wanted, judgement)) };
+                *best = Best { rank: candidate.rank, found: Some((rule, judgement)) };
                 return;
             }
         }

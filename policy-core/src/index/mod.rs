@@ -6,6 +6,7 @@
 pub(crate) mod automaton;
 pub(crate) mod bounds;
 pub(crate) mod candidates;
+pub(crate) mod changes;
 pub(crate) mod exempt;
 pub(crate) mod form;
 pub(crate) mod grants;

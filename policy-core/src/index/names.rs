@@ -41,16 +41,23 @@ impl<T> Names<T> {
         self.table.find(hash(name), |(known, _)| **known == *name).map(|(_, value)| value)
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// What belongs to each suffix of `name` that begins after a dot and has something before
     /// that dot, the longest first.
     pub(crate) fn suffixes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a T> {
-        let dots = name.bytes().enumerate().filter(|(at, byte)| *byte == b'.' && *at > 0);
-        let dots = if self.table.is_empty() { None } else { Some(dots) };
-        dots.into_iter().flatten().filter_map(move |(at, _)| {
-            let suffix = name.get(at.checked_add(1)?..)?;
-            self.get(suffix)
-        })
+        let all = if self.table.is_empty() { None } else { Some(suffixes(name)) };
+        all.into_iter().flatten().filter_map(|suffix| self.get(suffix))
     }
+}
+
+/// Each suffix of `name` that begins after a dot and has something before that dot, the longest first.
+pub(crate) fn suffixes(name: &str) -> impl Iterator<Item = &str> {
+    let dots = name.bytes().enumerate().filter(|(at, byte)| *byte == b'.' && *at > 0);
+    dots.filter_map(|(at, _)| name.get(at.checked_add(1)?..))
 }
 
 fn hash(name: &str) -> u64 {

@@ -4,7 +4,7 @@ use super::bounds::BuildError;
 use crate::decision::{Denied, RuleId};
 use crate::index::automaton::{Group, Workshop};
 use crate::index::candidates::{Best, Candidate, List, Trial};
-use crate::index::names::Names;
+use crate::index::names::{Names, suffixes};
 use crate::index::trie::Trie;
 use crate::index::wanted::Wanted;
 use crate::index::{at, next_id};
@@ -12,7 +12,7 @@ use crate::judge::Judgement;
 use crate::matching::{HostPattern, PathPattern, RequestMatch};
 use crate::naive::Precedence;
 use crate::pattern::Pattern;
-use crate::policy::{RouteTable, Unmatched};
+use crate::policy::{Route, Unmatched};
 use crate::request::RequestView;
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,7 +29,7 @@ pub(crate) enum Found {
     Deny(Denied),
 }
 
-/// All routes of a policy.
+/// An index of routes.
 #[derive(Debug)]
 pub(crate) struct Routes {
     wanted: Vec<Wanted>,
@@ -59,13 +59,33 @@ struct Arrangement {
     best_expression: u32,
 }
 
+/// Routes that are to be indexed.
+#[derive(Clone, Copy)]
+pub(crate) struct Listed<'a> {
+    /// The routes, and the number that each is known by.
+    pub(crate) routes: &'a [(u32, &'a Route)],
+    /// What hosts say where none of their rules matches.
+    pub(crate) hosts: &'a BTreeMap<HostPattern, Unmatched>,
+    /// What is said where nothing matches at all.
+    pub(crate) otherwise: Unmatched,
+    /// Whether hosts without a route get a table too.
+    pub(crate) all_hosts: bool,
+}
+
 impl Routes {
-    pub(crate) fn build(table: &RouteTable, workshop: &mut Workshop) -> Result<Self, BuildError> {
-        let mut draft = Draft::new(table, workshop)?;
-        let mut of_host: BTreeMap<Option<&HostPattern>, Vec<u32>> =
-            table.hosts.keys().map(|host| (Some(host), Vec::new())).collect();
+    /// Arranges `listed`. `rank` gives each match its place in the order of precedence.
+    pub(crate) fn build<'a>(
+        listed: Listed<'a>,
+        rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
+        workshop: &mut Workshop,
+    ) -> Result<Self, BuildError> {
+        let mut draft = Draft::new(listed, rank, workshop)?;
+        let mut of_host: BTreeMap<Option<&HostPattern>, Vec<u32>> = BTreeMap::new();
+        if listed.all_hosts {
+            of_host.extend(listed.hosts.keys().map(|host| (Some(host), Vec::new())));
+        }
         of_host.insert(None, Vec::new());
-        for (number, route) in table.routes.iter().enumerate() {
+        for (number, (_, route)) in listed.routes.iter().enumerate() {
             let number = next_id(number, "route table")?;
             let hosts = route.hosts.iter().map(Some);
             let none = if route.hosts.is_empty() { Some(None) } else { None };
@@ -77,14 +97,14 @@ impl Routes {
             }
         }
         let (mut exact, mut suffix) = (Names::default(), Names::default());
-        let mut hostless = Table { arrangement: 0, unmatched: table.otherwise };
+        let mut hostless = Table { arrangement: 0, unmatched: listed.otherwise };
         for (host, routes) in of_host {
             let arrangement = draft.arrange(routes, workshop)?;
             let Some(host) = host else {
                 hostless.arrangement = arrangement;
                 continue;
             };
-            let unmatched = table.hosts.get(host).copied().unwrap_or(Unmatched::FallThrough);
+            let unmatched = listed.hosts.get(host).copied().unwrap_or(Unmatched::FallThrough);
             let entry = Table { arrangement, unmatched };
             match host {
                 HostPattern::Exact(name) => exact.entry(name, || entry),
@@ -94,30 +114,28 @@ impl Routes {
         Ok(draft.finish(exact, suffix, hostless))
     }
 
-    /// What the routes say about `request`.
-    pub(crate) fn find(&self, request: &RequestView<'_>) -> Found {
-        if let Some(host) = request.host {
-            let named = self.exact.get(host).into_iter().chain(self.suffix.suffixes(host));
-            for table in named {
-                if let Some(found) = self.ask(table, request) {
-                    return found;
-                }
-            }
-        }
-        self.ask(&self.hostless, request).unwrap_or(Found::Deny(Denied::NoRoute))
+    /// The matches, in the order in which they were listed.
+    pub(crate) fn wanted(&self) -> &[Wanted] {
+        &self.wanted
     }
 
-    fn ask(&self, table: &Table, request: &RequestView<'_>) -> Option<Found> {
-        let arrangement = at(&self.arrangements, table.arrangement)?;
-        let mut best = Best::none();
-        let trial = Trial { request, wanted: &self.wanted, lists: &self.lists };
+    /// Looks for the best match in `table`. `places`: as in [`Trial`].
+    fn search(
+        &self,
+        table: &Table,
+        request: &RequestView<'_>,
+        places: Option<&[u32]>,
+        best: &mut Best,
+    ) {
+        let Some(arrangement) = at(&self.arrangements, table.arrangement) else { return };
+        let trial = Trial { request, wanted: &self.wanted, lists: &self.lists, places };
         match request.path.strip_prefix('/') {
             Some(path) => {
-                self.trie.find(arrangement.root, Some(path), trial, &mut best);
+                self.trie.find(arrangement.root, Some(path), trial, best);
             }
             None => {
                 if let Some(list) = self.trie.everything(arrangement.root, &self.lists) {
-                    list.find(trial, &mut best);
+                    list.find(trial, best);
                 }
             }
         }
@@ -126,20 +144,69 @@ impl Routes {
                 group.each_match(request.path, |number| {
                     let list = at(&arrangement.expressions, number);
                     if let Some(list) = list.and_then(|list| at(&self.lists, *list)) {
-                        list.find(trial, &mut best);
+                        list.find(trial, best);
                     }
                 });
             }
         }
-        if let Some((wanted, judgement)) = best.found
-            && let Some(wanted) = at(&self.wanted, wanted)
-        {
+    }
+}
+
+/// An index, and routes that have changed since it was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Both<'a> {
+    pub(crate) base: &'a Routes,
+    pub(crate) changed: Option<(&'a Routes, &'a [u32])>,
+}
+
+impl<'a> Both<'a> {
+    /// What the routes say about `request`.
+    pub(crate) fn find(self, request: &RequestView<'_>) -> Found {
+        if let Some(host) = request.host {
+            if let Some(found) = self.ask(|routes| routes.exact.get(host), request) {
+                return found;
+            }
+            let named = |routes: &Routes| !routes.suffix.is_empty();
+            if named(self.base) || self.changed.is_some_and(|(routes, _)| named(routes)) {
+                for suffix in suffixes(host) {
+                    let found = self.ask(|routes| routes.suffix.get(suffix), request);
+                    if let Some(found) = found {
+                        return found;
+                    }
+                }
+            }
+        }
+        let found = self.ask(|routes| Some(&routes.hostless), request);
+        found.unwrap_or(Found::Deny(Denied::NoRoute))
+    }
+
+    /// What one host's tables say. Both say the same where nothing matches.
+    fn ask(
+        self,
+        table: impl Fn(&'a Routes) -> Option<&'a Table>,
+        request: &RequestView<'_>,
+    ) -> Option<Found> {
+        let mut best = Best::none();
+        let own = table(self.base);
+        let mut unmatched = own.map(|table| table.unmatched);
+        match self.changed {
+            None => self.base.search(own?, request, None, &mut best),
+            Some((changed, places)) => {
+                for (routes, table) in [(self.base, own), (changed, table(changed))] {
+                    if let Some(table) = table {
+                        unmatched = Some(table.unmatched);
+                        routes.search(table, request, Some(places), &mut best);
+                    }
+                }
+            }
+        }
+        if let Some((id, judgement)) = best.found {
             return Some(match judgement {
-                Judgement::Matches => Found::Rule(wanted.id),
-                Judgement::CannotTell | Judgement::Differs => Found::CannotTell(wanted.id),
+                Judgement::Matches => Found::Rule(id),
+                Judgement::CannotTell | Judgement::Differs => Found::CannotTell(id),
             });
         }
-        match table.unmatched {
+        match unmatched? {
             Unmatched::DefaultRoute => Some(Found::Server),
             Unmatched::NotFound => Some(Found::Deny(Denied::NoRoute)),
             Unmatched::Deny(reason) => Some(Found::Deny(reason)),
@@ -148,10 +215,20 @@ impl Routes {
     }
 }
 
+/// A match that is to be indexed.
+pub(crate) struct Listing<'a> {
+    /// What it has over others.
+    pub(crate) precedence: Precedence,
+    /// Its rule.
+    pub(crate) id: RuleId,
+    path: &'a PathPattern,
+}
+
 /// Tables while they are being built.
 struct Draft<'a> {
-    /// The precedence and path of each match.
-    matches: Vec<(Precedence, &'a PathPattern)>,
+    matches: Vec<Listing<'a>>,
+    /// The rank of each match.
+    ranks: Vec<u32>,
     wanted: Vec<Wanted>,
     /// The numbers of the matches of each route.
     of_route: Vec<std::ops::Range<u32>>,
@@ -165,29 +242,36 @@ struct Draft<'a> {
 static EVERY_PATH: PathPattern = PathPattern::Segments { segments: Vec::new(), rest: true };
 
 impl<'a> Draft<'a> {
-    fn new(table: &'a RouteTable, workshop: &mut Workshop) -> Result<Self, BuildError> {
-        let mut matches = Vec::new();
-        let mut wanted = Vec::new();
-        let mut of_route = Vec::with_capacity(table.routes.len());
+    fn new(
+        listed: Listed<'a>,
+        rank: impl FnOnce(&[Listing<'a>]) -> Vec<u32>,
+        workshop: &mut Workshop,
+    ) -> Result<Self, BuildError> {
+        let mut matches = Vec::with_capacity(listed.routes.len());
+        let mut wanted = Vec::with_capacity(listed.routes.len());
+        let mut of_route = Vec::with_capacity(listed.routes.len());
         let everything = RequestMatch::everything();
-        for (route, entry) in table.routes.iter().enumerate() {
-            let route = next_id(route, "route table")?;
+        for (route, entry) in listed.routes {
             let start = next_id(wanted.len(), "list of matches")?;
             for (rule, entry) in entry.rules.iter().enumerate() {
-                let id = RuleId { route, rule: next_id(rule, "route")? };
+                let id = RuleId { route: *route, rule: next_id(rule, "route")? };
                 if entry.matches.is_empty() {
-                    matches.push((Precedence::of(&everything), &EVERY_PATH));
+                    let precedence = Precedence::of(&everything);
+                    matches.push(Listing { precedence, id, path: &EVERY_PATH });
                     wanted.push(Wanted::new(&everything, id, workshop));
                 }
                 for one in &entry.matches {
-                    matches.push((Precedence::of(one), &one.path));
+                    let precedence = Precedence::of(one);
+                    matches.push(Listing { precedence, id, path: &one.path });
                     wanted.push(Wanted::new(one, id, workshop));
                 }
             }
             of_route.push(start..next_id(wanted.len(), "list of matches")?);
         }
+        let ranks = rank(&matches);
         Ok(Self {
             matches,
+            ranks,
             wanted,
             of_route,
             trie: Trie::default(),
@@ -207,18 +291,14 @@ impl<'a> Draft<'a> {
             .cloned()
             .flatten()
             .collect();
-        // Stable: what ties stays in the order of the list.
-        ordered.sort_by(|a, b| {
-            let rank = |id: &u32| at(&self.matches, *id).map(|(precedence, _)| precedence);
-            rank(a).cmp(&rank(b))
-        });
+        ordered.sort_unstable_by_key(|wanted| at(&self.ranks, *wanted).copied());
         let root = self.trie.root()?;
         let mut expressions: Vec<(Pattern, u32)> = Vec::new();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut best_expression = u32::MAX;
-        for (rank, wanted) in ordered.into_iter().enumerate() {
-            let rank = next_id(rank, "host table")?;
-            let Some((_, path)) = at(&self.matches, wanted) else { continue };
+        for wanted in ordered {
+            let listed = at(&self.matches, wanted).zip(at(&self.ranks, wanted).copied());
+            let Some((Listing { path, .. }, rank)) = listed else { continue };
             let new = next_id(self.lists.len(), "path table")?;
             let list = match path {
                 PathPattern::Segments { segments, rest } => {

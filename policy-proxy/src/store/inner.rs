@@ -33,6 +33,9 @@ pub(super) struct Inner {
     pub(super) workers: Workers,
     /// Counts changes of the set of ports that have a cell.
     pub(super) demand: watch::Sender<u64>,
+    /// What was replaced. Kept here until nobody else holds it, so that no worker pauses to take ten
+    /// thousand rules apart.
+    retired: Mutex<Vec<Arc<InForce>>>,
 }
 
 /// What decides while nothing has been received.
@@ -89,6 +92,7 @@ impl Inner {
             generation: AtomicU64::new(0),
             workers: Workers::new(),
             demand: watch::Sender::new(0),
+            retired: Mutex::default(),
         })
     }
 
@@ -181,7 +185,10 @@ impl Inner {
             same.revision = revision;
             return Ok(same);
         }
-        let evaluator = Arc::new(Evaluator::build(Arc::clone(&policy))?);
+        let evaluator = Arc::new(match last {
+            Some(last) => last.evaluator.changed_to(Arc::clone(&policy))?,
+            None => Evaluator::build(Arc::clone(&policy))?,
+        });
         let kept = last.filter(|last| last.evaluator.policy().rate_limit == policy.rate_limit);
         let limiter = kept.map_or_else(
             || Arc::new(Limiter::new(policy.rate_limit.as_ref())),
@@ -190,6 +197,13 @@ impl Inner {
         let counters = self.telemetry.counters(port, &policy, &facts);
         let generation = self.next_generation();
         Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
+    }
+
+    /// Keeps `policy`, which was replaced, until nobody decides by it any more.
+    pub(super) fn retire(&self, policy: Option<Arc<InForce>>) {
+        let mut retired = self.retired.lock();
+        retired.extend(policy);
+        retired.retain(|policy| Arc::strong_count(policy) > 1);
     }
 
     /// Drops the ports that nothing declares and that nobody has used for `idle`.
