@@ -1,10 +1,47 @@
-//! How the sidecar is linked.
+//! How the sidecar is linked: packed relocations, and the functions that every proxy runs side by side.
+//! Both are about resident memory (docs/performance.md).
 
-fn main() {
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs, io};
+
+/// The functions that run at the start and under load, as `layout/record` finds them.
+const FUNCTIONS: &str = "layout/functions.txt";
+
+fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    // Relative relocations in their packed form: 24 bytes each otherwise, all of them read at the start
-    // and resident from then on, 0.6 MB. Needs glibc 2.36 or musl 1.2.4 where it runs.
-    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
-        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    println!("cargo::rerun-if-changed={FUNCTIONS}");
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
+    if !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") {
+        return Ok(());
     }
+    // 24 bytes each otherwise, all of them read at the start and resident from then on: 0.6 MB. Needs
+    // glibc 2.36 where it runs.
+    println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    if is("PROFILE", "release") {
+        let folder = env::var("OUT_DIR").map_err(io::Error::other)?;
+        let script = Path::new(&folder).join("layout.ld");
+        fs::write(&script, layout(&fs::read_to_string(FUNCTIONS)?))?;
+        println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
+    }
+    Ok(())
+}
+
+/// The kernel maps program text sixteen pages around each one that is touched, so that functions which
+/// run, spread over eight megabytes, make six of them resident. Where the hash in a function's name is
+/// another one than when it was recorded, its name alone places it, behind the others.
+fn layout(functions: &str) -> String {
+    let mut script = String::from("SECTIONS {\n.text.resident : {\n");
+    let names = functions.lines().filter(|name| !name.is_empty());
+    for name in names.clone() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(script, "*(.text.{name} .text.{name}.llvm.*)");
+    }
+    for name in names {
+        if let Some((path, _)) = name.rsplit_once("17h") {
+            let _ = writeln!(script, "*(.text.{path}17h*)");
+        }
+    }
+    script.push_str("}\n} INSERT BEFORE .text;\n");
+    script
 }
