@@ -19,6 +19,8 @@ mod http1;
 mod manifest;
 #[path = "../fuzz/checks/native.rs"]
 mod native;
+#[path = "../fuzz/checks/reply.rs"]
+mod reply;
 
 use policy_tests::sources::root;
 use std::fs;
@@ -128,6 +130,97 @@ fn a_client_hello_is_told_from_its_first_bytes() {
 #[test]
 fn requests_mean_to_the_sidecar_what_they_mean_to_hyper() {
     replay("http1", http1::check);
+}
+
+#[test]
+fn responses_mean_to_the_sidecar_what_they_mean_to_hyper() {
+    replay("reply", reply::check);
+}
+
+/// Responses that are nearly right.
+mod nearly_right_responses {
+    use super::reply;
+    use proptest::prelude::*;
+
+    fn line() -> impl Strategy<Value = String> {
+        let version = prop_oneof![8 => Just("HTTP/1.1"), 2 => Just("HTTP/1.0"), 1 => Just("HTTP/1.2"),
+            1 => Just("http/1.1"), 1 => Just("HTTP/1.1 ")];
+        let status = prop_oneof![8 => Just("200"), 1 => Just("100"), 1 => Just("101"), 1 => Just("103"),
+            1 => Just("204"), 1 => Just("304"), 1 => Just("404"), 1 => Just("099"), 1 => Just("999"),
+            1 => Just("20"), 1 => Just("2000"), 1 => Just("")];
+        let reason = prop_oneof![6 => Just(" OK"), 1 => Just(""), 1 => Just(" "), 1 => Just("  x"),
+            1 => Just(" \u{e4}"), 1 => Just(" a\rb"), 1 => Just(" \0")];
+        (version, status, reason)
+            .prop_map(|(version, status, reason)| format!("{version} {status}{reason}"))
+    }
+
+    fn end() -> impl Strategy<Value = &'static str> {
+        prop_oneof![24 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("\r\r\n"),
+            1 => Just("\r\n "), 1 => Just("\0\r\n")]
+    }
+
+    fn field() -> impl Strategy<Value = String> {
+        let name = prop_oneof![
+            3 => Just("Content-Length"), 3 => Just("Transfer-Encoding"), 2 => Just("Connection"),
+            1 => Just("Trailer"), 1 => Just("Upgrade"), 1 => Just("X_y"), 1 => Just("X y"),
+            1 => Just("")];
+        let colon = prop_oneof![12 => Just(": "), 2 => Just(":"), 1 => Just(" :"), 1 => Just(":\t"),
+            1 => Just("")];
+        let value = prop_oneof![
+            Just("0"),
+            Just("3"),
+            Just("+3"),
+            Just("3, 3"),
+            Just("3, 4"),
+            Just("03"),
+            Just("18446744073709551616"),
+            Just("18446744073709551615"),
+            Just("0x3"),
+            Just("chunked"),
+            Just("Chunked"),
+            Just("gzip, chunked"),
+            Just("chunked, gzip"),
+            Just("xchunked"),
+            Just("chunked;q=1"),
+            Just(""),
+            Just("close"),
+            Just("keep-alive"),
+            Just("close, keep-alive"),
+            Just("a\rb")
+        ];
+        (name, colon, value).prop_map(|(name, colon, value)| format!("{name}{colon}{value}"))
+    }
+
+    fn body() -> impl Strategy<Value = &'static str> {
+        prop_oneof![4 => Just(""), 2 => Just("abc"), 2 => Just("abcdef"),
+            4 => Just("3\r\nabc\r\n0\r\n\r\n"), 1 => Just("0\r\n\r\n"),
+            1 => Just("3;x=\"y\"\r\nabc\r\n0\r\nX-A: b\r\n\r\n"), 1 => Just("3\nabc\n0\n\n"),
+            1 => Just("3\r\nabcd\r\n0\r\n\r\n"), 1 => Just("3\r\nabc\r\n"), 1 => Just("g\r\n"),
+            1 => Just("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")]
+    }
+
+    fn response() -> impl Strategy<Value = String> {
+        let fields = prop::collection::vec((field(), end()), 0..4);
+        (line(), end(), fields, end(), body()).prop_map(|(line, one, fields, two, body)| {
+            let fields: String =
+                fields.into_iter().flat_map(|(field, end)| [field, end.into()]).collect();
+            format!("{line}{one}{fields}{two}{body}")
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn responses_mean_to_the_sidecar_what_they_mean_to_hyper(
+            responses in prop::collection::vec(response(), 1..3),
+        ) {
+            let data = responses.concat();
+            if let Err(wrong) = reply::check(data.as_bytes()) {
+                return Err(TestCaseError::fail(format!("{data:?}: {wrong}")));
+            }
+        }
+    }
 }
 
 /// Requests that are nearly right, several behind each other.

@@ -8,7 +8,7 @@
 //!    none.
 
 use super::maps;
-use super::request::{Bounds, Shared, digits, has_token, tokens};
+use super::request::{Bounds, Shared, digits, has_token, is_token, tokens};
 use bytes::{Buf, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode, Version};
@@ -218,7 +218,7 @@ impl Reading {
 
     fn code(&mut self, codings: &[u8]) -> Result<(), Bad> {
         for coding in tokens(codings) {
-            if coding.is_empty() || self.coding == Some(true) {
+            if !is_token(coding) || self.coding == Some(true) {
                 return Err(Bad::Malformed);
             }
             self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
@@ -299,6 +299,7 @@ mod tests {
             "transfer-encoding: xchunked\r\n",
             "transfer-encoding: chunked;a\r\n",
             "transfer-encoding: \r\n",
+            "transfer-encoding: g\u{e4}p, chunked\r\n",
             "a: b\r\n c\r\n",
             "a : b\r\n",
             "a\r\n",

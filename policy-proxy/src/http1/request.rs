@@ -219,7 +219,7 @@ impl Reading {
             return Err(Bad::Malformed);
         }
         for coding in tokens(codings) {
-            if coding.is_empty() || self.coding == Some(true) {
+            if !is_token(coding) || self.coding == Some(true) {
                 return Err(Bad::Malformed);
             }
             self.coding = Some(coding.eq_ignore_ascii_case(b"chunked"));
@@ -260,6 +260,13 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
 
 pub(super) fn tokens(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|b| *b == b',').map(<[u8]>::trim_ascii)
+}
+
+/// RFC 9110 section 5.6.2. A reader that makes text of a list of codings finds no `chunked` in one with
+/// other bytes.
+pub(super) fn is_token(text: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !text.is_empty() && text.iter().all(is_part)
 }
 
 pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
