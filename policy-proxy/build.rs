@@ -35,7 +35,10 @@ fn layout(functions: &str) -> String {
     let names = functions.lines().filter(|name| !name.is_empty());
     for name in names.clone() {
         // Writing to a string cannot fail.
-        let _ = writeln!(script, "*(.text.{name} .text.{name}.llvm.*)");
+        // A function that is seldom called by its author's word has a section of another name.
+        for section in [".text", ".text.unlikely"] {
+            let _ = writeln!(script, "*({section}.{name} {section}.{name}.llvm.*)");
+        }
     }
     for name in names {
         if let Some((path, _)) = name.rsplit_once("17h") {
