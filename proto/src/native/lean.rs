@@ -19,6 +19,7 @@ pub struct Response {
 }
 
 /// The alternatives of [`Response`].
+#[allow(clippy::large_enum_variant, reason = "one is read at a time, and taken apart at once")]
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Kind {
     /// The workload.

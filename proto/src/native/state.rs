@@ -55,6 +55,9 @@ struct State {
     policy: Option<Arc<ServerPolicy>>,
 }
 
+/// Routes in order, the number of each one's set of grants, and the sets.
+type Table = (Vec<Arc<Route>>, Box<[u32]>, Sets);
+
 impl PortState {
     /// Nothing yet.
     pub fn new() -> Self {
@@ -180,7 +183,7 @@ impl State {
         mut fresh: Fresh,
         change: &Change<'_>,
         (mut sets, pool): (super::sets::Renewed<'_>, &Pool),
-    ) -> Result<(Vec<Arc<Route>>, Box<[u32]>, Sets), DecodeError> {
+    ) -> Result<Table, DecodeError> {
         let same = Arc::ptr_eq(order, &self.order);
         let removed: HashSet<u64> = change.removed_routes.iter().copied().collect();
         let places = Places::new(self, order);
