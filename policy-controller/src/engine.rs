@@ -168,8 +168,10 @@ impl Engine {
     /// A workload, if it exists. Of one that does not nothing is remembered: callers can name as many
     /// as they like.
     pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
-        self.index.object(&workload::object_key(key))?;
-        self.memo.ask(&WorkloadOf(key.clone()), &self.index, &self.config).0
+        let object = self.index.object(&workload::object_key(key))?;
+        // By the object's own texts, so that those of whoever asked first are not kept beside them.
+        let key = workload::workload_key(&object.meta.key)?;
+        self.memo.ask(&WorkloadOf(key), &self.index, &self.config).0
     }
 
     /// The policy of a port, and the kinds it was made from.

@@ -3,6 +3,7 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
+use crate::latest::Latest;
 use crate::publish::{PortPolicy, WorkloadKey, WorkloadState};
 use crate::resolve::condition::ConditionTable;
 use crate::source::{Batch, Change};
@@ -12,14 +13,13 @@ use policy_crds::{Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// An index and its subscribers. Whatever was asked for once is followed from then on.
 pub struct History {
     engine: Engine,
     subscriptions: Subscriptions,
-    states: BTreeMap<WorkloadKey, watch::Receiver<Arc<WorkloadState>>>,
-    ports: BTreeMap<(WorkloadKey, NonZeroU16), watch::Receiver<Arc<PortPolicy>>>,
+    states: BTreeMap<WorkloadKey, Latest<Arc<WorkloadState>>>,
+    ports: BTreeMap<(WorkloadKey, NonZeroU16), Latest<Arc<PortPolicy>>>,
     version: u64,
 }
 
@@ -70,12 +70,12 @@ impl History {
     /// A workload as its channel says; none if the channel is closed or there is no workload.
     pub fn followed_state(&mut self, key: &WorkloadKey) -> Option<Arc<WorkloadState>> {
         if let Some(receiver) = self.states.get(key)
-            && receiver.has_changed().is_ok()
+            && !receiver.is_closed()
         {
-            return Some(receiver.borrow().clone());
+            return Some(receiver.current());
         }
         let receiver = self.subscriptions.workload(&mut self.engine, key).ok()?;
-        let state = receiver.borrow().clone();
+        let state = receiver.current();
         self.states.insert(key.clone(), receiver);
         Some(state)
     }
@@ -93,12 +93,12 @@ impl History {
     pub fn followed(&mut self, key: &WorkloadKey, port: NonZeroU16) -> Option<Arc<PortPolicy>> {
         let name = (key.clone(), port);
         if let Some(receiver) = self.ports.get(&name)
-            && receiver.has_changed().is_ok()
+            && !receiver.is_closed()
         {
-            return Some(receiver.borrow().clone());
+            return Some(receiver.current());
         }
         let receiver = self.subscriptions.port(&mut self.engine, key, port).ok()?;
-        let policy = receiver.borrow().clone();
+        let policy = receiver.current();
         self.ports.insert(name, receiver);
         Some(policy)
     }

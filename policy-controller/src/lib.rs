@@ -37,6 +37,7 @@ mod compiled;
 mod controller;
 mod der;
 mod history;
+mod latest;
 mod metric_names;
 mod subscriptions;
 
@@ -72,6 +73,7 @@ pub use config::ControllerConfig;
 pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
 pub use history::History;
 pub use index_metrics::IndexMetrics;
+pub use latest::Latest;
 pub use policy_proxy::telemetry::ProcessMetrics;
 pub use publish::{
     LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,

@@ -1,6 +1,7 @@
 //! What `serve` sees: workloads, their facts, and one policy per port, each behind a watch channel.
 //! No Kubernetes type appears here.
 
+use crate::latest::Latest;
 use policy_core::{Facts, Revision, ServerPolicy};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -146,7 +147,7 @@ pub(crate) enum Command {
 }
 
 /// Where the answer to a lookup goes.
-pub(crate) type Reply<T> = oneshot::Sender<Result<watch::Receiver<Arc<T>>, LookupError>>;
+pub(crate) type Reply<T> = oneshot::Sender<Result<Latest<Arc<T>>, LookupError>>;
 
 impl Policies {
     pub(crate) fn new(
@@ -166,7 +167,7 @@ impl Policies {
     pub async fn workload(
         &self,
         key: &WorkloadKey,
-    ) -> Result<watch::Receiver<Arc<WorkloadState>>, LookupError> {
+    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Workload(key.clone(), reply)).await?;
         answer.await.map_err(|_| LookupError::Stopped)?
@@ -181,7 +182,7 @@ impl Policies {
         &self,
         key: &WorkloadKey,
         port: NonZeroU16,
-    ) -> Result<watch::Receiver<Arc<PortPolicy>>, LookupError> {
+    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Port(key.clone(), port, reply)).await?;
         answer.await.map_err(|_| LookupError::Stopped)?

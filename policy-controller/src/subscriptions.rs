@@ -3,6 +3,7 @@
 use crate::compile::PolicyOf;
 use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine};
+use crate::latest::{self, Latest};
 use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
 use crate::resolve::Query;
 use crate::resolve::memo::content_hash;
@@ -13,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use tokio::sync::watch;
 
 /// Every channel there is.
 pub(crate) struct Subscriptions {
@@ -58,14 +58,14 @@ impl Watching {
 
 struct Held {
     shape: Arc<Shape>,
-    state: watch::Sender<Arc<WorkloadState>>,
-    ports: BTreeMap<NonZeroU16, watch::Sender<Arc<PortPolicy>>>,
+    state: latest::Sender<Arc<WorkloadState>>,
+    ports: BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>,
 }
 
 impl Held {
     /// How many ports there are channels for that the workload does not declare.
     fn undeclared(&self) -> usize {
-        let state = self.state.borrow();
+        let state = self.state.current();
         self.ports.keys().filter(|port| !state.declared.contains(*port)).count()
     }
 }
@@ -86,7 +86,7 @@ impl Subscriptions {
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-    ) -> Result<watch::Receiver<Arc<WorkloadState>>, LookupError> {
+    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
         Ok(self.held(engine, key)?.state.subscribe())
     }
 
@@ -96,21 +96,24 @@ impl Subscriptions {
         engine: &mut Engine,
         key: &WorkloadKey,
         port: NonZeroU16,
-    ) -> Result<watch::Receiver<Arc<PortPolicy>>, LookupError> {
+    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
         let cap = self.port_cap;
         let held = self.held(engine, key)?;
+        let state = held.state.current();
+        let key = &state.key;
         if let Some(sender) = held.ports.get(&port) {
             return Ok(sender.subscribe());
         }
         let shape = held.shape.clone();
-        if !held.state.borrow().declared.contains(&port) && held.undeclared() >= cap {
+        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
             self.drop_idle(engine, key);
         }
         let held = self.held(engine, key)?;
-        if !held.state.borrow().declared.contains(&port) && held.undeclared() >= cap {
+        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
             return Err(LookupError::TooManyPorts);
         }
-        let (sender, receiver) = watch::channel(self.watch(engine, key, &PolicyOf { shape, port }));
+        let sender = latest::channel(self.watch(engine, key, &PolicyOf { shape, port }));
+        let receiver = sender.subscribe();
         self.held(engine, key)?.ports.insert(port, sender);
         Ok(receiver)
     }
@@ -140,14 +143,14 @@ impl Subscriptions {
             let watchers = &mut self.watchers;
             let shape = held.shape.clone();
             held.ports.retain(|port, sender| {
-                let live = sender.receiver_count() > 0;
+                let live = sender.has_receivers();
                 if !live {
                     unwatch(watchers, &shape, *port, key);
                 }
                 live
             });
         }
-        self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.receiver_count() > 0);
+        self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.has_receivers());
         let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
         workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
     }
@@ -157,9 +160,9 @@ impl Subscriptions {
     /// What declared ports ought to have may be followed without a channel.
     fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
         let Some(Held { shape, state, ports }) = self.workloads.get_mut(key) else { return };
-        let declared = state.borrow().declared.clone();
-        let idle = |port: &NonZeroU16, sender: &mut watch::Sender<Arc<PortPolicy>>| {
-            sender.receiver_count() == 0 && !declared.contains(port)
+        let declared = state.current().declared.clone();
+        let idle = |port: &NonZeroU16, sender: &mut latest::Sender<Arc<PortPolicy>>| {
+            !sender.has_receivers() && !declared.contains(port)
         };
         let idle: Vec<NonZeroU16> = ports.extract_if(.., idle).map(|(port, _)| port).collect();
         for port in idle {
@@ -176,9 +179,9 @@ impl Subscriptions {
             return Err(LookupError::NotSynced);
         }
         let resolved = engine.workload(key).ok_or(LookupError::NotFound)?;
-        Ok(self.workloads.entry(key.clone()).or_insert_with(|| Held {
+        Ok(self.workloads.entry(resolved.state.key.clone()).or_insert_with(|| Held {
             shape: resolved.shape.clone(),
-            state: watch::Sender::new(resolved.state.clone()),
+            state: latest::channel(resolved.state.clone()),
             ports: BTreeMap::new(),
         }))
     }
@@ -301,9 +304,9 @@ mod tests {
         let grant = testing::policy_on_server("ns", "grant", "a");
         apply(&mut subscriptions, &[grant], 2);
         apply(&mut subscriptions, &[testing::server("ns", "b", 81)], 3);
-        assert!(!watched.has_changed().unwrap());
+        assert!(!watched.has_changed());
         apply(&mut subscriptions, &[testing::server("ns", "a", 80)], 4);
-        let told = watched.borrow_and_update().clone();
+        let told = watched.read();
         assert_eq!(told.policy.authorizations.len(), 1);
         let lagging = |grants| Revision {
             versions: [(Kind::Pod, 9), (Kind::Server, 9), (Kind::AuthorizationPolicy, grants)]

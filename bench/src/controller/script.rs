@@ -7,7 +7,7 @@ use policy_controller::serve::{Feed, ServeConfig, Server};
 use policy_controller::source::directory::Diagnostic;
 use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use policy_controller::{
-    ControllerConfig, Policies, PortPolicy, WorkloadKey, WorkloadState, start,
+    ControllerConfig, Latest, Policies, PortPolicy, WorkloadKey, WorkloadState, start,
 };
 use policy_crds::Kind;
 use policy_proto::compat::EncodeOptions;
@@ -33,7 +33,7 @@ pub(crate) mod said {
 }
 
 /// Which policies are followed without a connection; dropping it ends that.
-type Followed = Vec<(watch::Receiver<Arc<WorkloadState>>, Vec<watch::Receiver<Arc<PortPolicy>>>)>;
+type Followed = Vec<(Latest<Arc<WorkloadState>>, Vec<Latest<Arc<PortPolicy>>>)>;
 
 /// Runs it until standard input ends. A line is an object that is applied, or one of [`said`]. The
 /// first line of standard output is the address; every later one answers a question, with its number.

@@ -206,7 +206,7 @@ impl Session {
                 let Ok(policy) = self.mesh.controller.policies.port(key, *port).await else {
                     continue;
                 };
-                let policy = Arc::clone(&policy.borrow().policy);
+                let policy = policy.current().policy.clone();
                 rows.push(PortRow {
                     workload: key.to_string(),
                     port: port.get(),

@@ -36,7 +36,7 @@ pub(super) async fn policy(policies: &Policies, query: Option<&str>) -> (StatusC
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\nusage: {USAGE}\n")),
     };
     let current = match policies.port(&key, port).await {
-        Ok(receiver) => receiver.borrow().clone(),
+        Ok(receiver) => receiver.current(),
         Err(error) => {
             let status = match error {
                 LookupError::NotFound => StatusCode::NOT_FOUND,

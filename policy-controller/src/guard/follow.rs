@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::args::loopback;
+use crate::latest::Latest;
 use crate::publish::{LookupError, Policies, PortPolicy, WorkloadState};
 use futures_util::future::select_all;
 use policy_core::{Facts, Owner};
@@ -9,12 +10,11 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long to wait for a pod that is not there.
 const PAUSE: Duration = Duration::from_secs(5);
 
-type Port = (NonZeroU16, watch::Receiver<Arc<PortPolicy>>);
+type Port = (NonZeroU16, Latest<Arc<PortPolicy>>);
 
 /// Follows our own pod as long as there is a controller.
 pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
@@ -41,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
 async fn open(
     shared: &Shared,
     policies: &Policies,
-) -> Result<(watch::Receiver<Arc<WorkloadState>>, Vec<Port>), LookupError> {
+) -> Result<(Latest<Arc<WorkloadState>>, Vec<Port>), LookupError> {
     let state = policies.workload(&shared.workload).await?;
     let mut ports = Vec::new();
     for port in shared.local.ports() {
@@ -51,24 +51,20 @@ async fn open(
 }
 
 /// Applies each change until the pod goes away.
-async fn follow(
-    shared: &Shared,
-    mut state: watch::Receiver<Arc<WorkloadState>>,
-    mut ports: Vec<Port>,
-) {
+async fn follow(shared: &Shared, mut state: Latest<Arc<WorkloadState>>, mut ports: Vec<Port>) {
     loop {
-        let facts = facts(shared, &state.borrow_and_update().facts);
+        let facts = facts(shared, &state.read().facts);
         shared.node_known.store(!facts.1, Ordering::Release);
         shared.store.set_facts(facts.0);
         for (port, policy) in &mut ports {
-            let policy = policy.borrow_and_update().clone();
+            let policy = policy.read();
             apply(shared, *port, &policy);
         }
         shared.metrics.follows(true);
         let changed = ports.iter_mut().map(|(_, policy)| Box::pin(policy.changed()));
         let there = tokio::select! {
-            changed = state.changed() => changed.is_ok(),
-            (changed, _, _) = select_all(changed) => changed.is_ok(),
+            there = state.changed() => there,
+            (there, _, _) = select_all(changed) => there,
         };
         if !there {
             return;

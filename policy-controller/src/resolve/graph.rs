@@ -68,7 +68,13 @@ impl Graph {
         };
         match nodes.get_mut(at(id)) {
             Some(place) => *place = Some(made),
-            None => nodes.push(Some(made)),
+            None => {
+                if nodes.len() == nodes.capacity() {
+                    // By an eighth, for of large clusters half of a doubled table stays empty.
+                    nodes.reserve_exact((nodes.len() / 8).max(64));
+                }
+                nodes.push(Some(made));
+            }
         }
         id
     }

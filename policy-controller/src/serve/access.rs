@@ -19,6 +19,7 @@ use super::access_metrics::{AccessMetrics, Unwelcome};
 use super::caller::{Caller, ReviewError, Reviewer, Sight, Viewer, instant_of};
 use super::peer::{Allowance, Peer};
 use super::stale::Stale;
+use crate::latest::Latest;
 use crate::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
 use policy_core::Identity;
 use std::collections::BTreeSet;
@@ -144,7 +145,7 @@ impl Access {
         policies: &Policies,
         caller: &Caller,
         key: &WorkloadKey,
-    ) -> Result<(watch::Receiver<Arc<WorkloadState>>, Stand), Status> {
+    ) -> Result<(Latest<Arc<WorkloadState>>, Stand), Status> {
         self.admit(caller)?;
         if let Caller::Viewer(viewer) = caller {
             self.may_view(caller, viewer, Some(&key.namespace)).await?;
@@ -164,9 +165,9 @@ impl Access {
             stale_before: self.stale.borrow().times,
             metrics: self.metrics.clone(),
         };
-        if !stand.suits(&state.borrow()) {
+        if !stand.suits(&state.current()) {
             return Err(match self.may_know(caller, key) {
-                true => self.neighbour(caller, &state.borrow()),
+                true => self.neighbour(caller, &state.current()),
                 false => self.stranger(caller, key),
             });
         }

@@ -1,6 +1,7 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (controller-semantics 3).
 
+use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, WorkloadState};
 use crate::serve::access::Stand;
 use crate::serve::cache::Cache;
@@ -22,7 +23,6 @@ use std::convert::Infallible;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Code, Request, Response, Status};
@@ -112,8 +112,8 @@ impl Compat {
         let found = self.lookup(&request).await;
         let result = found.and_then(|Found { state, port, stand }| {
             // In this order, as where it is watched.
-            let policy = port.borrow().policy.clone();
-            let state = state.borrow().clone();
+            let policy = port.current().policy.clone();
+            let state = state.current();
             stand.holds(&state)?;
             Ok(Response::new(self.encoded(&policy, &state.facts).payload()))
         });
@@ -172,7 +172,7 @@ impl Compat {
         let policy = policies.port(&key, port).await.map_err(|error| refusal(&key, port, error))?;
         // Its channel closes when a workload goes. The policy may be that of the next one of its name,
         // which may be another's.
-        if state.has_changed().is_err() {
+        if state.is_closed() {
             return Err(refusal(&key, port, LookupError::NotFound));
         }
         Ok(Found { state, port: policy, stand })
@@ -181,16 +181,16 @@ impl Compat {
 
 /// What was asked for, and what the caller stands on.
 struct Found {
-    state: watch::Receiver<Arc<WorkloadState>>,
-    port: watch::Receiver<Arc<PortPolicy>>,
+    state: Latest<Arc<WorkloadState>>,
+    port: Latest<Arc<PortPolicy>>,
     stand: Stand,
 }
 
 /// One open `WatchPort`.
 struct PortWatch {
     service: Compat,
-    state: watch::Receiver<Arc<WorkloadState>>,
-    port: watch::Receiver<Arc<PortPolicy>>,
+    state: Latest<Arc<WorkloadState>>,
+    port: Latest<Arc<PortPolicy>>,
     stand: Stand,
     ending: CancellationToken,
     call: Call,
@@ -219,8 +219,8 @@ impl PortWatch {
             }
             // In this order: a workload's state is published before its policies, so that none is
             // sent to whom it is not for any more.
-            let policy = self.port.borrow_and_update().policy.clone();
-            let state = self.state.borrow_and_update().clone();
+            let policy = self.port.read().policy.clone();
+            let state = self.state.read();
             if let Err(status) = self.stand.holds(&state) {
                 return Some(self.end(status));
             }
@@ -246,8 +246,8 @@ impl PortWatch {
             biased;
             () = self.ending.cancelled() => Ok(false),
             status = self.stand.lost() => Err(status),
-            result = self.state.changed() => Ok(result.is_ok()),
-            result = self.port.changed() => Ok(result.is_ok()),
+            there = self.state.changed() => Ok(there),
+            there = self.port.changed() => Ok(there),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A stand-in for the index and a server over it, for the tests of this module.
 
+use crate::latest;
 use crate::publish::{
     Command, LookupError, Policies, PortPolicy, Seen, UndeclaredPorts, WorkloadKey, WorkloadState,
 };
@@ -99,10 +100,10 @@ pub(crate) fn revision(version: u64) -> Revision {
     }
 }
 
-type Ports = BTreeMap<NonZeroU16, watch::Sender<Arc<PortPolicy>>>;
+type Ports = BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>;
 
 struct Workload {
-    state: watch::Sender<Arc<WorkloadState>>,
+    state: latest::Sender<Arc<WorkloadState>>,
     ports: Ports,
 }
 
@@ -183,7 +184,7 @@ impl Index {
             service_account: "default".into(),
             identity: "default.ns.serviceaccount.identity.linkerd.cluster.local".into(),
         };
-        let state = watch::Sender::new(Arc::new(state));
+        let state = latest::channel(Arc::new(state));
         let workload = Workload { state, ports: Ports::new() };
         self.workloads.lock().insert(key.clone(), workload);
         key
@@ -202,8 +203,8 @@ impl Index {
         let mut workloads = self.workloads.lock();
         let ports = &mut workloads.get_mut(key).unwrap().ports;
         match ports.get(&port(number)) {
-            Some(sender) => _ = sender.send_replace(value),
-            None => _ = ports.insert(port(number), watch::Sender::new(value)),
+            Some(sender) => sender.send(value),
+            None => _ = ports.insert(port(number), latest::channel(value)),
         }
     }
 
@@ -217,15 +218,16 @@ impl Index {
     ) {
         self.set(key, number, policy, 1);
         let workloads = self.workloads.lock();
-        workloads[key].ports[&port(number)].send_modify(|value| {
+        workloads[key].ports[&port(number)].send_if_modified(|value| {
             let revision = Revision { content, ..value.revision.clone() };
             *value = Arc::new(PortPolicy { revision, ..PortPolicy::clone(value) });
+            true
         });
     }
 
     /// How many listen to a port.
     pub(crate) fn watchers(&self, key: &WorkloadKey, number: u16) -> usize {
-        self.workloads.lock()[key].ports[&port(number)].receiver_count()
+        self.workloads.lock()[key].ports[&port(number)].receivers()
     }
 
     /// Adds an ExternalWorkload `ns/name` that states this identity.
@@ -233,9 +235,9 @@ impl Index {
         let pod = self.pod(name, declared);
         let mut workload = self.workloads.lock().remove(&pod).unwrap();
         let key = WorkloadKey::external("ns", name);
-        let mut state = WorkloadState::clone(&workload.state.borrow());
+        let mut state = WorkloadState::clone(&workload.state.current());
         (state.key, state.identity) = (key.clone(), identity.into());
-        workload.state = watch::Sender::new(Arc::new(state));
+        workload.state = latest::channel(Arc::new(state));
         self.workloads.lock().insert(key.clone(), workload);
         key
     }
@@ -243,9 +245,9 @@ impl Index {
     /// Changes what is known of a workload.
     pub(crate) fn change(&self, key: &WorkloadKey, change: impl FnOnce(&mut WorkloadState)) {
         let workloads = self.workloads.lock();
-        let mut state = WorkloadState::clone(&workloads[key].state.borrow());
+        let mut state = WorkloadState::clone(&workloads[key].state.current());
         change(&mut state);
-        workloads[key].state.send_replace(Arc::new(state));
+        workloads[key].state.send(Arc::new(state));
     }
 
     pub(crate) fn declare(&self, key: &WorkloadKey, ports: &[u16]) {

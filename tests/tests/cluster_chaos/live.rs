@@ -70,8 +70,8 @@ impl Live {
         port: u16,
     ) -> Option<(Arc<ServerPolicy>, Arc<Facts>)> {
         let port = NonZeroU16::new(port).unwrap();
-        let state = self.embedded.policies.workload(key).await.ok()?.borrow().clone();
-        let policy = self.embedded.policies.port(key, port).await.ok()?.borrow().policy.clone();
+        let state = self.embedded.policies.workload(key).await.ok()?.current();
+        let policy = self.embedded.policies.port(key, port).await.ok()?.current().policy.clone();
         Some((policy, state.facts.clone()))
     }
 
@@ -188,7 +188,7 @@ impl Live {
                 if let (Ok(workload), Ok(policy)) =
                     (policies.workload(&key).await, policies.port(&key, port).await)
                 {
-                    let (facts, policy) = (workload.borrow().clone(), policy.borrow().clone());
+                    let (facts, policy) = (workload.current(), policy.current());
                     let admitted =
                         |asks: &&Question<'_>| permits(&policy.policy, &facts.facts, **asks);
                     wider.extend(never.iter().filter(admitted).map(|asks| format!("{asks:?}")));

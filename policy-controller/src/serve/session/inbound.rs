@@ -35,7 +35,7 @@ impl Session {
 
     async fn subscribe(&mut self, ports: &[u32]) -> Result<(), Status> {
         // Declared ports do not count: no client chose their number.
-        let declared = self.state.borrow().declared.clone();
+        let declared = self.state.current().declared.clone();
         let mut chosen = self.ports.keys().filter(|port| !declared.contains(port)).count();
         for (index, port) in ports.iter().enumerate() {
             let number = port_number(&format!("subscribe.ports[{index}]"), *port)?;
@@ -65,7 +65,7 @@ impl Session {
         for (index, port) in ports.iter().enumerate() {
             let number = port_number(&format!("unsubscribe.ports[{index}]"), *port)?;
             self.refused.remove(&number);
-            let declared = self.state.borrow().declared.contains(&number);
+            let declared = self.state.current().declared.contains(&number);
             match self.ports.get_mut(&number) {
                 Some(port) if declared => port.subscribed = false,
                 Some(_) => self.close_port(number),
@@ -133,7 +133,7 @@ impl Session {
         let Some(port) = self.ports.get_mut(&number) else { return };
         port.answered = true;
         let record = AppliedPort {
-            current: port.policy.borrow().policy.clone(),
+            current: port.policy.current().policy.clone(),
             in_force: port.in_force.clone(),
             content: port.content,
             refused: port.refused.as_ref().map(|(_, refused)| refused.clone()),

@@ -5,26 +5,26 @@ mod inbound;
 mod outbound;
 mod port;
 
-use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::latest::Latest;
+use crate::publish::{LookupError, WorkloadKey, WorkloadState};
 use crate::serve::access::Stand;
 use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::{refusal, slot, token};
-use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use policy_core::Revision;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, WatchRequest};
 use policy_proto::native::decode_features;
 use port::{Hold, Port};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
@@ -34,35 +34,29 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where messages go.
 type Sender = slot::Sender<Result<Payload, Status>>;
 
-/// Waits for the next policy of a port; gives back the receiver, or nothing if the workload went or
-/// the port was given up.
-type Change = BoxFuture<'static, (NonZeroU16, u64, Option<watch::Receiver<Arc<PortPolicy>>>)>;
-
 /// One watch.
 pub(crate) struct Session {
     service: Encodings,
     number: u64,
     key: WorkloadKey,
     features: Features,
-    state: watch::Receiver<Arc<WorkloadState>>,
+    state: Latest<Arc<WorkloadState>>,
     stand: Stand,
     /// Whether the workload as it is has to be sent.
     workload_due: bool,
     /// Boxed, for a map has room for eleven where most watches have a few.
     ports: BTreeMap<NonZeroU16, Box<Port>>,
-    changes: FuturesUnordered<Change>,
     /// Ports to be answered with a denial because they cannot be watched.
     refused: BTreeMap<NonZeroU16, LookupError>,
     /// What the client said it has in force, for ports that were not opened yet.
     applied: BTreeMap<NonZeroU16, Revision>,
-    opened: u64,
 }
 
 /// What ended a wait.
 enum Event {
     Room,
     Request(Option<WatchRequest>),
-    PortChanged(NonZeroU16, u64, Option<watch::Receiver<Arc<PortPolicy>>>),
+    PortChanged(NonZeroU16, bool),
     WorkloadChanged(bool),
     Seen(bool),
     End,
@@ -98,12 +92,12 @@ impl Session {
                 () = ending.cancelled() => Event::End,
                 () = out.closed() => Event::End,
                 status = session.stand.lost() => return Err(status),
-                changed = session.state.changed() => {
-                    session.stand.holds(&session.state.borrow())?;
-                    Event::WorkloadChanged(changed.is_ok())
+                there = session.state.changed() => {
+                    session.stand.holds(&session.state.current())?;
+                    Event::WorkloadChanged(there)
                 }
-                Some((port, opened, policy)) = session.changes.next() => {
-                    Event::PortChanged(port, opened, policy)
+                (port, there) = poll_fn(|cx| next_change(&mut session.ports, cx)) => {
+                    Event::PortChanged(port, there)
                 }
                 changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
                 // After what changes, so that ports that were given up do not pile up while a client
@@ -114,7 +108,7 @@ impl Session {
                     let message = session.next_message();
                     // Asked after the policy was read: a workload's state is published before its
                     // policies, so that none is sent to whom it is not for any more.
-                    session.stand.holds(&session.state.borrow())?;
+                    session.stand.holds(&session.state.current())?;
                     if let Some(payload) = message {
                         call.sent();
                         out.send(Ok(payload));
@@ -131,11 +125,8 @@ impl Session {
                     session.workload_due = true;
                     Box::pin(session.follow_declared()).await?;
                 }
-                Event::PortChanged(port, opened, policy) => {
-                    if !session.port_changed(port, opened, policy) {
-                        return Ok(());
-                    }
-                }
+                Event::PortChanged(_, false) => return Ok(()),
+                Event::PortChanged(port, true) => session.port_changed(port),
                 Event::Request(None) => open = false,
                 Event::Request(Some(request)) => {
                     call.received();
@@ -164,6 +155,8 @@ impl Session {
         let client = fields::shortened(&hello.client);
         tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
+        // The same, in the texts that all who follow the workload share.
+        let key = state.current().key.clone();
         Ok(Self {
             service,
             number,
@@ -173,17 +166,15 @@ impl Session {
             stand,
             workload_due: true,
             ports: BTreeMap::new(),
-            changes: FuturesUnordered::new(),
             refused: BTreeMap::new(),
             applied,
-            opened: 0,
         })
     }
 
     /// Brings the watched ports in line with what the workload declares. Declared ports are never
     /// refused for their number: no client chose it.
     async fn follow_declared(&mut self) -> Result<(), Status> {
-        let declared = self.state.borrow_and_update().declared.clone();
+        let declared = self.state.read().declared.clone();
         let gone: Vec<_> = self
             .ports
             .iter()
@@ -204,15 +195,11 @@ impl Session {
 
     async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
         let mut policy = self.service.core.policies.port(&self.key, port).await?;
-        let revision = policy.borrow_and_update().revision.clone();
+        let revision = policy.read().revision.clone();
         let applied = self.applied.remove(&port);
         let hold = applied.as_ref().and_then(|applied| self.hold(&revision, applied));
-        self.opened = self.opened.wrapping_add(1);
-        let opened = self.opened;
         self.refused.remove(&port);
-        let watched = Port::new(opened, policy.clone(), subscribed, hold, applied);
-        let watched = Box::new(watched);
-        self.changes.push(next_change(port, opened, policy, watched.closed.clone()));
+        let watched = Box::new(Port::new(policy, subscribed, hold, applied));
         self.ports.insert(port, watched);
         Ok(())
     }
@@ -265,26 +252,13 @@ impl Session {
         }
     }
 
-    /// Takes note of a port's next policy; false: the workload is gone.
-    fn port_changed(
-        &mut self,
-        number: NonZeroU16,
-        opened: u64,
-        policy: Option<watch::Receiver<Arc<PortPolicy>>>,
-    ) -> bool {
-        let Some(port) = self.ports.get_mut(&number).filter(|port| port.opened == opened) else {
-            // Given up meanwhile.
-            return true;
-        };
-        let Some(policy) = policy else { return false };
+    /// Takes note of a port's next policy.
+    fn port_changed(&mut self, number: NonZeroU16) {
+        let Some(port) = self.ports.get_mut(&number) else { return };
         port.due = true;
-        let closed = port.closed.clone();
-        let answered = port.answered;
-        self.changes.push(next_change(number, opened, policy, closed));
-        if answered {
+        if port.answered {
             self.record(number);
         }
-        true
     }
 }
 
@@ -307,15 +281,16 @@ async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
     }
 }
 
+/// The next port whose policy changed, and whether the workload is still there. Of many the first: the
+/// others are found when it is asked again.
 fn next_change(
-    port: NonZeroU16,
-    opened: u64,
-    mut policy: watch::Receiver<Arc<PortPolicy>>,
-    closed: CancellationToken,
-) -> Change {
-    Box::pin(async move {
-        let changed = closed.run_until_cancelled(policy.changed()).await;
-        let there = matches!(changed, Some(Ok(())));
-        (port, opened, there.then_some(policy))
-    })
+    ports: &mut BTreeMap<NonZeroU16, Box<Port>>,
+    cx: &Context<'_>,
+) -> Poll<(NonZeroU16, bool)> {
+    for (number, port) in ports {
+        if let Poll::Ready(there) = port.policy.poll_changed(cx) {
+            return Poll::Ready((*number, there));
+        }
+    }
+    Poll::Pending
 }

@@ -34,7 +34,7 @@ impl Session {
         let (number, port) = due?;
         let number = *number;
         port.due = false;
-        let published = port.policy.borrow_and_update().clone();
+        let published = port.policy.current();
         let encoding = self.service.encoding(&published.policy, &self.features);
         let stamp = encoding.stamp(&published, number);
         let shared = match &port.sent {
@@ -53,7 +53,7 @@ impl Session {
     }
 
     fn workload(&self) -> Payload {
-        let state = self.state.borrow();
+        let state = self.state.current();
         let workload = Workload {
             name: self.key.to_string(),
             facts: Some(encode_facts(&state.facts)),

@@ -1,5 +1,6 @@
 //! What a watch knows of one port.
 
+use crate::latest::Latest;
 use crate::publish::PortPolicy;
 use crate::serve::applied::Refused;
 use crate::serve::encodings::Encoding;
@@ -8,8 +9,6 @@ use policy_core::{Revision, ServerPolicy};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// Updates of one port whose acknowledgement is still waited for, at most. A client that falls
 /// further behind is only asked about the newest.
@@ -17,13 +16,9 @@ const MAX_IN_FLIGHT: usize = 8;
 
 /// One watched port.
 pub(super) struct Port {
-    /// Tells this watch of the port from an earlier one.
-    pub(super) opened: u64,
-    /// Cancelled when this is dropped: ends the wait for the next policy.
-    pub(super) closed: CancellationToken,
     /// When it was asked for.
     pub(super) since: Instant,
-    pub(super) policy: watch::Receiver<Arc<PortPolicy>>,
+    pub(super) policy: Latest<Arc<PortPolicy>>,
     pub(super) subscribed: bool,
     pub(super) due: bool,
     /// What the client applied before and this replica must have seen before it sends anything.
@@ -75,15 +70,12 @@ pub(super) struct InFlight {
 impl Port {
     /// A port of which nothing was sent.
     pub(super) fn new(
-        opened: u64,
-        policy: watch::Receiver<Arc<PortPolicy>>,
+        policy: Latest<Arc<PortPolicy>>,
         subscribed: bool,
         hold: Option<Hold>,
         claims: Option<Revision>,
     ) -> Self {
         Self {
-            opened,
-            closed: CancellationToken::new(),
             since: Instant::now(),
             policy,
             subscribed,
@@ -144,11 +136,5 @@ impl Port {
     pub(super) fn nacked(&mut self, revision: &Revision) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
         self.in_flight.remove(at)
-    }
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        self.closed.cancel();
     }
 }
