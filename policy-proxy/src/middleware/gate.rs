@@ -230,7 +230,7 @@ impl Canonical {
         }
         let host = match (head.headers.get(HOST), &target.host) {
             (Some(line), Some(host)) => {
-                let line = std::str::from_utf8(line.as_bytes()).ok()?;
+                let line = line.to_str().ok()?;
                 canonical_authority(line, host).map(HeaderValue::try_from).transpose().ok()?
             }
             // HTTP/1.0 in absolute form.
