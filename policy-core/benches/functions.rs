@@ -94,6 +94,6 @@ fn main() {
         target("target-canonical", "/api/v1/items/17?q=1"),
         target("target-rewritten", "/api/v1/%69tems/17?q=1"),
         path("path-canonical", "/api/v1/items/17"),
-        path("path-rewritten", "/api/../api/v1/%69tems//17"),
+        path("path-rewritten", "/api/v1/%69tems/17"),
     ]);
 }
