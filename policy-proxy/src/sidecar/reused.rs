@@ -60,7 +60,7 @@ const MOST_SPARE: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::{pending, poll_fn, ready};
+    use std::future::{self, poll_fn, ready};
     use std::rc::Rc;
 
     #[tokio::test]
@@ -69,10 +69,11 @@ mod tests {
         for other in [true, false] {
             let own = Rc::clone(&shared);
             let mut unready = Reused::new(async move {
-                pending::<()>().await;
+                future::pending::<()>().await;
                 drop(own);
             });
-            poll_fn(|cx| Poll::Ready(assert!(unready.poll(cx).is_pending()))).await;
+            let pending = poll_fn(|cx| Poll::Ready(unready.poll(cx).is_pending())).await;
+            assert!(pending);
             assert_eq!(Rc::strong_count(&shared), 2);
             drop(unready);
             assert_eq!(Rc::strong_count(&shared), 1);
