@@ -7,13 +7,22 @@ programs() {
 
 # build PACKAGE BINARY...: builds them as they are shipped.
 build() {
-    package=$1
-    shift
+    case $1 in
+    policy-proxy) with sidecar "$@" ;;
+    *) with release "$@" ;;
+    esac
+}
+
+# with PROFILE PACKAGE BINARY...: builds them so.
+with() {
+    profile=$1
+    package=$2
+    shift 2
     echo "building $package: $*" >&2
     bins=""
     for binary in "$@"; do bins="$bins --bin $binary"; done
     # shellcheck disable=SC2086 # a list of arguments
-    cargo build --quiet --release -p "$package" $bins
+    cargo build --quiet --profile "$profile" -p "$package" $bins
 }
 
 # Installs what of the peers is missing where that can be done, and says what cannot.

@@ -75,17 +75,18 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those beside this program; `proxy` names another one of ours, as of another commit.
+    /// Those beside this program, the proxies as [`shipped`]; `proxy` names another one of ours, as of
+    /// another commit.
     pub fn beside(proxy: Option<&Path>) -> anyhow::Result<Self> {
         let own = std::env::current_exe()?;
         let beside = |name: &str| own.with_file_name(name);
         let envoy = std::env::var_os("BENCH_ENVOY").map_or("envoy".into(), PathBuf::from);
         Ok(Self {
-            proxy: proxy.map_or_else(|| beside("policy-proxy"), Path::to_owned),
+            proxy: proxy.map_or_else(|| shipped("policy-proxy"), |proxy| Ok(proxy.to_owned()))?,
             controller: beside("policy-controller"),
             generator: beside("load-generator"),
             application: beside("echo-application"),
-            bare: beside("bare-proxy"),
+            bare: shipped("bare-proxy")?,
             envoy,
         })
     }
@@ -103,6 +104,16 @@ impl Programs {
         };
         (!said.is_empty()).then_some(said)
     }
+}
+
+/// Where a proxy is that was built with the profile of the sidecar, if this program was built with that of
+/// release; else it is beside this one, of the same profile.
+pub fn shipped(name: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let beside = own.with_file_name(name);
+    let folder = own.parent().filter(|folder| folder.ends_with("release"));
+    let sidecar = folder.map(|release| release.with_file_name("sidecar").join(name));
+    Ok(sidecar.unwrap_or(beside))
 }
 
 /// The application behind every proxy. It ends when this is dropped.

@@ -14,6 +14,7 @@ use load::{Answer, Load};
 use policy::{PORT, Subject};
 use policy_bench::child::{Launch, Process};
 use policy_bench::process::memory;
+use policy_bench::proxies::shipped;
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats;
 use std::net::SocketAddr;
@@ -91,9 +92,7 @@ impl Bench {
         let (controller, said) = Controller::new(subject.full.clone());
         let (control, application) = (controller.serve().await?, load::application().await?);
         let target = free()?;
-        let beside =
-            || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("policy-proxy"));
-        let program = cli.proxy.clone().map_or_else(beside, Ok)?;
+        let program = cli.proxy.clone().map_or_else(|| shipped("policy-proxy"), Ok)?;
         let launch = Launch::new(program)
             .args(["run", "--identity", "none", "--log", "error", "--workload", "bench:web"])
             .args(["--admin", "127.0.0.1:0", "--policy-addr", &control.to_string()])
