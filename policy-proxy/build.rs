@@ -10,7 +10,6 @@ const FUNCTIONS: &str = "layout/functions.txt";
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={FUNCTIONS}");
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
     if !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") {
         return Ok(());
@@ -19,6 +18,7 @@ fn main() -> io::Result<()> {
     // glibc 2.36 where it runs.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     if is("PROFILE", "release") {
+        println!("cargo::rerun-if-changed={FUNCTIONS}");
         let folder = env::var("OUT_DIR").map_err(io::Error::other)?;
         let script = Path::new(&folder).join("layout.ld");
         fs::write(&script, layout(&fs::read_to_string(FUNCTIONS)?))?;
