@@ -104,6 +104,13 @@ impl HttpConnection {
         connection
     }
 
+    /// Ends after what is open, unless it is to end at once already.
+    fn end_gracefully(&self) {
+        if self.ending.get().is_none() {
+            self.ending.raise(Ending::Gracefully);
+        }
+    }
+
     fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
@@ -384,7 +391,7 @@ impl Member for HttpConnection {
         if since > 0 && over(unfinished, timeouts.request_head) {
             self.ending.raise(Ending::Now);
         } else if over(self.worker.now().saturating_sub(self.idle_since.get()), timeouts.idle) {
-            self.ending.raise(Ending::Gracefully);
+            self.end_gracefully();
         }
     }
 
@@ -396,9 +403,7 @@ impl Member for HttpConnection {
             Stale::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
                 if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
-                    if self.ending.get().is_none() {
-                        self.ending.raise(Ending::Gracefully);
-                    }
+                    self.end_gracefully();
                     return;
                 }
                 ErrorKind::TlsCertificateExpired
@@ -412,7 +417,7 @@ impl Member for HttpConnection {
     }
 
     fn drain(&self) {
-        self.ending.raise(Ending::Gracefully);
+        self.end_gracefully();
     }
 }
 

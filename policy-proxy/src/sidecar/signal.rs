@@ -28,16 +28,41 @@ impl<T: Copy> Signal<T> {
         self.value.get()
     }
 
-    /// The value, or else a promise to wake `cx` when there is one.
+    /// The value, if it was raised, and a promise to wake `cx` when another is.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Option<T> {
-        if let Some(value) = self.value.get() {
-            return Some(value);
-        }
         let mut waker = self.waker.borrow_mut();
         match &mut *waker {
             Some(known) => known.clone_from(cx.waker()),
             None => *waker = Some(cx.waker().clone()),
         }
-        None
+        self.value.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_has_seen_a_value_is_woken_by_the_next_one() {
+        let (signal, count) = (Signal::new(), Arc::new(Count(AtomicUsize::new(0))));
+        let waker = Waker::from(Arc::clone(&count));
+        let cx = Context::from_waker(&waker);
+        assert_eq!(signal.poll(&cx), None);
+        signal.raise("gracefully");
+        assert_eq!((signal.poll(&cx), count.0.load(Ordering::Relaxed)), (Some("gracefully"), 1));
+        signal.raise("now");
+        assert_eq!((signal.poll(&cx), count.0.load(Ordering::Relaxed)), (Some("now"), 2));
     }
 }
