@@ -137,8 +137,31 @@ fn responses_mean_to_the_sidecar_what_they_mean_to_hyper() {
     replay("reply", reply::check);
 }
 
+/// What heads and bodies of both ways are put together by.
+mod nearly {
+    use proptest::prelude::*;
+
+    pub(super) fn end() -> impl Strategy<Value = &'static str> {
+        prop_oneof![24 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("\r\r\n"),
+            1 => Just("\r\n "), 1 => Just("\0\r\n")]
+    }
+
+    pub(super) fn message(
+        line: impl Strategy<Value = String>,
+        fields: impl Strategy<Value = Vec<(String, &'static str)>>,
+        body: impl Strategy<Value = &'static str>,
+    ) -> impl Strategy<Value = String> {
+        (line, end(), fields, end(), body).prop_map(|(line, one, fields, two, body)| {
+            let fields: String =
+                fields.into_iter().flat_map(|(field, end)| [field, end.into()]).collect();
+            format!("{line}{one}{fields}{two}{body}")
+        })
+    }
+}
+
 /// Responses that are nearly right.
 mod nearly_right_responses {
+    use super::nearly::{end, message};
     use super::reply;
     use proptest::prelude::*;
 
@@ -152,11 +175,6 @@ mod nearly_right_responses {
             1 => Just(" \u{e4}"), 1 => Just(" a\rb"), 1 => Just(" \0")];
         (version, status, reason)
             .prop_map(|(version, status, reason)| format!("{version} {status}{reason}"))
-    }
-
-    fn end() -> impl Strategy<Value = &'static str> {
-        prop_oneof![24 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("\r\r\n"),
-            1 => Just("\r\n "), 1 => Just("\0\r\n")]
     }
 
     fn field() -> impl Strategy<Value = String> {
@@ -200,12 +218,7 @@ mod nearly_right_responses {
     }
 
     fn response() -> impl Strategy<Value = String> {
-        let fields = prop::collection::vec((field(), end()), 0..4);
-        (line(), end(), fields, end(), body()).prop_map(|(line, one, fields, two, body)| {
-            let fields: String =
-                fields.into_iter().flat_map(|(field, end)| [field, end.into()]).collect();
-            format!("{line}{one}{fields}{two}{body}")
-        })
+        message(line(), prop::collection::vec((field(), end()), 0..4), body())
     }
 
     proptest! {
@@ -226,6 +239,7 @@ mod nearly_right_responses {
 /// Requests that are nearly right, several behind each other.
 mod nearly_right {
     use super::http1;
+    use super::nearly::{end, message};
     use proptest::prelude::*;
 
     fn line() -> impl Strategy<Value = String> {
@@ -243,11 +257,6 @@ mod nearly_right {
 
     fn blank() -> impl Strategy<Value = &'static str> {
         prop_oneof![16 => Just(" "), 1 => Just("  "), 1 => Just("\t"), 1 => Just("")]
-    }
-
-    fn end() -> impl Strategy<Value = &'static str> {
-        prop_oneof![24 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("\r\r\n"),
-            1 => Just("\r\n "), 1 => Just("\0\r\n")]
     }
 
     fn field() -> impl Strategy<Value = String> {
@@ -307,12 +316,7 @@ mod nearly_right {
     }
 
     fn request() -> impl Strategy<Value = String> {
-        let fields = prop::collection::vec((field(), end()), 0..5);
-        (line(), end(), fields, end(), body()).prop_map(|(line, one, fields, two, body)| {
-            let fields: String =
-                fields.into_iter().flat_map(|(field, end)| [field, end.into()]).collect();
-            format!("{line}{one}{fields}{two}{body}")
-        })
+        message(line(), prop::collection::vec((field(), end()), 0..5), body())
     }
 
     proptest! {

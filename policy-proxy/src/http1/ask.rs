@@ -2,11 +2,10 @@
 //! that are there already.
 
 use super::encode::Framing;
-use super::request::tokens;
-use super::response::{codings, line, sized};
-use http::header::{CONTENT_LENGTH, HeaderName, TRAILER, TRANSFER_ENCODING};
+use super::response::{announced, codings, line, sized};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri, Version};
+use http::{Method, Uri, Version};
 use http_body::SizeHint;
 use std::io::Write;
 
@@ -68,15 +67,6 @@ fn put_target(out: &mut Vec<u8>, uri: &Uri) {
             let _ = write!(out, "{uri}");
         }
     }
-}
-
-/// The names that a head announces as trailers.
-fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
-    if !headers.contains_key(TRAILER) {
-        return Vec::new();
-    }
-    let names = headers.get_all(TRAILER).iter().flat_map(|line| tokens(line.as_bytes()));
-    names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 /// Room for most heads, so that they are not moved while they grow.

@@ -146,9 +146,7 @@ impl Reading {
 
     fn read(mut self, parsed: &httparse::Response<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
         for field in &*parsed.headers {
-            let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Bad::Malformed)?;
-            let value = shared.of(field.value).ok_or(Bad::Malformed)?;
-            let value = HeaderValue::from_maybe_shared(value).map_err(|_| Bad::Malformed)?;
+            let (name, value) = shared.field(field).ok_or(Bad::Malformed)?;
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }

@@ -132,6 +132,13 @@ impl Shared {
         let own = self.bytes.get(from..from.checked_add(part.len())?)?;
         Some(self.bytes.slice_ref(own))
     }
+
+    /// A field whose value shares the copy; none if it is none for `http`.
+    pub(super) fn field(&self, field: &httparse::Header<'_>) -> Option<(HeaderName, HeaderValue)> {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        let value = HeaderValue::from_maybe_shared(self.of(field.value)?).ok()?;
+        Some((name, value))
+    }
 }
 
 /// A head that is being made.
@@ -181,9 +188,7 @@ impl Reading {
         let target = shared.of(target.as_bytes()).ok_or(Bad::Malformed)?;
         let uri = Uri::from_maybe_shared(target).map_err(|_| Bad::Malformed)?;
         for field in &*parsed.headers {
-            let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Bad::Malformed)?;
-            let value = shared.of(field.value).ok_or(Bad::Malformed)?;
-            let value = HeaderValue::from_maybe_shared(value).map_err(|_| Bad::Malformed)?;
+            let (name, value) = shared.field(field).ok_or(Bad::Malformed)?;
             if self.keep(&name, &value)? {
                 self.headers.append(name, value);
             }

@@ -172,15 +172,19 @@ pub(super) fn codings(headers: &HeaderMap, out: &mut Vec<u8>) {
 
 fn chunked(asked: Asked, headers: &HeaderMap, out: &mut Vec<u8>) -> Framing {
     codings(headers, out);
-    let mut trailers = Vec::new();
     for value in headers.get_all(TRAILER) {
         line(&TRAILER, value.as_bytes(), out);
-        if asked.trailers {
-            let names = tokens(value.as_bytes()).map(HeaderName::from_bytes);
-            trailers.extend(names.filter_map(Result::ok));
-        }
     }
-    Framing::Chunked(trailers)
+    Framing::Chunked(if asked.trailers { announced(headers) } else { Vec::new() })
+}
+
+/// The names that a head announces as trailers.
+pub(super) fn announced(headers: &HeaderMap) -> Vec<HeaderName> {
+    if !headers.contains_key(TRAILER) {
+        return Vec::new();
+    }
+    let names = headers.get_all(TRAILER).iter().flat_map(|line| tokens(line.as_bytes()));
+    names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 /// Says whether the connection goes on, if that is not what the version means, and whether it ends.

@@ -53,9 +53,11 @@ pub(super) struct Change<'a> {
     pub(super) route_order: Option<&'a m::KeyList>,
 }
 
-impl<'a> Change<'a> {
-    pub(super) fn of(update: &'a m::PortUpdate) -> Self {
-        let m::PortUpdate {
+/// Reads the parts of an update that both of its forms have alike. Names every field, so that a new one
+/// is not overlooked.
+macro_rules! parts {
+    ($update:expr, $form:path) => {{
+        let $form {
             port: _,
             revision,
             base,
@@ -67,8 +69,8 @@ impl<'a> Change<'a> {
             routes: _,
             removed_routes,
             route_order,
-        } = update;
-        Self {
+        } = $update;
+        Change {
             revision: revision.as_ref(),
             base: *base,
             required_features,
@@ -78,32 +80,16 @@ impl<'a> Change<'a> {
             removed_routes,
             route_order: route_order.as_ref(),
         }
+    }};
+}
+
+impl<'a> Change<'a> {
+    pub(super) fn of(update: &'a m::PortUpdate) -> Self {
+        parts!(update, m::PortUpdate)
     }
 
     pub(super) fn of_encoded(update: &'a lean::Update) -> Self {
-        let lean::Update {
-            port: _,
-            revision,
-            base,
-            required_features,
-            header,
-            authorizations: _,
-            removed_authorizations,
-            server_authorizations,
-            routes: _,
-            removed_routes,
-            route_order,
-        } = update;
-        Self {
-            revision: revision.as_ref(),
-            base: *base,
-            required_features,
-            header: header.as_ref(),
-            removed_authorizations,
-            server_authorizations: server_authorizations.as_ref(),
-            removed_routes,
-            route_order: route_order.as_ref(),
-        }
+        parts!(update, lean::Update)
     }
 }
 
