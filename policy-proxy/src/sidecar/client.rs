@@ -49,7 +49,11 @@ pub(super) async fn serve(
             client.hand_over(switch);
             return Ok(());
         }
-        if last || !clear {
+        if !clear {
+            client.shut_down().await?;
+            return client.see_off().await;
+        }
+        if last {
             break;
         }
     }
@@ -192,7 +196,8 @@ impl Client<'_> {
         self.wire.write(|out| {
             out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
         });
-        self.shut_down().await
+        self.shut_down().await?;
+        self.see_off().await
     }
 
     async fn shut_down(&self) -> Result<(), Broken> {
@@ -203,6 +208,14 @@ impl Client<'_> {
             })
         })
         .await
+    }
+
+    /// Reads what the client still sends, until it ends or the time that a head may take is over: a
+    /// connection that is closed with bytes unread is reset, and the client may lose the answer that
+    /// says why (RFC 9112 section 9.6).
+    async fn see_off(&self) -> Result<(), Broken> {
+        self.connection.unfinished();
+        poll_fn(|cx| self.run(cx, |client, cx| client.wire.poll_discard(cx).map(Ok))).await
     }
 
     /// Gives the stream to the tunnel that the client and the application agreed on.

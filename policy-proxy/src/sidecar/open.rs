@@ -385,12 +385,15 @@ impl Member for HttpConnection {
         }
         self.upstream.tidy();
         let timeouts = &self.worker.shared.config.timeouts;
-        let over = |seconds: u32, bound: std::time::Duration| u64::from(seconds) > bound.as_secs();
+        let over = |seconds: u32, bound: Duration| u64::from(seconds) > bound.as_secs();
         let since = self.unfinished_since.get();
         let unfinished = self.worker.now().saturating_sub(since);
-        if since > 0 && over(unfinished, timeouts.request_head) {
+        let idle = self.worker.now().saturating_sub(self.idle_since.get());
+        // Who does not take the last of its answer does not end by being asked to.
+        let deaf = timeouts.idle.saturating_add(timeouts.request_head);
+        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
             self.ending.raise(Ending::Now);
-        } else if over(self.worker.now().saturating_sub(self.idle_since.get()), timeouts.idle) {
+        } else if over(idle, timeouts.idle) {
             self.end_gracefully();
         }
     }

@@ -168,6 +168,15 @@ impl Wire {
         }
     }
 
+    /// Throws away what the client still sends; ready once it ended.
+    pub(super) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.borrow_mut();
+        inner.read = BytesMut::new();
+        let Some(io) = &mut inner.io else { return Poll::Ready(()) };
+        while let Ok(false) = ready!(scratch::poll_read(io, cx, <[u8]>::is_empty)) {}
+        Poll::Ready(())
+    }
+
     /// Hands the stream on, with what was read ahead.
     pub(super) fn take(&self) -> Option<(Metered<ClientIo>, Bytes)> {
         let mut inner = self.inner.borrow_mut();

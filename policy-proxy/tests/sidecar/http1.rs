@@ -156,6 +156,26 @@ async fn a_large_upload_passes() {
 }
 
 #[tokio::test]
+async fn who_uploads_much_before_it_reads_still_gets_the_refusal() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http1, nobody()), app.address).await;
+    for head in ["Content-Length: 8388608", "Transfer-Encoding: gzip"] {
+        let mut client = setup.connect().await;
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(&vec![b'x'; 8 << 20]).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let status = if head.contains("gzip") { "400" } else { "403" };
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+    }
+    assert_eq!(app.connections(), 0);
+}
+
+#[tokio::test]
 async fn a_rate_limit_refuses_and_is_kept_across_updates() {
     let app = App::start().await;
     let mut policy = server(detect(), everybody());

@@ -79,3 +79,37 @@ async fn an_http_connection_without_requests_ends_after_its_bound_and_one_with_a
         streaming.read_exact(&mut bytes).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn who_never_takes_the_last_of_its_answers_is_ended() {
+    let app = App::start().await;
+    let policy = Some(server(Protocol::Http1, nobody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.timeouts.idle = Duration::from_secs(1);
+        config.timeouts.request_head = Duration::from_secs(1);
+    })
+    .await;
+    let mut client = setup.connect().await;
+    let requests = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
+    // Nothing is read: answers fill what the system holds, then nobody reads the requests either.
+    let write = async { while client.write_all(&requests).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(60), write).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_goes_on_sending_what_was_refused_is_ended_after_the_time_for_a_head() {
+    let app = App::start().await;
+    let policy = Some(server(Protocol::Http1, nobody()));
+    let setup = Setup::with(policy, app.address, IdentityHandle::empty(), |config| {
+        config.timeouts.request_head = Duration::from_secs(1);
+    })
+    .await;
+    let mut client = setup.connect().await;
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n").await.unwrap();
+    let write = async {
+        while client.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), write).await.unwrap();
+}
