@@ -21,6 +21,7 @@ fn every_case_of_the_data_path_runs() {
         .args(["--cases", &cases.join(","), "--peers", "portcullis,bare", "--no-pin"])
         .args(["--rounds", "1", "--seconds", "0.1", "--no-latency"])
         .args(["--proxy", env!("CARGO_BIN_EXE_bench-proxy-under-test")])
+        .args(["--bare", env!("CARGO_BIN_EXE_bench-bare-under-test")])
         .args(["--controller", env!("CARGO_BIN_EXE_bench-controller-under-test")])
         .arg("--json")
         .arg(&json)

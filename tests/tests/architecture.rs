@@ -53,6 +53,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                 "policy-crds",
                 "policy-controller",
                 "policy-proxy",
+                "policy-floor",
             ]),
         ),
         ("xtask", BTreeSet::from(["policy-crds", "policy-proto"])),

@@ -76,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         let measured = bench.measure(tls, rate, &kinds)?;
         document.tables.push(idle_table(title, cli.connections, &measured));
         document.tables.push(new_table(title, rate, &measured));
+        let of = |measured: &Measured| of(measured, cli.connections);
         raw.insert(title.to_owned(), measured.iter().map(of).collect());
     }
     document.raw = Value::Object(raw);
@@ -210,9 +211,15 @@ fn new_table(title: &str, rate: f64, all: &[Measured]) -> Table {
     table
 }
 
-fn of(measured: &Measured) -> Value {
+fn of(measured: &Measured, connections: usize) -> Value {
     let idle = measured.idle.map(
         |memory| json!({"resident_bytes": memory.resident, "anonymous_bytes": memory.anonymous}),
     );
-    json!({"proxy": measured.kind.name(), "idle": idle, "new": measured.new})
+    json!({
+        "proxy": measured.kind.name(),
+        "connections": connections,
+        "idle": idle,
+        "idle_kib_each": each(measured, connections),
+        "new": measured.new,
+    })
 }

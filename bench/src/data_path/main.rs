@@ -39,6 +39,9 @@ struct Cli {
     /// Another `policy-controller` than the one built beside this.
     #[arg(long)]
     controller: Option<PathBuf>,
+    /// Another `bare-proxy` than the one built beside this.
+    #[arg(long)]
+    bare: Option<PathBuf>,
     /// Lets everything run on every core. Otherwise a proxy of one worker has the first, load and
     /// application have the second.
     #[arg(long)]
@@ -66,6 +69,9 @@ fn main() -> anyhow::Result<()> {
     let mut programs = Programs::beside(cli.proxy.as_deref())?;
     if let Some(controller) = &cli.controller {
         programs.controller.clone_from(controller);
+    }
+    if let Some(bare) = &cli.bare {
+        programs.bare.clone_from(bare);
     }
     if cli.check {
         return check::run(&programs, cli.seconds, cli.json.as_deref());

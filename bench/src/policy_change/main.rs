@@ -17,6 +17,7 @@ use policy_bench::process::memory;
 use policy_bench::proxies::shipped;
 use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,7 +63,15 @@ async fn main() -> anyhow::Result<()> {
     let busy = bench.part(&cli, Some(()), true).await?;
     document.tables.push(latency(&quiet, &busy));
     document.tables.push(costs(&cli, &[("without requests", &idle), ("under load", &busy)]));
-    document.tables.push(bench.table(&[("requests alone", &quiet), ("changes under load", &busy)]));
+    document.tables.push(memory_table(&[
+        ("requests alone", &quiet),
+        ("changes alone", &idle),
+        ("changes under load", &busy),
+    ]));
+    document.raw = json!({
+        "rules": cli.rules, "changes_per_second": cli.changes,
+        "requests_alone": quiet.raw(), "changes_alone": idle.raw(), "both": busy.raw(),
+    });
     document.finish(cli.json.as_deref())
 }
 
@@ -82,6 +91,8 @@ struct Part {
     acknowledged: Vec<(u64, Instant, Instant)>,
     sent: u32,
     used: Threads,
+    /// What the threads did from one change to the next.
+    each: Vec<Threads>,
     resident: u64,
     peak: u64,
 }
@@ -120,11 +131,16 @@ impl Bench {
         });
         tokio::time::sleep(Duration::from_millis(500)).await;
         let before = Threads::of(self.proxy.pid())?;
+        let (mut last, mut each) = (before, Vec::new());
         let (mut acknowledged, mut times) = (Vec::new(), std::collections::HashMap::new());
         let mut tick = tokio::time::interval(Duration::from_secs(1) / cli.changes.max(1));
         let count = if changes { cli.changes * u32::try_from(cli.seconds)? } else { 0 };
-        for _ in 0..count {
+        for number in 0..count {
             tick.tick().await;
+            let now = Threads::of(self.proxy.pid())?;
+            // Before the first there was none.
+            each.extend((number > 0).then(|| now.since(&last)));
+            last = now;
             let update = self.subject.next();
             times.insert(self.subject.content(), Instant::now());
             self.controller.send(update).await?;
@@ -142,7 +158,7 @@ impl Bench {
             None => Vec::new(),
         };
         let (resident, peak) = (memory.resident, memory.peak);
-        Ok(Part { answers, acknowledged, sent: count, used, resident, peak })
+        Ok(Part { answers, acknowledged, sent: count, used, each, resident, peak })
     }
 
     fn hear(
@@ -160,15 +176,15 @@ impl Bench {
         }
         Ok(())
     }
+}
 
-    fn table(&self, parts: &[(&str, &Part)]) -> Table {
-        let mut table = Table::new("Resident memory", &["after", "MB", "highest so far, MB"]);
-        for (name, part) in parts {
-            let mb = |bytes: u64| Cell::from(stats::wide(bytes) / 1_048_576.0);
-            table.row([Cell::from(*name), mb(part.resident), mb(part.peak)]);
-        }
-        table
+fn memory_table(parts: &[(&str, &Part)]) -> Table {
+    let mut table = Table::new("Resident memory", &["after", "MB", "highest so far, MB"]);
+    for (name, part) in parts {
+        let mb = |bytes: u64| Cell::from(stats::wide(bytes) / 1_048_576.0);
+        table.row([Cell::from(*name), mb(part.resident), mb(part.peak)]);
     }
+    table
 }
 
 fn latency(quiet: &Part, busy: &Part) -> Table {
@@ -186,15 +202,17 @@ fn latency(quiet: &Part, busy: &Part) -> Table {
 
 fn costs(cli: &Cli, parts: &[(&str, &Part)]) -> Table {
     let title = format!(
-        "A change of one of {} rules, {} per second; the worker's time without requests bounds the \
-         pause that a change makes",
+        "A change of one of {} rules, {} per second; what the worker takes for one, without \
+         requests, is the longest pause that a change can make",
         cli.rules, cli.changes
     );
     let columns = [
         "",
         "acknowledged",
         "control thread, µs per change",
+        "most for one",
         "worker, µs per change",
+        "most for one",
         "sent to ACK p50, ms",
         "p99, ms",
         "decided by an older revision though sent after its ACK",
@@ -207,12 +225,14 @@ fn costs(cli: &Cli, parts: &[(&str, &Part)]) -> Table {
         let waited: Vec<f64> = waited.map(|wait| wait.as_secs_f64() * 1e3).collect();
         let (late, last) = part.stale();
         // With requests the worker's time is mostly theirs.
-        let worker = part.answers.is_empty().then(|| each(part.used.worker));
+        let idle = part.answers.is_empty();
         table.row([
             Cell::from(*name),
             Cell::from(format!("{} of {}", part.acknowledged.len(), part.sent)),
             Cell::from(each(part.used.control)),
-            Cell::from(worker),
+            Cell::from(most(&part.control())),
+            Cell::from(idle.then(|| each(part.used.worker))),
+            Cell::from(if idle { most(&part.worker()) } else { None }),
             Cell::from(stats::quantile(&waited, 0.5)),
             Cell::from(stats::quantile(&waited, 0.99)),
             Cell::from(stats::number(late)),
@@ -222,7 +242,36 @@ fn costs(cli: &Cli, parts: &[(&str, &Part)]) -> Table {
     table
 }
 
+fn most(values: &[f64]) -> Option<f64> {
+    stats::quantile(values, 1.0)
+}
+
 impl Part {
+    /// Microseconds of the thread that receives policy, for each change.
+    fn control(&self) -> Vec<f64> {
+        self.each.iter().map(|used| used.control.as_secs_f64() * 1e6).collect()
+    }
+
+    /// Microseconds of the worker from each change to the next.
+    fn worker(&self) -> Vec<f64> {
+        self.each.iter().map(|used| used.worker.as_secs_f64() * 1e6).collect()
+    }
+
+    fn raw(&self) -> Value {
+        let (late, last) = self.stale();
+        json!({
+            "sent": self.sent,
+            "acknowledged": self.acknowledged.len(),
+            "control_us": self.control(),
+            "worker_us": self.worker(),
+            "answers": self.answers.len(),
+            "decided_by_older_after_ack": late,
+            "last_answer_by_older_after_ack_ms": last.as_secs_f64() * 1e3,
+            "resident_bytes": self.resident,
+            "peak_bytes": self.peak,
+        })
+    }
+
     /// How many requests were decided by an older revision than one acknowledged before they were
     /// sent; and how long after an acknowledgement the last answer under an older one arrived.
     fn stale(&self) -> (usize, Duration) {

@@ -1,9 +1,16 @@
-//! Envoy: as many worker threads as workers, limits of circuit breakers raised, RBAC if wanted.
+//! Envoy: as many worker threads as workers, RBAC if wanted, and what its documentation recommends for
+//! measurements ("What are best practices for benchmarking Envoy?"): a release build, no limits of
+//! circuit breakers, no request ids, no dynamic statistics of the router.
+//!
+//! Its statistics otherwise stay, for every proxy here counts what it does.
 
 use super::{Kind, Ports, Proxy, Setup};
 use crate::child::Launch;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+
+/// As Envoy's documentation writes that there is no limit.
+const UNLIMITED: u32 = 1_000_000_000;
 
 pub(super) fn start(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {
     let path = setup.folder.join("envoy.json");
@@ -12,7 +19,7 @@ pub(super) fn start(kind: Kind, setup: &Setup<'_>, ports: Ports) -> anyhow::Resu
     let launch = Launch::new(&setup.programs.envoy)
         .args(["-c".into(), path.into_os_string()])
         .args(["--concurrency".to_owned(), setup.workers.to_string()])
-        .args(["--use-dynamic-base-id", "--log-level", "error"])
+        .args(["--disable-hot-restart", "--log-level", "error"])
         .on(setup.cores);
     let process = launch.logging_to(&setup.folder.join("envoy.log"))?.start()?;
     Ok(Proxy { kind, ports, processes: vec![process], admin: None })
@@ -72,13 +79,13 @@ fn http(cluster: &str, rules: Option<&Value>) -> Value {
         }})
     }));
     filters.push(json!({"name": "envoy.filters.http.router", "typed_config": {
-        "@type": typed("filters.http.router.v3.Router"),
+        "@type": typed("filters.http.router.v3.Router"), "dynamic_stats": false,
     }}));
     json!({"name": "http", "typed_config": {
         "@type": typed("filters.network.http_connection_manager.v3.HttpConnectionManager"),
         "stat_prefix": "in", "codec_type": "AUTO",
         "common_http_protocol_options": {"idle_timeout": "3600s"},
-        "stream_idle_timeout": "0s",
+        "stream_idle_timeout": "0s", "generate_request_id": false,
         "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
             {"match": {"prefix": "/"}, "route": {"cluster": cluster, "timeout": "0s"}},
         ]}]},
@@ -123,11 +130,15 @@ fn tls(setup: &Setup<'_>) -> Value {
 }
 
 fn cluster(name: &str, address: SocketAddr, http2: bool) -> Value {
+    let unlimited = |priority: &str| {
+        json!({
+            "priority": priority, "max_connections": UNLIMITED, "max_pending_requests": UNLIMITED,
+            "max_requests": UNLIMITED, "max_retries": UNLIMITED,
+        })
+    };
     let mut cluster = json!({
         "name": name, "type": "STATIC", "connect_timeout": "5s",
-        "circuit_breakers": {"thresholds": [{
-            "max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000,
-        }]},
+        "circuit_breakers": {"thresholds": [unlimited("DEFAULT"), unlimited("HIGH")]},
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [
             {"endpoint": {"address": place(address)}},
         ]}]},

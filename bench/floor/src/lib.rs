@@ -2,6 +2,8 @@
 //!
 //! One thread, one connection to the application per client connection, no boxes, no timers, no
 //! metrics. `bare-proxy LISTEN APPLICATION`.
+//!
+//! A crate of its own, so that nothing else has to be built with the sidecar's profile.
 
 use anyhow::Context;
 use hyper::body::Incoming;
@@ -17,7 +19,9 @@ use tokio::task::{LocalSet, spawn_local};
 /// The connection to the application, while no request uses it.
 type Slot = RefCell<Option<SendRequest<Incoming>>>;
 
-fn main() -> anyhow::Result<()> {
+/// Serves at the first address that the program was given, and forwards to the second, until it is
+/// ended.
+pub fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut address = || -> anyhow::Result<SocketAddr> {
         Ok(arguments.next().context("usage: bare-proxy LISTEN APPLICATION")?.parse()?)
