@@ -18,6 +18,7 @@ mod exchange;
 mod handle;
 pub mod hello;
 mod http;
+mod http2;
 mod io;
 mod listen;
 mod opaque;

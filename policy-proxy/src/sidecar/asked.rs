@@ -2,12 +2,12 @@
 //! that keep one until they end.
 
 use super::body::RequestBody;
+use super::http2::Received;
 use super::io::{Metered, Prefixed};
 use crate::http1::client::{Connection, Error};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ pub(super) enum UpstreamBody {
     /// From a connection of ours.
     Http1(Answered),
     /// A stream of an HTTP/2 connection.
-    Http2(Incoming),
+    Http2(Received),
 }
 
 /// A response's body, with the connection that it comes by.
@@ -53,7 +53,17 @@ pub(super) enum Broken {
     Http1(#[from] Error),
     /// An HTTP/2 stream.
     #[error(transparent)]
-    Http2(#[from] hyper::Error),
+    Http2(#[from] h2::Error),
+}
+
+impl Broken {
+    /// What an HTTP/2 stream was reset with.
+    pub(super) fn reason(&self) -> Option<h2::Reason> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(error) => error.reason(),
+        }
+    }
 }
 
 /// Connections that may wait.

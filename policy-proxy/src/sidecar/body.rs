@@ -1,13 +1,13 @@
 //! The bodies of a request and of its response, watched while the request is open.
 
 use super::asked::{Broken, UpstreamBody};
+use super::http2::Received;
 use super::open::OpenGuard;
 use super::upload::{UploadBody, UploadError};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use policy_core::Denied;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -180,7 +180,7 @@ impl Drop for ResponseBody {
 #[derive(Debug)]
 pub(super) enum ClientBody {
     Http1(UploadBody),
-    Http2(Incoming),
+    Http2(Received),
 }
 
 impl Body for ClientBody {
@@ -232,7 +232,7 @@ pub(super) struct RequestBody {
 pub(super) enum NotSent {
     /// The client broke off.
     #[error("client: {0}")]
-    Http2(#[from] hyper::Error),
+    Http2(#[from] h2::Error),
     /// The client broke off, or what it sends is no body.
     #[error(transparent)]
     Http1(#[from] UploadError),

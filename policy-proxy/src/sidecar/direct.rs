@@ -10,7 +10,6 @@ use super::arrival::Arrival;
 use super::detect::Spoken;
 use super::io::ClientIo;
 use super::tls::{self, Face, Recognised};
-use super::upstream::LocalExecutor;
 use super::worker::{Seat, Worker};
 use super::{Listener, Target};
 use crate::peer::{Peer, PeerTls};
@@ -20,6 +19,7 @@ use bytes::BytesMut;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -168,6 +168,18 @@ async fn refuse_gateway(direct: &Direct, peer: &Peer, io: ClientIo, session: Opt
             builder.timer(TokioTimer::new()).max_concurrent_streams(REFUSED_STREAMS);
             let _ = timeout(bound, builder.serve_connection(io, service)).await;
         }
+    }
+}
+
+/// Runs the tasks of a connection that is refused on the worker's thread.
+#[derive(Clone, Copy, Debug)]
+struct LocalExecutor;
+
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(async move {
+            future.await;
+        });
     }
 }
 

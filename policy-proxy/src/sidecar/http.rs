@@ -5,10 +5,10 @@ use super::asked::UpstreamBody;
 use super::body::{ClientBody, RequestBody, ResponseBody};
 use super::client;
 use super::exchange::Exchange;
-use super::io::{ClientIo, Metered};
-use super::open::{Ending, HttpConnection, OpenGuard};
+use super::http2;
+use super::io::ClientIo;
+use super::open::{HttpConnection, OpenGuard};
 use super::tunnel::Switch;
-use super::upstream::LocalExecutor;
 use super::worker::Member;
 use crate::middleware::effects::{self, Plan};
 use crate::middleware::gate::{Forward, Refusal, Verdict};
@@ -21,12 +21,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
-use hyper::body::Incoming;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use policy_core::{Denial, Permit};
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -36,66 +31,18 @@ use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, http2: bool) {
-    let connection = HttpConnection::register(arrival, peer, http2);
+pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, many: bool) {
+    let connection = HttpConnection::register(arrival, peer, many);
     if connection.worker.is_draining() {
         connection.drain();
     }
     let io = connection.metered(io);
-    if http2 {
+    if many {
         // Boxed: the larger of the two, and the rarer.
-        if let Err(error) = Box::pin(serve_http2(&connection, io)).await {
-            connection.ended_by(&error);
-        }
+        Box::pin(http2::serve(&connection, io)).await;
     } else if let Err(broken) = client::serve(&connection, io).await {
         connection.broken(&broken);
     }
-}
-
-async fn serve_http2(connection: &Rc<HttpConnection>, io: Metered<ClientIo>) -> hyper::Result<()> {
-    let config = &connection.worker.shared.config;
-    let (limits, timeouts) = (&config.limits, &config.timeouts);
-    let own = Rc::clone(connection);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (head, body) = request.into_parts();
-        let answered = answer(Rc::clone(&own), Box::new(head), ClientBody::Http2(body));
-        // HTTP/2 switches to nothing.
-        async { Ok::<_, Infallible>(answered.await.response) }
-    });
-    let mut builder = http2::Builder::new(LocalExecutor);
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.http2_streams)
-        .max_pending_accept_reset_streams(limits.http2_pending_resets)
-        .max_local_error_reset_streams(MOST_ERROR_RESETS)
-        .max_header_list_size(limits.request_head)
-        .initial_stream_window_size(limits.http2_stream_window)
-        .initial_connection_window_size(limits.http2_connection_window)
-        .keep_alive_interval(timeouts.http2_ping)
-        .keep_alive_timeout(timeouts.http2_ping_answer);
-    if limits.http2_adaptive_window {
-        builder.adaptive_window(true);
-    }
-    if limits.http2_frame.is_some() {
-        builder.max_frame_size(limits.http2_frame);
-    }
-    if let Some(bytes) = limits.http2_send_buffer {
-        builder.max_send_buf_size(bytes);
-    }
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service));
-    let mut told = false;
-    poll_fn(|cx| {
-        match connection.ending.poll(cx) {
-            Some(Ending::Now) => return Poll::Ready(Ok(())),
-            Some(Ending::Gracefully) if !told => {
-                told = true;
-                serving.as_mut().graceful_shutdown();
-            }
-            Some(Ending::Gracefully) | None => {}
-        }
-        serving.as_mut().poll(cx)
-    })
-    .await
 }
 
 /// What is known of a request when its answer is recorded.
@@ -340,9 +287,6 @@ impl Asking {
         connection.worker.record(&decided, Some(request));
     }
 }
-
-/// Streams that a client made us reset by breaking the protocol, before its connection is closed.
-const MOST_ERROR_RESETS: usize = 128;
 
 #[cfg(test)]
 mod tests {

@@ -201,17 +201,15 @@ impl HttpConnection {
         self.http_error(kind);
     }
 
-    /// Counts a failed HTTP/2 connection by what hyper says of it.
-    pub(super) fn ended_by(&self, error: &hyper::Error) {
-        let kind = if error.is_user() || error.is_canceled() {
-            // A body that we broke off, which was recorded where it happened.
-            return;
-        } else if !error.is_closed() {
-            ErrorKind::Http2Protocol
-        } else {
-            ErrorKind::Io
-        };
+    /// Counts a failed HTTP/2 connection.
+    pub(super) fn ended_by(&self, error: &h2::Error) {
+        let kind = if error.is_io() { ErrorKind::Io } else { ErrorKind::Http2Protocol };
         self.http_error(kind);
+    }
+
+    /// Whether no request is open.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.borrow().is_empty()
     }
 
     /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.

@@ -4,6 +4,7 @@ use super::Sockets;
 use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
 use super::body::RequestBody;
 use super::client::LEAST_HEAD;
+use super::http2::{Sender, Settings, Streams};
 use super::io::Metered;
 use super::listen::keepalive;
 use crate::http1::client::{Connection, Error};
@@ -11,21 +12,17 @@ use crate::http1::request::Bounds;
 use crate::respond::Fault;
 use crate::telemetry::{Meter, TcpSeries};
 use http::request::Parts;
-use hyper::client::conn::http2;
-use hyper::rt::Executor;
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use http::{Request, Response};
 use socket2::SockRef;
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, Semaphore};
-use tokio::task::spawn_local;
+use tokio::sync::Semaphore;
 
 /// One client's way to the application.
 #[derive(Debug)]
@@ -35,28 +32,13 @@ pub(super) struct Upstream {
     counted: (Arc<TcpSeries>, usize),
     connect: Duration,
     sockets: Sockets,
-    ping: (Duration, Duration),
-    windows: (u32, u32),
-    head: u32,
+    settings: Settings,
     /// HTTP/1 connections while no request uses them: one, or some for requests that the client
     /// carries in HTTP/2.
     waiting: Rc<Waiting>,
-    http2: RefCell<Option<http2::SendRequest<RequestBody>>>,
+    /// HTTP/2 connections, which the client's own task polls.
+    pub(super) streams: Streams,
     room: Semaphore,
-    /// Held while an HTTP/2 connection is being made, so that streams do not make one each.
-    connecting: Mutex<()>,
-}
-
-/// Runs hyper's own tasks on the worker's thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LocalExecutor;
-
-impl<F: Future + 'static> Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        spawn_local(async move {
-            future.await;
-        });
-    }
 }
 
 /// Connects to the application.
@@ -95,13 +77,14 @@ impl Upstream {
             counted,
             connect: config.timeouts.connect,
             sockets: config.sockets,
-            ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
-            windows: limits.http2_upstream_windows,
-            head: limits.request_head,
+            settings: Settings {
+                ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
+                windows: limits.http2_upstream_windows,
+                head: limits.request_head,
+            },
             waiting: Rc::default(),
-            http2: RefCell::new(None),
+            streams: Streams::default(),
             room: Semaphore::new(MOST_WAITING),
-            connecting: Mutex::new(()),
         }
     }
 
@@ -135,7 +118,7 @@ impl Upstream {
     }
 
     fn bounds(&self) -> Bounds {
-        let bytes = usize::try_from(self.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
+        let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
         Bounds { fields: MOST_FIELDS, bytes }
     }
 
@@ -168,47 +151,27 @@ impl Upstream {
         &self,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
-        let (mut sender, kept) = match self.ready_http2() {
+        let (sender, kept) = match self.streams.sender() {
             Some(sender) => (sender, true),
-            None => (self.connect_http2().await?, false),
+            // Boxed: rare.
+            None => (Box::pin(self.connect_http2()).await?, false),
         };
-        match sender.try_send_request(request).await {
-            Ok(response) => Ok(response.map(UpstreamBody::Http2)),
-            Err(mut error) => match error.take_message() {
-                Some(request) if kept => {
-                    let mut sender = self.connect_http2().await?;
-                    let sent = sender.send_request(request).await;
-                    sent.map(|response| response.map(UpstreamBody::Http2))
-                        .map_err(|_| Fault::Broken)
-                }
-                Some(_) | None => Err(Fault::Broken),
-            },
+        match self.streams.send(sender, request).await {
+            Ok(response) => Ok(response),
+            Err(Some(request)) if kept => {
+                let sender = Box::pin(self.connect_http2()).await?;
+                Box::pin(self.streams.send(sender, request)).await.map_err(|_| Fault::Broken)
+            }
+            Err(_) => Err(Fault::Broken),
         }
     }
 
-    fn ready_http2(&self) -> Option<http2::SendRequest<RequestBody>> {
-        self.http2.borrow().as_ref().filter(|sender| !sender.is_closed()).cloned()
-    }
-
-    async fn connect_http2(&self) -> Result<http2::SendRequest<RequestBody>, Fault> {
-        let _alone = self.connecting.lock().await;
-        if let Some(sender) = self.ready_http2() {
+    async fn connect_http2(&self) -> Result<Sender, Fault> {
+        let _alone = self.streams.connecting.lock().await;
+        if let Some(sender) = self.streams.sender() {
             return Ok(sender);
         }
-        let stream = self.connect().await?;
-        let handshake = http2::Builder::new(LocalExecutor)
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(self.windows.0)
-            .initial_connection_window_size(self.windows.1)
-            .max_header_list_size(self.head)
-            .keep_alive_interval(self.ping.0)
-            .keep_alive_timeout(self.ping.1)
-            .handshake(TokioIo::new(stream))
-            .await;
-        let (sender, connection) = handshake.map_err(|_| Fault::Connect)?;
-        spawn_local(connection);
-        *self.http2.borrow_mut() = Some(sender.clone());
-        Ok(sender)
+        self.streams.begin(self.connect().await?, self.settings).await
     }
 }
 

@@ -1,0 +1,112 @@
+//! Sends a body by a stream, as far as the other side's windows allow.
+
+use super::super::signal::Signal;
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http_body::{Body, Frame};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+/// A body on its way. At most one piece of it waits for a window, here or in the library.
+pub(super) struct Pump<B> {
+    stream: SendStream<Bytes>,
+    body: B,
+    /// A piece that waits, and whether nothing follows it.
+    held: Option<(Bytes, bool)>,
+    /// Whether a piece was sent. The first needs no room: the library keeps what does not fit.
+    begun: bool,
+    /// Says that nobody wants the rest.
+    cut: Option<Rc<Signal<Reason>>>,
+}
+
+/// Why a stream breaks off, as far as the body knows.
+pub(super) trait Reset {
+    /// What the other side is told.
+    fn reason(&self) -> Reason;
+}
+
+impl<B> Pump<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Reset,
+{
+    pub(super) fn new(stream: SendStream<Bytes>, body: B) -> Self {
+        Self { stream, body, held: None, begun: false, cut: None }
+    }
+
+    /// One that is broken off by `cut`.
+    pub(super) fn until(self, cut: Rc<Signal<Reason>>) -> Self {
+        Self { cut: Some(cut), ..self }
+    }
+
+    /// Sends what there is. Ready when all is sent, or nobody takes the rest.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.poll(cx)) {
+            self.stream.send_reset(reason);
+            return Poll::Ready(());
+        }
+        let sent = self.poll_send(cx);
+        if sent.is_pending() && self.stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        sent
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.held.is_some() {
+                while self.stream.capacity() == 0 {
+                    match ready!(self.stream.poll_capacity(cx)) {
+                        Some(Ok(_)) => {}
+                        Some(Err(_)) | None => return Poll::Ready(()),
+                    }
+                }
+            }
+            if let Some((data, last)) = self.held.take()
+                && (self.stream.send_data(data, last).is_err() || last)
+            {
+                return Poll::Ready(());
+            }
+            let done = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => self.take(frame),
+                Some(Err(error)) => {
+                    self.stream.send_reset(error.reason());
+                    true
+                }
+                None => {
+                    let _ = self.stream.send_data(Bytes::new(), true);
+                    true
+                }
+            };
+            if done {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Sends a frame or keeps it until there is room. `true`: nothing follows.
+    fn take(&mut self, frame: Frame<Bytes>) -> bool {
+        match frame.into_data() {
+            Ok(data) => {
+                let last = self.body.is_end_stream();
+                if self.begun && !data.is_empty() {
+                    // No more than a claim: what is sent asks for its own room.
+                    self.stream.reserve_capacity(1);
+                    self.held = Some((data, last));
+                    return false;
+                }
+                self.begun = true;
+                self.stream.send_data(data, last).is_err() || last
+            }
+            Err(frame) => match frame.into_trailers() {
+                Ok(trailers) => {
+                    self.stream.reserve_capacity(0);
+                    let _ = self.stream.send_trailers(trailers);
+                    true
+                }
+                Err(_) => false,
+            },
+        }
+    }
+}

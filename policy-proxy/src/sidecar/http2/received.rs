@@ -1,0 +1,128 @@
+//! The body that comes by a stream.
+
+use crate::sidecar::signal::Signal;
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use http_body::{Body, Frame, SizeHint};
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+/// A body that is being received. What is taken from it opens the sender's window again.
+#[derive(Debug)]
+pub(in crate::sidecar) struct Received {
+    stream: RecvStream,
+    /// Bytes that the head announced and that did not come yet.
+    length: Option<u64>,
+    data_done: bool,
+    /// Whether nothing follows: asking the library takes its lock.
+    ended: Cell<bool>,
+    /// What becomes of the request that this is the answer to.
+    tie: Option<Tie>,
+}
+
+/// Held by whoever waits for an answer or reads it: the rest of its request is not sent once nobody does.
+/// An answer that is complete leaves the request to its two ends.
+#[derive(Debug)]
+pub(super) struct Tie {
+    cut: Rc<Signal<Reason>>,
+    loose: Cell<bool>,
+}
+
+impl Tie {
+    pub(super) fn new(cut: Rc<Signal<Reason>>) -> Self {
+        Self { cut, loose: Cell::new(false) }
+    }
+}
+
+impl Drop for Tie {
+    fn drop(&mut self) {
+        if !self.loose.get() {
+            self.cut.raise(Reason::CANCEL);
+        }
+    }
+}
+
+impl Received {
+    /// The body of a message with these headers.
+    pub(super) fn new(stream: RecvStream, headers: &HeaderMap, tie: Option<Tie>) -> Self {
+        let ended = Cell::new(false);
+        Self { stream, length: announced(headers), data_done: false, ended, tie }
+    }
+
+    fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        self.ended.set(true);
+        if let Some(tie) = &self.tie {
+            tie.loose.set(true);
+        }
+        Poll::Ready(None)
+    }
+
+    /// A sender that has its answer early may end without an error (RFC 9113 section 8.1).
+    fn broken(&self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if error.reason() == Some(Reason::NO_ERROR) && error.is_reset() {
+            return self.end();
+        }
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+/// What `Content-Length` says, if it says one thing. The library has held the body to it.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    let mut lines = headers.get_all(CONTENT_LENGTH).iter();
+    let length = lines.next()?.to_str().ok()?.parse().ok()?;
+    lines.next().is_none().then_some(length)
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let this = self.get_mut();
+        if this.ended.get() {
+            return Poll::Ready(None);
+        }
+        if !this.data_done {
+            match ready!(this.stream.poll_data(cx)) {
+                Some(Ok(data)) => {
+                    // Fails only where the stream is gone.
+                    let _ = this.stream.flow_control().release_capacity(data.len());
+                    let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+                    this.length = this.length.map(|length| length.saturating_sub(bytes));
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Some(Err(error)) => return this.broken(error),
+                None => this.data_done = true,
+            }
+        }
+        match ready!(this.stream.poll_trailers(cx)) {
+            Ok(Some(trailers)) => {
+                let _ = this.end();
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            Ok(None) => this.end(),
+            Err(error) => this.broken(error),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        if !self.ended.get() && self.stream.is_end_stream() {
+            let _ = self.end();
+        }
+        self.ended.get()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_end_stream() {
+            return SizeHint::with_exact(0);
+        }
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,93 @@
+//! What has turns on an HTTP/2 connection beside its frames: a request that is answered, an answer that
+//! is sent, and a request's body that is sent on.
+
+use super::pump::{Pump, Reset};
+use crate::http1::date;
+use crate::sidecar::body::{BrokenOff, NotSent, RequestBody, ResponseBody};
+use crate::sidecar::http::Answered;
+use crate::sidecar::reused::Reused;
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::SendResponse;
+use http::header::{CONTENT_LENGTH, DATE};
+use http::{HeaderValue, Response};
+use http_body::Body as _;
+use std::future::Future;
+use std::task::{Context, Poll};
+
+/// One that has turns.
+pub(super) enum Turn<F: 'static> {
+    /// A request is being answered.
+    Answering { answering: Reused<F>, respond: SendResponse<Bytes> },
+    /// Its answer is being sent.
+    Responding(Pump<ResponseBody>),
+    /// The body of a request is being sent on, whatever becomes of its answer.
+    Uploading(Pump<RequestBody>),
+}
+
+impl<F: Future<Output = Answered> + 'static> Turn<F> {
+    pub(super) fn answering(answering: F, respond: SendResponse<Bytes>) -> Self {
+        Self::Answering { answering: Reused::new(answering), respond }
+    }
+
+    /// Ready when nothing is left to do. `second`: the worker's clock.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, second: u32) -> Poll<()> {
+        loop {
+            let pump = match self {
+                Self::Responding(pump) => return pump.poll(cx),
+                Self::Uploading(pump) => return pump.poll(cx),
+                Self::Answering { answering, respond } => match answering.poll(cx) {
+                    // HTTP/2 switches to nothing.
+                    Poll::Ready(Answered { response, .. }) => begin(response, respond, second),
+                    // Who is gone wants no answer.
+                    Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
+                },
+            };
+            match pump {
+                Some(pump) => *self = Self::Responding(pump),
+                None => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+/// Sends the head of an answer. Without a body, that is all.
+fn begin(
+    response: Response<ResponseBody>,
+    respond: &mut SendResponse<Bytes>,
+    second: u32,
+) -> Option<Pump<ResponseBody>> {
+    let (mut head, body) = response.into_parts();
+    let last = body.is_end_stream();
+    if let (false, Some(length)) = (last, body.size_hint().exact()) {
+        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+    }
+    head.headers.entry(DATE).or_insert_with(|| date::value(second));
+    match respond.send_response(Response::from_parts(head, ()), last) {
+        Ok(stream) => (!last).then(|| Pump::new(stream, body)),
+        Err(_) => {
+            // It is gone, or a header is none that HTTP/2 has.
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            None
+        }
+    }
+}
+
+impl Reset for BrokenOff {
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Ended(error) => error.reason(),
+            Self::Upstream(broken) => broken.reason(),
+        }
+        .unwrap_or(Reason::INTERNAL_ERROR)
+    }
+}
+
+impl Reset for NotSent {
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),
+            Self::Http1(_) | Self::Cut => Reason::INTERNAL_ERROR,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Requests that are streams of a connection to the application. It is polled by the task of the client's
+//! connection, which its requests come from: nothing passes between tasks.
+
+use super::pulse::{Beat, Listened, Pulse};
+use super::pump::Pump;
+use super::received::{Received, Tie};
+use crate::respond::Fault;
+use crate::sidecar::asked::UpstreamBody;
+use crate::sidecar::body::RequestBody;
+use crate::sidecar::io::Metered;
+use crate::sidecar::signal::Signal;
+use bytes::Bytes;
+use h2::client::{Builder, Connection, SendRequest};
+use http::{Request, Response};
+use http_body::Body as _;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+/// A client's HTTP/2 connections to the application: one, and those that end after what is open.
+#[derive(Default)]
+pub(in crate::sidecar) struct Streams {
+    /// The one that takes requests, and which of them it is.
+    sender: RefCell<Option<(u32, SendRequest<Bytes>)>>,
+    made: Cell<u32>,
+    drivers: RefCell<Vec<Driver>>,
+    /// Bodies that somebody has to send.
+    uploads: RefCell<Vec<Pump<RequestBody>>>,
+    /// Who polls the drivers.
+    polled_by: RefCell<Option<Waker>>,
+    /// Held while a connection is being made, so that streams do not make one each.
+    pub(in crate::sidecar) connecting: Mutex<()>,
+}
+
+type Stream = Listened<Metered<TcpStream>>;
+
+struct Driver {
+    made: u32,
+    connection: Connection<Stream, Bytes>,
+    pulse: Option<Pulse>,
+}
+
+/// How such connections are set up.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sidecar) struct Settings {
+    /// PING interval, and how long an answer may take.
+    pub(in crate::sidecar) ping: (Duration, Duration),
+    /// Of a stream, and of the connection.
+    pub(in crate::sidecar) windows: (u32, u32),
+    pub(in crate::sidecar) head: u32,
+}
+
+/// A connection that takes requests.
+pub(in crate::sidecar) struct Sender {
+    made: u32,
+    sender: SendRequest<Bytes>,
+}
+
+impl Streams {
+    /// The connection that takes requests, if there is one.
+    pub(in crate::sidecar) fn sender(&self) -> Option<Sender> {
+        let sender = self.sender.borrow();
+        sender.as_ref().map(|(made, sender)| Sender { made: *made, sender: sender.clone() })
+    }
+
+    /// Makes `stream` the connection that takes requests.
+    pub(in crate::sidecar) async fn begin(
+        &self,
+        stream: Metered<TcpStream>,
+        settings: Settings,
+    ) -> Result<Sender, Fault> {
+        let stream = Listened::new(stream);
+        let heard = stream.heard();
+        let mut builder = Builder::new();
+        builder
+            .enable_push(false)
+            .initial_max_send_streams(FIRST_STREAMS)
+            .initial_window_size(settings.windows.0)
+            .initial_connection_window_size(settings.windows.1)
+            .max_header_list_size(settings.head)
+            .max_send_buffer_size(SEND_BUFFER);
+        let handshake = builder.handshake(stream).await;
+        let (sender, mut connection) = handshake.map_err(|_| Fault::Connect)?;
+        let pings = connection.ping_pong();
+        let pulse = pings.map(|pings| Pulse::new(pings, heard, settings.ping, None));
+        let made = self.made.get().wrapping_add(1);
+        self.made.set(made);
+        self.drivers.borrow_mut().push(Driver { made, connection, pulse });
+        *self.sender.borrow_mut() = Some((made, sender.clone()));
+        if let Some(waker) = &*self.polled_by.borrow() {
+            waker.wake_by_ref();
+        }
+        Ok(Sender { made, sender })
+    }
+
+    /// Sends a request and waits for its response. `Err(Some(…))`: it was not sent, since the
+    /// connection takes none any more.
+    pub(in crate::sidecar) async fn send(
+        &self,
+        via: Sender,
+        request: Request<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, Option<Request<RequestBody>>> {
+        let Sender { made, mut sender } = via;
+        if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
+            self.forget(made);
+            return Err(Some(request));
+        }
+        let (head, body) = request.into_parts();
+        let last = body.is_end_stream();
+        let request = Request::from_parts(head, ());
+        let (mut response, stream) = sender.send_request(request, last).map_err(|_| None)?;
+        drop(sender);
+        let tie = (!last).then(|| {
+            let cut = Rc::new(Signal::new());
+            self.uploads.borrow_mut().push(Pump::new(stream, body).until(Rc::clone(&cut)));
+            Tie::new(cut)
+        });
+        let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
+        let (head, body) = answered.into_parts();
+        let body = Received::new(body, &head.headers, tie);
+        Ok(Response::from_parts(head, UpstreamBody::Http2(body)))
+    }
+
+    fn forget(&self, made: u32) {
+        self.sender.borrow_mut().take_if(|(own, _)| *own == made);
+    }
+
+    /// A body that somebody has to send.
+    pub(super) fn upload(&self) -> Option<Pump<RequestBody>> {
+        self.uploads.borrow_mut().pop()
+    }
+
+    /// Reads and writes what there is. `idle`: no request is open.
+    pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) {
+        match &mut *self.polled_by.borrow_mut() {
+            Some(known) => known.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        self.drivers.borrow_mut().retain_mut(|driver| {
+            let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
+            let dead = |pulse: &mut Pulse| pulse.poll(cx, idle) == Poll::Ready(Beat::Dead);
+            let over = ended || driver.pulse.as_mut().is_some_and(dead);
+            if over {
+                self.forget(driver.made);
+            }
+            !over
+        });
+    }
+
+    /// Nobody asks any more: tells the application so, if it listens.
+    pub(super) fn close(&self) {
+        *self.sender.borrow_mut() = None;
+        self.uploads.borrow_mut().clear();
+        *self.polled_by.borrow_mut() = None;
+        let mut cx = Context::from_waker(Waker::noop());
+        for mut driver in std::mem::take(&mut *self.drivers.borrow_mut()) {
+            let _ = Pin::new(&mut driver.connection).poll(&mut cx);
+        }
+    }
+}
+
+impl std::fmt::Debug for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streams").field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
+/// Streams until the application says how many it takes.
+const FIRST_STREAMS: usize = 100;
+/// Bytes of a request that wait for the application's window.
+const SEND_BUFFER: usize = 1024 * 1024;
