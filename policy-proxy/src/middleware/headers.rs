@@ -23,6 +23,8 @@ pub(crate) const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-er
 /// Asks a meshed peer to close its client's connection.
 pub(crate) const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
 
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
 /// What the request asks of the connection that carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
@@ -45,7 +47,7 @@ pub(crate) fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
         }
         remove_reserved(&mut head.headers);
     }
-    if !found.hop {
+    if !found.hop && (!found.te || says_trailers(&head.headers)) {
         return Asked { upgrade: false, carried };
     }
     let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
@@ -144,7 +146,7 @@ pub(crate) fn clean_response(headers: &mut HeaderMap, switching: bool) {
     if found.reserved {
         remove_reserved(headers);
     }
-    if found.hop && !switching {
+    if (found.hop || found.te) && !switching {
         remove_hop_by_hop(headers);
     }
 }
@@ -168,21 +170,30 @@ pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
 
 struct Found {
     reserved: bool,
+    /// Something that concerns one connection only, beside `TE`.
     hop: bool,
+    te: bool,
+}
+
+/// Whether `TE` says just what is passed on: every gRPC client does.
+fn says_trailers(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(TE).iter();
+    matches!((lines.next(), lines.next()), (Some(line), None) if line == "trailers")
 }
 
 /// The status that a gRPC answer states, in its trailers or in its head.
 pub(crate) fn grpc_status(fields: &HeaderMap) -> Option<u16> {
-    fields.get("grpc-status")?.to_str().ok()?.parse().ok()
+    fields.get(&GRPC_STATUS)?.to_str().ok()?.parse().ok()
 }
 
 fn look(headers: &HeaderMap) -> Found {
-    let mut found = Found { reserved: false, hop: false };
+    let mut found = Found { reserved: false, hop: false, te: false };
     for name in headers.keys() {
         let text = name.as_str().as_bytes();
         match text.first() {
             Some(b'l') => found.reserved |= is_reserved(text),
-            Some(b'c' | b'k' | b'p' | b't' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(b't') => found.te |= *name == TE,
+            Some(b'c' | b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
             Some(_) | None => {}
         }
     }

@@ -115,7 +115,11 @@ where
             Some(Ending::Gracefully) | None => {}
         }
         while let Some(place) = self.turns.next() {
-            let waker = self.turns.waker(place);
+            if place == UPSTREAM {
+                // Woken by this too, while it has its turn anyway.
+                self.connection.upstream.streams.forget_left();
+            }
+            let waker = self.turns.take(place);
             let mut cx = Context::from_waker(&waker);
             let ended = match place {
                 CLIENT => self.accept(&mut cx),
@@ -165,7 +169,7 @@ where
             return;
         }
         let (head, body) = request.into_parts();
-        let body = Received::new(body, &head.headers, None);
+        let body = Received::request(body, &head.headers);
         let answering = (self.answer)(Box::new(head), ClientBody::Http2(body));
         self.join(Turn::answering(answering, respond));
     }

@@ -29,6 +29,8 @@ mod proof;
 #[cfg(test)]
 mod revocation;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tls;

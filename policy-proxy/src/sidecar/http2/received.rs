@@ -6,7 +6,7 @@ use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body::{Body, Frame, SizeHint};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -14,15 +14,22 @@ use std::task::{Context, Poll, ready};
 /// A body that is being received. What is taken from it opens the sender's window again.
 #[derive(Debug)]
 pub(in crate::sidecar) struct Received {
-    stream: RecvStream,
-    /// Bytes that the head announced and that did not come yet.
+    /// Absent only while it is dropped.
+    stream: Option<RecvStream>,
+    /// Bytes that the head of a request announced and that did not come yet.
     length: Option<u64>,
     data_done: bool,
     /// Whether nothing follows: asking the library takes its lock.
     ended: Cell<bool>,
     /// What becomes of the request that this is the answer to.
     tie: Option<Tie>,
+    /// Where the stream goes when it is complete.
+    left: Option<Left>,
 }
+
+/// Streams that are over. The library's connection is woken to forget one: that waits until it is polled
+/// for another reason.
+pub(super) type Left = Rc<RefCell<Vec<RecvStream>>>;
 
 /// Held by whoever waits for an answer or reads it: the rest of its request is not sent once nobody does.
 /// An answer that is complete leaves the request to its two ends.
@@ -47,10 +54,16 @@ impl Drop for Tie {
 }
 
 impl Received {
-    /// The body of a message with these headers.
-    pub(super) fn new(stream: RecvStream, headers: &HeaderMap, tie: Option<Tie>) -> Self {
-        let ended = Cell::new(false);
-        Self { stream, length: announced(headers), data_done: false, ended, tie }
+    /// The body of a request with these headers.
+    pub(super) fn request(stream: RecvStream, headers: &HeaderMap) -> Self {
+        let (length, ended) = (announced(headers), Cell::new(false));
+        Self { stream: Some(stream), length, data_done: false, ended, tie: None, left: None }
+    }
+
+    /// The body of a response, whose request is held by `tie`.
+    pub(super) fn response(stream: RecvStream, tie: Option<Tie>, left: Left) -> Self {
+        let (left, ended) = (Some(left), Cell::new(false));
+        Self { stream: Some(stream), length: None, data_done: false, ended, tie, left }
     }
 
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
@@ -67,6 +80,15 @@ impl Received {
             return self.end();
         }
         Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let (true, Some(stream), Some(left)) = (self.ended.get(), self.stream.take(), &self.left)
+        {
+            left.borrow_mut().push(stream);
+        }
     }
 }
 
@@ -89,11 +111,12 @@ impl Body for Received {
         if this.ended.get() {
             return Poll::Ready(None);
         }
+        let Some(stream) = &mut this.stream else { return Poll::Ready(None) };
         if !this.data_done {
-            match ready!(this.stream.poll_data(cx)) {
+            match ready!(stream.poll_data(cx)) {
                 Some(Ok(data)) => {
                     // Fails only where the stream is gone.
-                    let _ = this.stream.flow_control().release_capacity(data.len());
+                    let _ = stream.flow_control().release_capacity(data.len());
                     let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
                     this.length = this.length.map(|length| length.saturating_sub(bytes));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
@@ -102,7 +125,7 @@ impl Body for Received {
                 None => this.data_done = true,
             }
         }
-        match ready!(this.stream.poll_trailers(cx)) {
+        match ready!(stream.poll_trailers(cx)) {
             Ok(Some(trailers)) => {
                 let _ = this.end();
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
@@ -113,7 +136,7 @@ impl Body for Received {
     }
 
     fn is_end_stream(&self) -> bool {
-        if !self.ended.get() && self.stream.is_end_stream() {
+        if !self.ended.get() && self.stream.as_ref().is_some_and(RecvStream::is_end_stream) {
             let _ = self.end();
         }
         self.ended.get()

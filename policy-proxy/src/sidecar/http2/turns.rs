@@ -59,17 +59,20 @@ impl Turns {
         state.running = true;
     }
 
-    /// Who has the next turn. If nobody has, the task waits.
+    /// Who has the next turn, once [`Self::take`] takes it. If nobody has, the task waits.
     pub(super) fn next(&self) -> Option<usize> {
         let mut state = self.shared.state.lock();
         let next = state.woken.pop_front();
         state.running = next.is_some();
-        drop(state);
-        // Before it is polled: what wakes it from now on is news.
-        if let Some((place, _)) = next.and_then(|next| self.places.get(next)) {
-            place.woken.store(false, Ordering::Relaxed);
-        }
         next
+    }
+
+    /// Takes a turn: what wakes the place from now on is news. What did before it knows when it is
+    /// polled.
+    pub(super) fn take(&self, place: usize) -> Waker {
+        let Some((place, waker)) = self.places.get(place) else { return Waker::noop().clone() };
+        place.woken.store(false, Ordering::Relaxed);
+        waker.clone()
     }
 
     /// The task lets others have their turn before it goes on.
@@ -128,7 +131,11 @@ mod tests {
         assert_eq!(woken(), 1, "it sees by itself");
         assert_eq!(turns.next(), Some(2));
         two.wake_by_ref();
-        assert_eq!([turns.next(), turns.next(), turns.next()], [Some(1), Some(2), None]);
+        turns.take(2);
+        two.wake_by_ref();
+        let rest: Vec<_> =
+            std::iter::from_fn(|| turns.next().inspect(|at| drop(turns.take(*at)))).collect();
+        assert_eq!(rest, [1, 2], "what came before the turn was taken is not news");
         one.wake();
         assert_eq!(woken(), 2);
         turns.begin(&cx);

@@ -3,7 +3,7 @@
 
 use super::pulse::{Beat, Listened, Pulse};
 use super::pump::Pump;
-use super::received::{Received, Tie};
+use super::received::{Left, Received, Tie};
 use crate::respond::Fault;
 use crate::sidecar::asked::UpstreamBody;
 use crate::sidecar::body::RequestBody;
@@ -31,6 +31,8 @@ pub(in crate::sidecar) struct Streams {
     drivers: RefCell<Vec<Driver>>,
     /// Bodies that somebody has to send.
     uploads: RefCell<Vec<Pump<RequestBody>>>,
+    /// Streams that are over.
+    left: Left,
     /// Who polls the drivers.
     polled_by: RefCell<Option<Waker>>,
     /// Held while a connection is being made, so that streams do not make one each.
@@ -121,9 +123,8 @@ impl Streams {
             Tie::new(cut)
         });
         let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
-        let (head, body) = answered.into_parts();
-        let body = Received::new(body, &head.headers, tie);
-        Ok(Response::from_parts(head, UpstreamBody::Http2(body)))
+        let body = |stream| Received::response(stream, tie, Rc::clone(&self.left));
+        Ok(answered.map(|stream| UpstreamBody::Http2(body(stream))))
     }
 
     fn forget(&self, made: u32) {
@@ -133,6 +134,11 @@ impl Streams {
     /// A body that somebody has to send.
     pub(super) fn upload(&self) -> Option<Pump<RequestBody>> {
         self.uploads.borrow_mut().pop()
+    }
+
+    /// Forgets streams that are over. Wakes whoever polls.
+    pub(super) fn forget_left(&self) {
+        self.left.borrow_mut().clear();
     }
 
     /// Reads and writes what there is. `idle`: no request is open.
@@ -156,6 +162,7 @@ impl Streams {
     pub(super) fn close(&self) {
         *self.sender.borrow_mut() = None;
         self.uploads.borrow_mut().clear();
+        self.forget_left();
         *self.polled_by.borrow_mut() = None;
         let mut cx = Context::from_waker(Waker::noop());
         for mut driver in std::mem::take(&mut *self.drivers.borrow_mut()) {
