@@ -58,8 +58,11 @@ async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let mut document = Document::new("policy-change");
     let mut bench = Bench::start(&cli).await?;
+    eprintln!("requests alone");
     let quiet = bench.part(&cli, Some(()), false).await?;
+    eprintln!("changes alone");
     let idle = bench.part(&cli, None, true).await?;
+    eprintln!("both");
     let busy = bench.part(&cli, Some(()), true).await?;
     document.tables.push(latency(&quiet, &busy));
     document.tables.push(costs(&cli, &[("without requests", &idle), ("under load", &busy)]));
@@ -154,7 +157,10 @@ impl Bench {
         let memory = memory(self.proxy.pid())?;
         stop.store(true, Ordering::Relaxed);
         let answers = match load {
-            Some(load) => load.join().map_err(|_| anyhow::anyhow!("the load failed"))??,
+            // Not here, for the application that is to answer what is on its way is of this runtime.
+            Some(load) => tokio::task::spawn_blocking(|| load.join())
+                .await?
+                .map_err(|_| anyhow::anyhow!("the load failed"))??,
             None => Vec::new(),
         };
         let (resident, peak) = (memory.resident, memory.peak);
