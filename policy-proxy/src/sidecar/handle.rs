@@ -7,9 +7,11 @@ use super::{Listener, SidecarConfig};
 use crate::identity::IdentityHandle;
 use crate::record::{Recorder, Sampler};
 use crate::store::PolicyStore;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 /// A running sidecar. Dropping it stops it at once, without waiting.
@@ -53,18 +55,27 @@ impl Sidecar {
             sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
         });
         for (number, listeners) in workers.drain(..).enumerate() {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(StartError::Worker)?;
             let (shared, told, alive) = (shared.clone(), told.clone(), alive.clone());
+            let (made, is_made) = std::sync::mpsc::sync_channel(1);
             std::thread::Builder::new()
                 .name(format!("proxy-{number}"))
                 .spawn(move || {
-                    super::serve::run(&runtime, shared, listeners, told);
+                    // On this thread, which it cannot leave.
+                    let mut runtime = Builder::new_current_thread();
+                    match runtime.enable_all().build_local(LocalOptions::default()) {
+                        Ok(runtime) => {
+                            let _ = made.send(Ok(()));
+                            super::serve::run(runtime, shared, listeners, told);
+                        }
+                        Err(error) => {
+                            let _ = made.send(Err(error));
+                        }
+                    }
                     drop(alive);
                 })
                 .map_err(StartError::Worker)?;
+            let made = is_made.recv().unwrap_or_else(|ended| Err(io::Error::other(ended)));
+            made.map_err(StartError::Worker)?;
         }
         Ok(Self { addresses, phase, ended })
     }

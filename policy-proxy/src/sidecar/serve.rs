@@ -5,18 +5,18 @@ use super::listen::Bound;
 use super::worker::{Phase, Shared, Worker};
 use std::rc::Rc;
 use std::sync::Arc;
+use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 
-/// Runs a worker until it is told to stop. Dropping the tasks closes whatever is still open.
+/// Runs a worker until it is told to stop. Dropping the runtime's tasks closes whatever is still open.
 pub(super) fn run(
-    runtime: &tokio::runtime::Runtime,
+    runtime: LocalRuntime,
     shared: Arc<Shared>,
     listeners: Vec<Bound>,
     told: watch::Receiver<Phase>,
 ) {
-    let local = LocalSet::new();
-    local.block_on(runtime, serve(shared, listeners, told));
+    runtime.block_on(serve(shared, listeners, told));
 }
 
 async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
