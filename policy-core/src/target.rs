@@ -51,12 +51,33 @@ pub fn canonical_target<'a>(
     headers: &'a HeaderMap,
     handling: PathHandling,
 ) -> Result<Target<'a>, TargetFault> {
-    let path = uri.path();
     check_form(method, uri, version)?;
     let host = one_host(method, uri, version, headers)?;
+    rest_of_target(host, uri, handling)
+}
+
+/// As [`canonical_target`], for an HTTP/1 target without an authority beside one `Host` line whose
+/// canonical host is known to be `host`. What a host means depends on its text alone, so that one which was
+/// read before need not be read again.
+pub fn canonical_target_at<'a>(
+    host: &'a str,
+    method: &Method,
+    uri: &'a Uri,
+    version: Version,
+    handling: PathHandling,
+) -> Result<Target<'a>, TargetFault> {
+    check_form(method, uri, version)?;
+    rest_of_target(Some(Cow::Borrowed(host)), uri, handling)
+}
+
+fn rest_of_target<'a>(
+    host: Option<Cow<'a, str>>,
+    uri: &'a Uri,
+    handling: PathHandling,
+) -> Result<Target<'a>, TargetFault> {
     let path = match handling {
-        PathHandling::Canonical => canonical_path(path)?,
-        PathHandling::Raw => Cow::Borrowed(path),
+        PathHandling::Canonical => canonical_path(uri.path())?,
+        PathHandling::Raw => Cow::Borrowed(uri.path()),
     };
     Ok(Target { host, path, query: uri.query() })
 }

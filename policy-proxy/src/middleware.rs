@@ -9,6 +9,7 @@ pub mod authorize;
 pub(crate) mod effects;
 pub(crate) mod gate;
 pub(crate) mod headers;
+mod hosts;
 pub(crate) mod open;
 
 pub use authorize::{PolicyLayer, PolicyService};

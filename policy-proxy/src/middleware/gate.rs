@@ -8,6 +8,7 @@
 //! 5. Every rate limit that names the client has room.
 
 use super::effects::{self, Plan};
+use super::hosts;
 use super::open::Kept;
 use crate::limiter::ClientBucket;
 use crate::peer::Peer;
@@ -19,7 +20,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Uri, Version};
 use policy_core::evaluator::Memo;
-use policy_core::target::{Target, canonical_target};
+use policy_core::target::{Target, canonical_target, canonical_target_at};
 use policy_core::{Decision, Denial, Denied, Permit, RequestView, TargetFault};
 use std::sync::Arc;
 use std::time::Instant;
@@ -176,12 +177,40 @@ fn refuse(denial: Denial, policy: Option<&Arc<InForce>>) -> Verdict {
 }
 
 fn decide(current: &mut Current, peer: &Peer, head: &Parts) -> Result<(Permit, Canonical), Denial> {
-    let policy = &current.policy;
-    let fault = |fault| Denial { reason: Denied::Target(fault), route: None };
     check_framing(head).map_err(fault)?;
-    let handling = policy.evaluator.policy().paths;
-    let target = canonical_target(&head.method, &head.uri, head.version, &head.headers, handling)
-        .map_err(fault)?;
+    hosts::with(|hosts| {
+        let line = hosts::alone(head);
+        if let Some(host) = line.and_then(|line| hosts.find(line)) {
+            let handling = current.policy.evaluator.policy().paths;
+            let target = canonical_target_at(host, &head.method, &head.uri, head.version, handling)
+                .map_err(fault)?;
+            let permit = permit(current, peer, head, &target)?;
+            return Ok((permit, Canonical { uri: target.rewritten().map(Uri::from), host: None }));
+        }
+        let handling = current.policy.evaluator.policy().paths;
+        let (uri, headers) = (&head.uri, &head.headers);
+        let target =
+            canonical_target(&head.method, uri, head.version, headers, handling).map_err(fault)?;
+        let permit = permit(current, peer, head, &target)?;
+        let canonical = Canonical::of(head, &target).ok_or(fault(TargetFault::Malformed))?;
+        if let (Some(line), Some(host), None) = (line, &target.host, &canonical.host) {
+            hosts.learn(line, host);
+        }
+        Ok((permit, canonical))
+    })
+}
+
+fn fault(fault: TargetFault) -> Denial {
+    Denial { reason: Denied::Target(fault), route: None }
+}
+
+fn permit(
+    current: &mut Current,
+    peer: &Peer,
+    head: &Parts,
+    target: &Target<'_>,
+) -> Result<Permit, Denial> {
+    let policy = &current.policy;
     let view = RequestView {
         method: &head.method,
         host: target.host.as_deref(),
@@ -192,9 +221,7 @@ fn decide(current: &mut Current, peer: &Peer, head: &Parts) -> Result<(Permit, C
     let connection = peer.connection(&policy.facts);
     match policy.evaluator.decide_request(&connection, &mut current.memo, &view) {
         Decision::Deny(denial) => Err(denial),
-        Decision::Permit(permit) => {
-            Canonical::of(head, &target).map(|c| (permit, c)).ok_or(fault(TargetFault::Malformed))
-        }
+        Decision::Permit(permit) => Ok(permit),
     }
 }
 
