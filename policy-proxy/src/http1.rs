@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod date;
 pub mod decode;
 pub(crate) mod encode;
+mod heads;
 pub(crate) mod maps;
 pub(crate) mod out;
 pub mod reply;

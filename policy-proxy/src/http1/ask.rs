@@ -24,34 +24,38 @@ pub(crate) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing
     put_target(out, &head.uri);
     let old = head.version == Version::HTTP_10;
     out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
+    let (mut sized, mut coded) = (false, false);
     for (name, value) in &head.headers {
-        if *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
+        if *name == CONTENT_LENGTH {
+            sized = true;
+        } else if *name == TRANSFER_ENCODING {
+            coded = true;
+        } else {
             line(name, value.as_bytes(), out);
         }
     }
-    let framing = frame(out, head, body, old);
+    let framing = frame(out, head, body, (sized, coded));
     out.extend_from_slice(b"\r\n");
     framing
 }
 
-fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, old: bool) -> Framing {
-    let headers = &head.headers;
+/// `said`: whether the client named a length, and codings.
+fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: (bool, bool)) -> Framing {
+    let (length, codes) = said;
     match body.exact() {
-        Some(0) if !headers.contains_key(CONTENT_LENGTH) => Framing::None,
+        Some(0) if !length => Framing::None,
         Some(bytes) => {
             sized(bytes, out);
             Framing::Length(bytes)
         }
-        None if old => Framing::None,
+        None if head.version == Version::HTTP_10 => Framing::None,
         None => {
-            let said =
-                headers.contains_key(TRANSFER_ENCODING) || headers.contains_key(CONTENT_LENGTH);
             let bodiless = [Method::GET, Method::HEAD, Method::CONNECT].contains(&head.method);
-            if bodiless && !said {
+            if bodiless && !length && !codes {
                 return Framing::None;
             }
-            codings(headers, out);
-            Framing::Chunked(announced(headers))
+            codings(&head.headers, out);
+            Framing::Chunked(announced(&head.headers))
         }
     }
 }

@@ -9,6 +9,7 @@
 use super::ask;
 use super::decode::{BadBody, Decoded, Decoder};
 use super::encode;
+use super::heads;
 use super::maps;
 use super::out::Out;
 use super::reply::{self, Framing, Head};
@@ -49,6 +50,8 @@ pub(crate) struct Connection<S, B> {
     switched: bool,
     /// Whether another request may follow, as far as both sides said and did.
     reusable: bool,
+    /// Whether nothing had come when it was last looked, and the task that looked will be woken.
+    watched: bool,
 }
 
 /// Why an exchange failed. The connection is of no use any more.
@@ -108,6 +111,7 @@ where
             decoder: Decoder::empty(),
             switched: false,
             reusable: true,
+            watched: false,
         }
     }
 
@@ -115,10 +119,13 @@ where
     /// anything. Without a system call, usually. Wakes `cx` when that changes.
     pub(crate) fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0; 1];
-        Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_pending()
+        let read = Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte));
+        self.watched = read.is_pending();
+        self.watched
     }
 
-    /// Begins an exchange on a connection that [`Self::is_reusable`] or is new.
+    /// Begins an exchange on a connection that [`Self::is_reusable`] or is new. Where it was asked
+    /// [`Self::poll_quiet`] before, that and [`Self::poll_head`] are called in one poll of one task.
     pub(crate) fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
@@ -136,6 +143,7 @@ where
     /// Carries the exchange on over another connection, after [`Error::Unsent`].
     pub(crate) fn renew(&mut self, io: S) {
         self.io = io;
+        self.watched = false;
         self.input.clear();
     }
 
@@ -224,6 +232,10 @@ where
             && let Poll::Ready(sent) = self.poll_send(cx)
         {
             sent?;
+        }
+        if std::mem::take(&mut self.watched) {
+            // Nothing can have come since, for it is this thread that would have heard of it.
+            return Poll::Pending;
         }
         loop {
             match ready!(self.poll_look(cx)) {
@@ -382,7 +394,7 @@ fn look(
         && let Ok(length) = usize::try_from(*length)
         && let Some((body, behind)) = rest.split_at_checked(length)
     {
-        *whole = Bytes::copy_from_slice(body);
+        *whole = heads::keep(body);
         rest = behind;
     }
     if !rest.is_empty() {

@@ -9,7 +9,7 @@
 //! 5. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
 //!    an attempt at smuggling).
 
-use super::maps;
+use super::{heads, maps};
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
@@ -123,7 +123,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(head: &[u8]) -> Self {
-        Self { base: head.as_ptr().addr(), bytes: Bytes::copy_from_slice(head) }
+        Self { base: head.as_ptr().addr(), bytes: heads::keep(head) }
     }
 
     /// The copy of `part`, which is a part of the original.

@@ -17,8 +17,8 @@ use crate::http1::response::{self, Asked, Length};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::task::spawn_local;
@@ -30,34 +30,8 @@ pub(super) async fn serve(
 ) -> Result<(), Broken> {
     let wire = Rc::new(Wire::new(io));
     let client = Client { connection, wire, bounds: bounds(connection) };
-    loop {
-        let head = match poll_fn(|cx| client.run(cx, Client::poll_next)).await {
-            Ok(Some(head)) => head,
-            Ok(None) => break,
-            Err(Broken::Head(bad)) => {
-                client.refuse(bad).await?;
-                return Err(bad.into());
-            }
-            Err(error) => return Err(error),
-        };
-        let (mut sending, switch) = client.answer(head).await?;
-        poll_fn(|cx| client.run(cx, |client, cx| client.poll_send(cx, &mut sending))).await?;
-        let last = sending.last;
-        drop(sending);
-        let clear = poll_fn(|cx| client.run(cx, Client::poll_clear)).await?;
-        if let Some(switch) = switch {
-            client.hand_over(switch);
-            return Ok(());
-        }
-        if !clear {
-            client.shut_down().await?;
-            return client.see_off().await;
-        }
-        if last {
-            break;
-        }
-    }
-    client.shut_down().await
+    let mut serving = pin!(client.serve());
+    poll_fn(|cx| client.run(cx, |cx| serving.as_mut().poll(cx))).await
 }
 
 fn bounds(connection: &HttpConnection) -> Bounds {
@@ -82,16 +56,47 @@ struct Sending {
 }
 
 impl Client<'_> {
-    /// One part of the connection's work, unless it is to end at once.
-    fn run<T>(
+    /// One poll of the connection's work, unless it is to end at once.
+    fn run(
         &self,
         cx: &mut Context<'_>,
-        part: impl FnOnce(&Self, &mut Context<'_>) -> Poll<Result<T, Broken>>,
-    ) -> Poll<Result<T, Broken>> {
+        work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), Broken>>,
+    ) -> Poll<Result<(), Broken>> {
         if self.connection.ending.poll(cx) == Some(Ending::Now) {
             return Poll::Ready(Err(Broken::Stopped));
         }
-        self.wire.run(cx, |cx| part(self, cx))
+        self.wire.run(cx, work)
+    }
+
+    async fn serve(&self) -> Result<(), Broken> {
+        loop {
+            let head = match poll_fn(|cx| self.poll_next(cx)).await {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(Broken::Head(bad)) => {
+                    self.refuse(bad).await?;
+                    return Err(bad.into());
+                }
+                Err(error) => return Err(error),
+            };
+            let (mut sending, switch) = self.answer(head).await?;
+            poll_fn(|cx| self.poll_send(cx, &mut sending)).await?;
+            let last = sending.last;
+            drop(sending);
+            let clear = poll_fn(|cx| self.wire.poll_settled(cx)).await;
+            if let Some(switch) = switch {
+                self.hand_over(switch);
+                return Ok(());
+            }
+            if !clear {
+                self.shut_down().await?;
+                return self.see_off().await;
+            }
+            if last {
+                break;
+            }
+        }
+        self.shut_down().await
     }
 
     fn is_ending(&self) -> bool {
@@ -116,17 +121,15 @@ impl Client<'_> {
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
         let mut answering = Reused::new(answer(Rc::clone(self.connection), parts, body));
-        let answered = poll_fn(|cx| {
-            self.run(cx, |client, cx| match answering.poll(cx) {
-                Poll::Ready(answered) => {
-                    asked.keep_alive &= client.wire.can_go_on(cx) && !client.is_ending();
-                    Poll::Ready(Ok(answered))
-                }
-                Poll::Pending => {
-                    client.wire.attend(cx)?;
-                    Poll::Pending
-                }
-            })
+        let answered = poll_fn(|cx| match answering.poll(cx) {
+            Poll::Ready(answered) => {
+                asked.keep_alive &= self.wire.can_go_on(cx) && !self.is_ending();
+                Poll::Ready(Ok(answered))
+            }
+            Poll::Pending => {
+                self.wire.attend(cx)?;
+                Poll::Pending::<Result<_, Broken>>
+            }
         })
         .await?;
         let Answered { response, switch } = answered;
@@ -175,11 +178,6 @@ impl Client<'_> {
         Ok(false)
     }
 
-    /// Waits until nobody reads the request's body any more; whether another request can follow it.
-    fn poll_clear(&self, cx: &mut Context<'_>) -> Poll<Result<bool, Broken>> {
-        self.wire.poll_settled(cx).map(Ok)
-    }
-
     /// Answers what is no request, as far as it can be.
     async fn refuse(&self, bad: Bad) -> Result<(), Broken> {
         let status = match bad {
@@ -202,10 +200,8 @@ impl Client<'_> {
 
     async fn shut_down(&self) -> Result<(), Broken> {
         poll_fn(|cx| {
-            self.run(cx, |client, cx| {
-                std::task::ready!(client.wire.poll_flush(cx))?;
-                client.wire.poll_shutdown(cx).map(Ok)
-            })
+            std::task::ready!(self.wire.poll_flush(cx))?;
+            self.wire.poll_shutdown(cx).map(Ok)
         })
         .await
     }
@@ -215,7 +211,7 @@ impl Client<'_> {
     /// says why (RFC 9112 section 9.6).
     async fn see_off(&self) -> Result<(), Broken> {
         self.connection.unfinished();
-        poll_fn(|cx| self.run(cx, |client, cx| client.wire.poll_discard(cx).map(Ok))).await
+        poll_fn(|cx| self.wire.poll_discard(cx).map(Ok)).await
     }
 
     /// Gives the stream to the tunnel that the client and the application agreed on.
