@@ -1,5 +1,10 @@
 # What the commands of this folder share. Read by them, not run.
 
+# Ends a command that was asked for nothing but what it needs to be there (bench/all asks for it).
+built() {
+    [ -z "${BENCH_BUILD_ONLY:-}" ] || exit 0
+}
+
 # The folder of the programs that cargo builds.
 programs() {
     cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/'

@@ -72,8 +72,10 @@ fn main() -> anyhow::Result<()> {
     let mut raw = Map::new();
     for (tls, rate) in [false, true].into_iter().zip(cli.rates.iter().copied()) {
         let title = if tls { "mutual TLS" } else { "plaintext" };
-        eprintln!("{title}");
-        let measured = bench.measure(tls, rate, &kinds)?;
+        let measured = bench.measure(tls, rate, &kinds).or_else(|error| {
+            eprintln!("again, because of {error:#}");
+            bench.measure(tls, rate, &kinds)
+        })?;
         document.tables.push(idle_table(title, cli.connections, &measured));
         document.tables.push(new_table(title, rate, &measured));
         let of = |measured: &Measured| of(measured, cli.connections);
@@ -102,7 +104,9 @@ fn present(cli: &Cli, programs: &Programs, document: &mut Document) -> Vec<Kind>
 impl Bench<'_> {
     fn measure(&self, tls: bool, rate: f64, kinds: &[Kind]) -> anyhow::Result<Vec<Measured>> {
         let mut all = Vec::new();
+        let title = if tls { "mutual TLS" } else { "plaintext" };
         for kind in kinds {
+            eprintln!("{title}: {} idle connections, {}", self.cli.connections, kind.name());
             let idle = self.idle(tls, *kind).with_context(|| kind.name())?;
             let (new, after) = (Vec::new(), Memory::default());
             all.push(Measured { kind: *kind, idle, new, after });
@@ -114,6 +118,7 @@ impl Bench<'_> {
         }
         for (_, at) in interleaved(self.cli.rounds, running.len()) {
             let Some((proxy, measured)) = running.get_mut(at) else { continue };
+            eprintln!("{title}: new connections, {}", proxy.kind.name());
             let load = Load {
                 rate: Some(rate),
                 connections: 64,

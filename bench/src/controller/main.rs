@@ -11,6 +11,7 @@ mod script;
 mod watchers;
 mod world;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
 use cluster::Cluster;
 use fixture::Scale;
@@ -97,7 +98,10 @@ fn main() -> anyhow::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build()?;
     let (rows, notes) = runtime.block_on(rows(&cli))?;
-    report::document(&rows, notes).finish(cli.json.as_deref())
+    let failed = notes.iter().any(|note| note.starts_with("FAILED"));
+    report::document(&rows, notes).finish(cli.json.as_deref())?;
+    ensure!(!failed, "not every row could be measured");
+    Ok(())
 }
 
 async fn rows(cli: &Cli) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
@@ -121,15 +125,20 @@ async fn rows(cli: &Cli) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
         }
         for &api in &cli.api {
             let began = std::time::Instant::now();
+            eprintln!("{} {} {scale:?}", origin.as_str(), api.as_str());
             let case = Case { origin, api, scale, rounds };
             let row = match cluster.as_mut() {
-                Some(cluster) => measure(case, World::cluster(cluster, scale).await?, None).await?,
-                None => {
-                    let followed = match cli.under.as_str() {
-                        "" => Some(followed(api, scale).await?),
-                        _ => None,
-                    };
-                    measure(case, World::script(scale, &cli.under)?, followed).await?
+                Some(cluster) => on_cluster(cluster, case).await,
+                None => on_script(case, &cli.under).await,
+            };
+            // What was measured before is not to be lost.
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    let note = format!("FAILED: {case:?}: {error:#}");
+                    eprintln!("{note}");
+                    notes.push(note);
+                    continue;
                 }
             };
             eprintln!("{} {} {scale:?}: {:.0?}", origin.as_str(), api.as_str(), began.elapsed());
@@ -137,6 +146,18 @@ async fn rows(cli: &Cli) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
         }
     }
     Ok((rows, notes))
+}
+
+async fn on_cluster(cluster: &mut Cluster, case: Case) -> anyhow::Result<Row> {
+    measure(case, World::cluster(cluster, case.scale).await?, None).await
+}
+
+async fn on_script(case: Case, under: &str) -> anyhow::Result<Row> {
+    let followed = match under {
+        "" => Some(followed(case.api, case.scale).await?),
+        _ => None,
+    };
+    measure(case, World::script(case.scale, under)?, followed).await
 }
 
 #[cfg(test)]

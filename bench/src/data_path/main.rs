@@ -6,7 +6,7 @@ mod check;
 mod measure;
 mod tables;
 
-use anyhow::{Context, bail};
+use anyhow::{bail, ensure};
 use cases::Case;
 use clap::Parser;
 use policy_bench::proxies::{Kind, Programs};
@@ -85,15 +85,33 @@ fn main() -> anyhow::Result<()> {
         pinned: !cli.no_pin && std::thread::available_parallelism()?.get() > 1,
     };
     let bench = measure::Bench::start(&programs, settings)?;
-    let mut results = Vec::new();
-    for case in chosen(&cli.cases)? {
-        eprintln!("{}: {}", case.name, case.title);
-        let result = bench.measure(&case, &kinds).with_context(|| case.name.to_owned())?;
-        eprint!("{}", tables::of_case(&result).render(false));
-        results.push(result);
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    let chosen = chosen(&cli.cases)?;
+    for (number, case) in chosen.iter().enumerate() {
+        eprintln!("{} of {}: {}: {}", number + 1, chosen.len(), case.name, case.title);
+        // A machine that was busy for a moment is no reason to lose a case, and a case that cannot be
+        // measured is none to lose the others.
+        let result = bench.measure(case, &kinds).or_else(|error| {
+            eprintln!("again, because of {error:#}");
+            bench.measure(case, &kinds)
+        });
+        match result {
+            Ok(result) => {
+                eprint!("{}", tables::of_case(&result).render(false));
+                results.push(result);
+            }
+            Err(error) => {
+                let note = format!("FAILED: {}: {error:#}", case.name);
+                eprintln!("{note}");
+                document.notes.push(note);
+                failed.push(case.name);
+            }
+        }
     }
     tables::fill(&mut document, &results, cli.rounds, cli.seconds);
-    document.finish(cli.json.as_deref())
+    document.finish(cli.json.as_deref())?;
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
+    Ok(())
 }
 
 /// The proxies that are there. Of one that is not there is a note.

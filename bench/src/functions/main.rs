@@ -32,6 +32,9 @@ struct Cli {
     /// Leaves out the time, which depends on the machine and what else it does.
     #[arg(long)]
     no_time: bool,
+    /// Builds what is to be measured, and nothing else.
+    #[arg(long)]
+    build_only: bool,
     /// Where to write what was measured as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -47,6 +50,9 @@ struct Measured {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let own = Programs::build(&here()?)?;
+    if cli.build_only {
+        return Ok(());
+    }
     let mut document = Document::new("functions");
     let mut measured = BTreeMap::new();
     for function in own.functions()?.iter().filter(|f| f.name.contains(&cli.filter)) {
