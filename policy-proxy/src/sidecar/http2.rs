@@ -185,7 +185,8 @@ where
         let second = self.connection.worker.now();
         // Whoever was here may be gone.
         let Some(turn) = self.streams.get_mut(index) else { return };
-        if turn.poll(cx, second).is_ready() {
+        let place = self.turns.place(index.saturating_add(FIRST));
+        if turn.poll(cx, place, second).is_ready() {
             self.streams.remove(index);
         }
         while let Some(upload) = self.connection.upstream.streams.upload() {

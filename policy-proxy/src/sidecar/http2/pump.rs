@@ -1,6 +1,7 @@
 //! Sends a body by a stream, as far as the other side's windows allow.
 
-use super::super::signal::Signal;
+use super::turns::Place;
+use crate::sidecar::signal::Signal;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
@@ -41,19 +42,19 @@ where
     }
 
     /// Sends what there is. Ready when all is sent, or nobody takes the rest.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
         if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.poll(cx)) {
             self.stream.send_reset(reason);
             return Poll::Ready(());
         }
-        let sent = self.poll_send(cx);
+        let sent = self.poll_send(cx, place);
         if sent.is_pending() && self.stream.poll_reset(cx).is_ready() {
             return Poll::Ready(());
         }
         sent
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
         loop {
             if self.held.is_some() {
                 while self.stream.capacity() == 0 {
@@ -69,7 +70,7 @@ where
                 return Poll::Ready(());
             }
             let done = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Ok(frame)) => self.take(frame),
+                Some(Ok(frame)) => self.take(frame, place),
                 Some(Err(error)) => {
                     self.stream.send_reset(error.reason());
                     true
@@ -86,13 +87,17 @@ where
     }
 
     /// Sends a frame or keeps it until there is room. `true`: nothing follows.
-    fn take(&mut self, frame: Frame<Bytes>) -> bool {
+    fn take(&mut self, frame: Frame<Bytes>, place: Option<&Place>) -> bool {
         match frame.into_data() {
             Ok(data) => {
                 let last = self.body.is_end_stream();
                 if self.begun && !data.is_empty() {
                     // No more than a claim: what is sent asks for its own room.
-                    self.stream.reserve_capacity(1);
+                    match place {
+                        // It looks at once.
+                        Some(place) => place.unheard(|| self.stream.reserve_capacity(1)),
+                        None => self.stream.reserve_capacity(1),
+                    }
                     self.held = Some((data, last));
                     return false;
                 }

@@ -2,6 +2,7 @@
 //! is sent, and a request's body that is sent on.
 
 use super::pump::{Pump, Reset};
+use super::turns::Place;
 use crate::http1::date;
 use crate::sidecar::body::{BrokenOff, NotSent, RequestBody, ResponseBody};
 use crate::sidecar::http::Answered;
@@ -31,11 +32,16 @@ impl<F: Future<Output = Answered> + 'static> Turn<F> {
     }
 
     /// Ready when nothing is left to do. `second`: the worker's clock.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, second: u32) -> Poll<()> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        place: Option<&Place>,
+        second: u32,
+    ) -> Poll<()> {
         loop {
             let pump = match self {
-                Self::Responding(pump) => return pump.poll(cx),
-                Self::Uploading(pump) => return pump.poll(cx),
+                Self::Responding(pump) => return pump.poll(cx, place),
+                Self::Uploading(pump) => return pump.poll(cx, place),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
                     // HTTP/2 switches to nothing.
                     Poll::Ready(Answered { response, .. }) => begin(response, respond, second),

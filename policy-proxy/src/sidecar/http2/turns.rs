@@ -27,7 +27,8 @@ struct State {
     running: bool,
 }
 
-struct Place {
+/// Where one of them is woken.
+pub(super) struct Place {
     shared: Arc<Shared>,
     index: usize,
     /// Whether it is in the list.
@@ -80,6 +81,21 @@ impl Turns {
         let mut state = self.shared.state.lock();
         state.running = false;
         state.task.wake_by_ref();
+    }
+
+    /// The place that has its turn.
+    pub(super) fn place(&self, index: usize) -> Option<&Place> {
+        self.places.get(index).map(|(place, _)| &**place)
+    }
+}
+
+impl Place {
+    /// Does something that wakes whoever does it, who knows already.
+    pub(super) fn unheard<T>(&self, act: impl FnOnce() -> T) -> T {
+        let woken = self.woken.swap(true, Ordering::Relaxed);
+        let done = act();
+        self.woken.store(woken, Ordering::Relaxed);
+        done
     }
 }
 
@@ -136,6 +152,8 @@ mod tests {
         let rest: Vec<_> =
             std::iter::from_fn(|| turns.next().inspect(|at| drop(turns.take(*at)))).collect();
         assert_eq!(rest, [1, 2], "what came before the turn was taken is not news");
+        turns.place(1).unwrap().unheard(|| one.wake_by_ref());
+        assert_eq!(woken(), 1);
         one.wake();
         assert_eq!(woken(), 2);
         turns.begin(&cx);
