@@ -30,12 +30,12 @@ impl fmt::Display for ObjectKey {
 impl ObjectKey {
     /// The same name for the policy model.
     pub fn to_ref(&self) -> policy_core::ObjectRef {
-        policy_core::ObjectRef {
+        let family = policy_core::name::Family {
             group: self.kind.group().into(),
             kind: self.kind.as_str().into(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
+            namespace: Arc::clone(&self.namespace),
+        };
+        policy_core::ObjectRef::of(Arc::new(family), Arc::clone(&self.name))
     }
 }
 

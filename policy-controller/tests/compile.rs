@@ -397,7 +397,7 @@ fn the_oldest_server_owns_a_port_and_the_others_own_the_rest() {
     let young = server("a", "'2021-01-01T00:00:00Z'", "http");
     let numeric = server("number", "'2019-01-01T00:00:00Z'", "'8080'");
     let owner = |documents: &[&str], number| match &web(&compiled(documents), number).owner {
-        Owner::Server(name) => name.name.to_string(),
+        Owner::Server(name) => name.name().to_string(),
         Owner::Default(policy) => policy.as_str().to_owned(),
     };
     assert_eq!(owner(&[POD, &young, &old, &numeric], 8080), "z");
@@ -553,7 +553,7 @@ fn external_workloads_have_servers_of_their_own() {
         pods.replace("podSelector", "externalWorkloadSelector").replace("name: web,", "name: vm,");
     let compiled = compiled(&[POD, workload, &pods, &machines]);
     let owner = |key: &WorkloadKey| match &compiled.port(key, port(8080)).unwrap().owner {
-        Owner::Server(name) => name.name.to_string(),
+        Owner::Server(name) => name.name().to_string(),
         Owner::Default(policy) => policy.as_str().to_owned(),
     };
     assert_eq!(owner(&WorkloadKey::pod("shop", "web")), "web");
@@ -670,8 +670,8 @@ fn invalid_policies_are_listed_where_they_would_grant() {
     for target in [ON_SERVER, "kind: Namespace, name: shop", on_route] {
         let policy = with(&policy("p", target, refs));
         let withheld = match target == on_route {
-            true => &policy.routes.routes[0].withheld,
-            false => &policy.withheld,
+            true => policy.routes.routes[0].withheld.as_slice(),
+            false => policy.withheld.as_slice(),
         };
         assert_eq!(withheld.len(), 1, "{target}");
         let reason = &withheld[0].reason;

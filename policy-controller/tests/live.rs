@@ -206,7 +206,7 @@ async fn a_batch_is_one_transaction() {
     tokio::task::yield_now().await;
     stage.send(swap).await;
     let Owner::Server(owner) = task.await.unwrap() else { panic!("the default was in between") };
-    assert_eq!(&*owner.name, "other");
+    assert_eq!(owner.name(), "other");
 }
 
 #[tokio::test]

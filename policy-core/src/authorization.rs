@@ -4,11 +4,23 @@ use crate::identity::IdentityMatch;
 use crate::name::{ObjectRef, Source};
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
 use crate::request::{Connection, Tls};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Authorizations in the order they are tried and credited; the first that holds settles it.
-/// An empty set grants nothing.
-pub type AuthorizationSet = Arc<[Arc<Authorization>]>;
+/// An empty set grants nothing. Copies of a set share it.
+#[derive(Clone)]
+pub struct AuthorizationSet(Shared);
+
+/// Most routes have one grant of their own, which needs no list.
+#[derive(Clone)]
+enum Shared {
+    One(Arc<Authorization>),
+    /// Absent: none. Of two, a pointer to a list is half as large as a list.
+    Other(Option<Arc<Box<[Arc<Authorization>]>>>),
+}
 
 /// One grant: it holds when every condition holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +72,81 @@ pub struct Withheld {
     pub source: ObjectRef,
     /// Why it does not, in words for people; names the missing or invalid object.
     pub reason: Arc<str>,
+}
+
+impl AuthorizationSet {
+    /// Where the set is stored: equal for two sets of which one is a copy of the other, and what equal
+    /// addresses have is equal as long as one of them is kept. Sets that are equal may have others.
+    pub fn address(&self) -> usize {
+        match &self.0 {
+            Shared::One(grant) => Arc::as_ptr(grant).addr(),
+            Shared::Other(None) => 0,
+            Shared::Other(Some(grants)) => Arc::as_ptr(grants).addr(),
+        }
+    }
+}
+
+impl Deref for AuthorizationSet {
+    type Target = [Arc<Authorization>];
+
+    fn deref(&self) -> &[Arc<Authorization>] {
+        match &self.0 {
+            Shared::One(grant) => std::slice::from_ref(grant),
+            Shared::Other(None) => &[],
+            Shared::Other(Some(grants)) => grants,
+        }
+    }
+}
+
+impl Default for AuthorizationSet {
+    fn default() -> Self {
+        Self(Shared::Other(None))
+    }
+}
+
+impl From<Vec<Arc<Authorization>>> for AuthorizationSet {
+    fn from(mut grants: Vec<Arc<Authorization>>) -> Self {
+        match grants.pop() {
+            None => Self::default(),
+            Some(one) if grants.is_empty() => Self(Shared::One(one)),
+            Some(last) => {
+                grants.push(last);
+                Self(Shared::Other(Some(Arc::new(grants.into()))))
+            }
+        }
+    }
+}
+
+impl<const N: usize> From<[Arc<Authorization>; N]> for AuthorizationSet {
+    fn from(grants: [Arc<Authorization>; N]) -> Self {
+        Vec::from(grants).into()
+    }
+}
+
+impl FromIterator<Arc<Authorization>> for AuthorizationSet {
+    fn from_iter<I: IntoIterator<Item = Arc<Authorization>>>(grants: I) -> Self {
+        grants.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl PartialEq for AuthorizationSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.address() == other.address() || **self == **other
+    }
+}
+
+impl Eq for AuthorizationSet {}
+
+impl Hash for AuthorizationSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for AuthorizationSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 impl Authorization {

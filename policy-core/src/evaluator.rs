@@ -8,7 +8,7 @@ use crate::effect::Effect;
 use crate::index::automaton::Workshop;
 use crate::index::changes::Index;
 use crate::index::exempt::Exempt;
-use crate::index::grants::Grants;
+use crate::index::grants::{self, Grants};
 use crate::index::routes::Found;
 use crate::index::{at, next_id};
 use crate::judge::has_ambiguous_bytes;
@@ -18,7 +18,6 @@ use crate::policy::{Route, Rule, ServerPolicy};
 use crate::request::{Connection, RequestView};
 use hashbrown::HashSet;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A [`ServerPolicy`] arranged for deciding: what does not match costs nothing. Tables are made
@@ -29,21 +28,15 @@ pub struct Evaluator {
     looks_at: Arc<Names>,
     exempt: Arc<[Exempt]>,
     routes: Index,
-    server: Arc<Grants>,
     whole: Arc<Whole>,
-    /// The sets of routes that are not in `whole`, numbered after those.
-    more: Box<[Grants]>,
-    /// The number of each route's set.
-    of_route: Box<[u32]>,
+    /// The sets that are not in `whole`.
+    more: Grants,
 }
 
 /// What belongs to the policy that is indexed as a whole.
 #[derive(Debug)]
 struct Whole {
-    /// The distinct authorization sets of its routes.
-    grants: Box<[Grants]>,
-    /// The number of each route's set.
-    of_route: Box<[u32]>,
+    grants: Grants,
     looks_at: Arc<Names>,
 }
 
@@ -54,7 +47,7 @@ struct Names {
     set: HashSet<HeaderName, foldhash::fast::FixedState>,
 }
 
-/// The number of authorization sets that a [`Memo`] remembers.
+/// The number of routes whose authorizations a [`Memo`] remembers.
 const REMEMBERED: usize = 8;
 
 /// What was found out about one connection under one [`Evaluator`]: which authorization of a set
@@ -62,7 +55,7 @@ const REMEMBERED: usize = 8;
 /// change. Takes 64 bytes.
 #[derive(Clone, Debug)]
 pub struct Memo {
-    /// A set's number plus one, and the number of the authorization plus one; zero is none.
+    /// Whose set it is, plus one, and the number of the authorization plus one; zero is none.
     slots: [(u32, u32); REMEMBERED],
 }
 
@@ -72,10 +65,11 @@ impl Memo {
         Self { slots: [(0, 0); REMEMBERED] }
     }
 
-    /// What is known of a set, or else what `find` says.
-    fn recall(&mut self, set: u32, find: impl FnOnce() -> Option<u32>) -> Option<u32> {
-        let place = usize::try_from(set).unwrap_or(0) % REMEMBERED;
-        let key = set.saturating_add(1);
+    /// What is known of a set, or else what `find` says. `whose`: [`SERVER`], or a route's number plus
+    /// one.
+    fn recall(&mut self, whose: u32, find: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        let place = usize::try_from(whose).unwrap_or(0) % REMEMBERED;
+        let key = whose.saturating_add(1);
         match self.slots.get(place) {
             Some((known, result)) if *known == key => result.checked_sub(1),
             Some(_) | None => {
@@ -95,7 +89,7 @@ impl Default for Memo {
     }
 }
 
-/// The Server's own set of authorizations; those of routes are numbered from 1.
+/// The Server's own set of authorizations, for a [`Memo`].
 const SERVER: u32 = 0;
 
 /// Up to here the names that are looked at are looked up in the request.
@@ -113,15 +107,14 @@ impl Evaluator {
             }
         }
         let routes = Index::new(&policy, &mut workshop)?;
-        let whole = Whole::new(&policy)?;
+        let grants = Grants::new(sets(&policy, &policy.routes.routes), |_| None);
+        let looks_at = Arc::new(Names::of(&policy));
         Ok(Self {
-            looks_at: Arc::clone(&whole.looks_at),
+            looks_at: Arc::clone(&looks_at),
             exempt: exempt.into(),
             routes,
-            server: Arc::new(Grants::new(&policy.authorizations)),
-            of_route: whole.of_route.clone(),
-            whole: Arc::new(whole),
-            more: Box::default(),
+            whole: Arc::new(Whole { grants, looks_at }),
+            more: Grants::default(),
             policy,
         })
     }
@@ -137,53 +130,34 @@ impl Evaluator {
             return Self::build(policy);
         }
         match self.routes.changed_to(&policy.routes)? {
-            Some(routes) => self.with(policy, routes),
+            Some(routes) => Ok(self.with(policy, routes)),
             None => Self::build(policy),
         }
     }
 
-    fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Result<Self, BuildError> {
+    fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Self {
         let table = &policy.routes.routes;
         let base = &routes.base().routes.routes;
         let places = routes.places().unwrap_or_default();
         let (old, fresh) = places.split_at_checked(base.len()).unwrap_or((places, &[]));
-        let mut of_route = vec![SERVER; table.len()];
-        let mut set = |place: u32, set: u32| {
-            let place = usize::try_from(place).ok();
-            if let Some(own) = place.and_then(|place| of_route.get_mut(place)) {
-                *own = set;
-            }
-        };
-        old.iter().zip(&self.whole.of_route).for_each(|(place, own)| set(*place, *own));
-        let mut more = Vec::with_capacity(fresh.len());
-        for place in fresh {
-            let known = self.whole.grants.len().saturating_add(more.len());
-            set(*place, next_id(known.saturating_add(1), "list of authorization sets")?);
-            more.extend(at(table, *place).map(|route| Grants::new(&route.authorizations)));
-        }
         let gone = base.iter().zip(old).filter(|(_, place)| at(table, **place).is_none());
         let fresh = fresh.iter().filter_map(|place| at(table, *place));
+        let known = |set: &AuthorizationSet| self.filed(set).cloned();
+        let more = Grants::new(sets(&policy, fresh.clone()), known);
         let changed = gone.map(|(route, _)| route).chain(fresh);
         let looks_at = if changed.into_iter().any(|route| asks(route)) {
             Arc::new(Names::of(&policy))
         } else {
             Arc::clone(&self.whole.looks_at)
         };
-        let server = if Arc::ptr_eq(&policy.authorizations, &self.policy.authorizations) {
-            Arc::clone(&self.server)
-        } else {
-            Arc::new(Grants::new(&policy.authorizations))
-        };
-        Ok(Self {
+        Self {
             looks_at,
             exempt: Arc::clone(&self.exempt),
-            server,
             whole: Arc::clone(&self.whole),
-            more: more.into(),
-            of_route: of_route.into(),
+            more,
             routes,
             policy,
-        })
+        }
     }
 
     /// The policy it was built from.
@@ -196,7 +170,7 @@ impl Evaluator {
         if let Some(decision) = naive::before_grants(&self.policy, connection) {
             return decision;
         }
-        self.by_set(SERVER, None, &mut Memo::new(), connection)
+        self.by_server(None, &mut Memo::new(), connection)
             .unwrap_or_else(|| naive::deny(Denied::Unauthorized, None))
     }
 
@@ -229,7 +203,7 @@ impl Evaluator {
             Found::CannotTell(id) => naive::deny(Denied::CannotTell, Some(id)),
             Found::Deny(reason) => naive::deny(reason, None),
             Found::Server => self
-                .by_set(SERVER, None, memo, connection)
+                .by_server(None, memo, connection)
                 .unwrap_or_else(|| naive::deny(Denied::Unauthorized, None)),
         }
     }
@@ -252,56 +226,45 @@ impl Evaluator {
         if let Origin::Deny(reason) = route.origin {
             return naive::deny(reason, Some(id));
         }
-        let own = at(&self.of_route, id.route).copied();
-        let own = own.filter(|_| !route.authorizations.is_empty());
-        if let Some(set) = own
-            && let Some(index) = self.first_of(set, memo, connection)
+        let own = &route.authorizations;
+        let whose = id.route.saturating_add(1);
+        if !own.is_empty()
+            && let Some(index) = self.first_of((whose, own), memo, connection)
         {
-            return self.granted(set, index, Some(id), AuthorizationId::Route(id.route, index));
+            return granted(own, index, Some(id), AuthorizationId::Route(id.route, index));
         }
-        let server = if route.inherits_server {
-            self.by_set(SERVER, Some(id), memo, connection)
-        } else {
-            None
-        };
+        let server =
+            if route.inherits_server { self.by_server(Some(id), memo, connection) } else { None };
         server.unwrap_or_else(|| naive::deny(Denied::Unauthorized, Some(id)))
     }
 
-    fn by_set(
+    fn by_server(
         &self,
-        set: u32,
         route: Option<RuleId>,
         memo: &mut Memo,
         connection: &Connection<'_>,
     ) -> Option<Decision> {
-        let index = self.first_of(set, memo, connection)?;
-        Some(self.granted(set, index, route, AuthorizationId::Server(index)))
+        let own = &self.policy.authorizations;
+        let index = self.first_of((SERVER, own), memo, connection)?;
+        Some(granted(own, index, route, AuthorizationId::Server(index)))
     }
 
-    fn first_of(&self, set: u32, memo: &mut Memo, connection: &Connection<'_>) -> Option<u32> {
-        memo.recall(set, || self.grants(set)?.first(connection))
-    }
-
-    fn grants(&self, set: u32) -> Option<&Grants> {
-        let Some(own) = set.checked_sub(1) else { return Some(&self.server) };
-        let more = || {
-            let known = u32::try_from(self.whole.grants.len()).ok()?;
-            at(&self.more, own.checked_sub(known)?)
-        };
-        at(&self.whole.grants, own).or_else(more)
-    }
-
-    fn granted(
+    /// The first authorization of a set that holds. The set is known to `memo` by whose it is.
+    fn first_of(
         &self,
-        set: u32,
-        index: u32,
-        route: Option<RuleId>,
-        id: AuthorizationId,
-    ) -> Decision {
-        match self.grants(set).and_then(|grants| grants.get(index)) {
-            Some(grant) => naive::permit(route, id, grant),
-            None => naive::deny(Denied::Unauthorized, route),
-        }
+        (whose, set): (u32, &AuthorizationSet),
+        memo: &mut Memo,
+        connection: &Connection<'_>,
+    ) -> Option<u32> {
+        let filed = || if grants::is_small(set) { None } else { self.filed(set) };
+        memo.recall(whose, || match filed() {
+            Some(filed) => filed.first(set, connection),
+            None => grants::first(set, connection),
+        })
+    }
+
+    fn filed(&self, set: &AuthorizationSet) -> Option<&Arc<grants::Filed>> {
+        self.whole.grants.of(set).or_else(|| self.more.of(set))
     }
 
     /// The rule with this id, and its route; `None` for an id of another policy.
@@ -353,33 +316,26 @@ impl Names {
 
 /// Whether a route looks at any header.
 fn asks(route: &Route) -> bool {
-    route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers.is_empty())
+    route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers().is_empty())
 }
 
-impl Whole {
-    fn new(policy: &ServerPolicy) -> Result<Self, BuildError> {
-        let mut grants = Vec::new();
-        // Sets are mostly shared; comparing addresses first saves hashing their contents.
-        let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
-        let mut by_content: HashMap<&AuthorizationSet, u32> = HashMap::new();
-        let mut of_route = Vec::with_capacity(policy.routes.routes.len());
-        for route in &policy.routes.routes {
-            let set = &route.authorizations;
-            let address = (Arc::as_ptr(set).addr(), set.len());
-            let id = match by_address.get(&address).or_else(|| by_content.get(set)) {
-                Some(known) => *known,
-                None => {
-                    let new = next_id(grants.len(), "list of authorization sets")?;
-                    let new = new.saturating_add(1);
-                    grants.push(Grants::new(set));
-                    by_content.insert(set, new);
-                    new
-                }
-            };
-            by_address.insert(address, id);
-            of_route.push(id);
-        }
-        let looks_at = Arc::new(Names::of(policy));
-        Ok(Self { grants: grants.into(), of_route: of_route.into(), looks_at })
+/// The Server's set of authorizations and those of `routes`.
+fn sets<'a>(
+    policy: &'a ServerPolicy,
+    routes: impl IntoIterator<Item = &'a Arc<Route>>,
+) -> impl Iterator<Item = &'a AuthorizationSet> {
+    let own = routes.into_iter().map(|route| &route.authorizations);
+    std::iter::once(&policy.authorizations).chain(own)
+}
+
+fn granted(
+    set: &AuthorizationSet,
+    index: u32,
+    route: Option<RuleId>,
+    id: AuthorizationId,
+) -> Decision {
+    match at(set, index) {
+        Some(grant) => naive::permit(route, id, grant),
+        None => naive::deny(Denied::Unauthorized, route),
     }
 }

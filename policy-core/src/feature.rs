@@ -228,7 +228,7 @@ fn of_network(network: &NetworkMatch) -> Option<Feature> {
 
 /// Whether Linkerd's match of this kind can say it.
 fn is_plain(wanted: &RequestMatch, kind: RouteKind) -> bool {
-    let RequestMatch { path, method, headers: _, query } = wanted;
+    let (path, method, _, query) = wanted.parts();
     let (segments, rest) = match path {
         PathPattern::Regex(_) => return kind == RouteKind::Http,
         PathPattern::Segments { segments, rest } => (segments, *rest),
@@ -236,7 +236,7 @@ fn is_plain(wanted: &RequestMatch, kind: RouteKind) -> bool {
     match kind {
         RouteKind::Http => segments.iter().all(|s| matches!(s, Segment::Literal(_))),
         RouteKind::Grpc => {
-            let call = segments.len() == 2 && !rest && method.as_ref() == Some(&http::Method::POST);
+            let call = segments.len() == 2 && !rest && method == Some(&http::Method::POST);
             let any = segments.is_empty() && rest && method.is_none();
             query.is_empty() && (call || any)
         }

@@ -118,11 +118,11 @@ impl RequestMatch {
         if !self.path.admits(request.path) {
             return Judgement::Differs;
         }
-        if self.method.as_ref().is_some_and(|method| method != request.method) {
+        if self.method().is_some_and(|method| method != request.method) {
             return Judgement::Differs;
         }
-        let headers = self.headers.iter().map(|header| header.judge(request.headers));
-        let query = self.query.iter().map(|parameter| parameter.judge(request.query));
+        let headers = self.headers().iter().map(|header| header.judge(request.headers));
+        let query = self.query().iter().map(|parameter| parameter.judge(request.query));
         headers.chain(query).fold(Judgement::Matches, Judgement::and)
     }
 }

@@ -15,6 +15,7 @@ pub mod effect;
 pub mod evaluator;
 pub mod explain;
 pub mod feature;
+pub mod few;
 pub mod host;
 pub mod identity;
 mod index;
@@ -39,6 +40,7 @@ pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, Ta
 pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};
 pub use feature::Feature;
+pub use few::{Few, Rare};
 pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
 pub use matching::{HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch};

@@ -1,5 +1,6 @@
 //! How a request is recognised: Gateway API match types over the canonical request.
 
+use crate::few::Few;
 use crate::pattern::Pattern;
 use http::{HeaderName, Method};
 use std::sync::Arc;
@@ -9,18 +10,82 @@ use std::sync::Arc;
 pub struct RequestMatch {
     /// Path pattern. `PathPattern::prefix("/")` matches every path.
     pub path: PathPattern,
-    /// Method; absent: any.
-    pub method: Option<Method>,
-    /// Header predicates; all must match. Empty: none asked.
-    pub headers: Vec<HeaderMatch>,
-    /// Query parameter predicates; all must match. Empty: none asked.
-    pub query: Vec<QueryMatch>,
+    /// What else is asked; absent: nothing. Most matches ask for a path alone.
+    more: Option<Box<More>>,
+}
+
+/// What a match asks besides the path; never nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct More {
+    method: Option<Method>,
+    headers: Vec<HeaderMatch>,
+    query: Vec<QueryMatch>,
 }
 
 impl RequestMatch {
+    /// Matches by all that a match may ask for; no method: any.
+    pub fn new(
+        path: PathPattern,
+        method: Option<Method>,
+        headers: Vec<HeaderMatch>,
+        query: Vec<QueryMatch>,
+    ) -> Self {
+        Self { path, more: None }.asking(More { method, headers, query })
+    }
+
     /// Matches by path alone.
     pub fn path(path: PathPattern) -> Self {
-        Self { path, method: None, headers: Vec::new(), query: Vec::new() }
+        Self { path, more: None }
+    }
+
+    /// The path, the method, and the predicates over headers and parameters: all there is of it.
+    pub fn parts(&self) -> (&PathPattern, Option<&Method>, &[HeaderMatch], &[QueryMatch]) {
+        (&self.path, self.method(), self.headers(), self.query())
+    }
+
+    /// Method; absent: any.
+    pub fn method(&self) -> Option<&Method> {
+        self.more.as_ref()?.method.as_ref()
+    }
+
+    /// Header predicates; all must match. Empty: none asked.
+    pub fn headers(&self) -> &[HeaderMatch] {
+        self.more.as_ref().map_or(&[], |more| &more.headers)
+    }
+
+    /// Query parameter predicates; all must match. Empty: none asked.
+    pub fn query(&self) -> &[QueryMatch] {
+        self.more.as_ref().map_or(&[], |more| &more.query)
+    }
+
+    /// The same with this method.
+    #[must_use]
+    pub fn with_method(mut self, method: Option<Method>) -> Self {
+        let more = self.take();
+        self.asking(More { method, ..more })
+    }
+
+    /// The same with these header predicates.
+    #[must_use]
+    pub fn with_headers(mut self, headers: Vec<HeaderMatch>) -> Self {
+        let more = self.take();
+        self.asking(More { headers, ..more })
+    }
+
+    /// The same with these parameter predicates.
+    #[must_use]
+    pub fn with_query(mut self, query: Vec<QueryMatch>) -> Self {
+        let more = self.take();
+        self.asking(More { query, ..more })
+    }
+
+    fn take(&mut self) -> More {
+        self.more.take().map(|more| *more).unwrap_or_default()
+    }
+
+    fn asking(self, more: More) -> Self {
+        let nothing = more == More::default();
+        Self { more: if nothing { None } else { Some(Box::new(more)) }, ..self }
     }
 
     /// Matches every request.
@@ -31,12 +96,7 @@ impl RequestMatch {
     /// A gRPC call: `POST` and two path segments; an absent service or method is a wildcard
     /// (GRPCMethodMatch).
     pub fn grpc(service: Option<&str>, method: Option<&str>) -> Self {
-        Self {
-            path: PathPattern::grpc(service, method),
-            method: Some(Method::POST),
-            headers: Vec::new(),
-            query: Vec::new(),
-        }
+        Self::path(PathPattern::grpc(service, method)).with_method(Some(Method::POST))
     }
 }
 
@@ -46,7 +106,7 @@ pub enum PathPattern {
     /// Segment by segment.
     Segments {
         /// The segments after the leading `/`. `/a/` has the segments `a` and the empty one.
-        segments: Vec<Segment>,
+        segments: Few<Segment>,
         /// Whether any number of further segments may follow, none included (a prefix).
         rest: bool,
     },
@@ -73,7 +133,7 @@ impl PathPattern {
     /// (Gateway API PathPrefix).
     pub fn prefix(path: &str) -> Self {
         let trimmed = path.trim_matches('/');
-        let segments = if trimmed.is_empty() { Vec::new() } else { literals(trimmed) };
+        let segments = if trimmed.is_empty() { Few::new() } else { literals(trimmed) };
         Self::Segments { segments, rest: true }
     }
 
@@ -84,13 +144,13 @@ impl PathPattern {
             Some(_) | None => Segment::Parameter(name.into()),
         };
         Self::Segments {
-            segments: vec![segment(service, "service"), segment(method, "method")],
+            segments: [segment(service, "service"), segment(method, "method")].into(),
             rest: false,
         }
     }
 }
 
-fn literals(path: &str) -> Vec<Segment> {
+fn literals(path: &str) -> Few<Segment> {
     path.split('/').map(|s| Segment::Literal(s.into())).collect()
 }
 

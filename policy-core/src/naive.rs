@@ -123,7 +123,7 @@ pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
     let routes = policy.routes.routes.iter().flat_map(|route| &route.rules);
     let matches = routes.flat_map(|rule| &rule.matches);
     let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
-    let headers = matches.chain(exempt).flat_map(|wanted| &wanted.headers);
+    let headers = matches.chain(exempt).flat_map(|wanted| wanted.headers());
     let names: BTreeSet<&str> = headers.map(|header| header.name.as_str()).collect();
     names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
@@ -211,9 +211,9 @@ impl Precedence {
         };
         Self {
             path,
-            no_method: wanted.method.is_none(),
-            headers: Reverse(wanted.headers.len()),
-            query: Reverse(wanted.query.len()),
+            no_method: wanted.method().is_none(),
+            headers: Reverse(wanted.headers().len()),
+            query: Reverse(wanted.query().len()),
         }
     }
 }

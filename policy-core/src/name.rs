@@ -1,41 +1,79 @@
 //! Names of the objects that policy comes from, as decisions, metrics and explanations show them.
 
 use crate::decision::Denied;
+use crate::few::Few;
 use std::fmt;
 use std::sync::Arc;
 
 /// An object that contributed to a policy. Opaque to the evaluator: only compared and shown.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectRef {
+    /// What many objects have in common, kept once.
+    family: Arc<Family>,
+    name: Arc<str>,
+}
+
+/// The objects of one kind in one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Family {
     /// API group; empty for the core group.
     pub group: Arc<str>,
     /// Kind in its own spelling, for example `AuthorizationPolicy`.
     pub kind: Arc<str>,
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Name within the namespace.
-    pub name: Arc<str>,
 }
 
 impl ObjectRef {
     /// Builds a reference from its four parts.
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        Self {
-            group: group.into(),
-            kind: kind.into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        }
+        let family = Family { group: group.into(), kind: kind.into(), namespace: namespace.into() };
+        Self::of(Arc::new(family), name.into())
+    }
+
+    /// The object of this name; `family` may be shared with others.
+    pub fn of(family: Arc<Family>, name: Arc<str>) -> Self {
+        Self { family, name }
+    }
+
+    /// API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        &self.family.group
+    }
+
+    /// Kind in its own spelling, for example `AuthorizationPolicy`.
+    pub fn kind(&self) -> &str {
+        &self.family.kind
+    }
+
+    /// Namespace; empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        &self.family.namespace
+    }
+
+    /// Name within the namespace.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, name } = self;
+        let Family { group, kind, namespace } = &**family;
+        let mut shown = f.debug_struct("ObjectRef");
+        shown.field("group", group).field("kind", kind).field("namespace", namespace);
+        shown.field("name", name).finish()
     }
 }
 
 /// `kind namespace/name`, or `kind name` where there is no namespace.
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() {
-            write!(f, "{} {}", self.kind, self.name)
+        if self.namespace().is_empty() {
+            write!(f, "{} {}", self.kind(), self.name())
         } else {
-            write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+            write!(f, "{} {}/{}", self.kind(), self.namespace(), self.name())
         }
     }
 }
@@ -64,7 +102,7 @@ impl fmt::Display for Source {
 pub enum Origin {
     /// The objects that produced it, outermost first (one for a plain route; a delegation chain
     /// ends with the object that holds the rule). Never empty.
-    Objects(Arc<[ObjectRef]>),
+    Objects(Few<ObjectRef>),
     /// The route that a port without routes of its own gets.
     Default,
     /// The route for kubelet probes, where a route has to stand in for an exemption.

@@ -76,7 +76,7 @@ fn of_withheld(withheld: &[Withheld], found: &mut BTreeSet<ObjectRef>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authorization::{Condition, Test};
+    use crate::authorization::{AuthorizationSet, Condition, Test};
     use crate::policy::Protocol;
     use std::sync::Arc;
 
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(policy.objects(), BTreeSet::from([object("server")]));
         let condition =
             Condition { source: Source::Object(object("network")), test: Test::MeshTls };
-        policy.authorizations = Arc::from([Arc::new(Authorization {
+        policy.authorizations = AuthorizationSet::from([Arc::new(Authorization {
             source: Source::Object(object("grant")),
             requirement: Requirement::All([condition].into()),
             audit: false,

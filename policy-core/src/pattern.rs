@@ -15,9 +15,11 @@ pub const MAX_AUTOMATON: usize = 256 * 1024;
 /// A regular expression in the syntax of Rust's `regex`, checked for syntax and size when made. It
 /// means and is sent as `^(?:…)$`.
 #[derive(Clone)]
-pub struct Pattern {
-    source: Arc<str>,
-    matcher: Arc<meta::Regex>,
+pub struct Pattern(Arc<Parsed>);
+
+struct Parsed {
+    source: Box<str>,
+    matcher: meta::Regex,
 }
 
 /// Why a text is not an acceptable regular expression.
@@ -51,22 +53,22 @@ impl Pattern {
         };
         parse(source)?;
         let matcher = parse(&format!("^(?:{source})$"))?;
-        Ok(Self { source: source.into(), matcher: Arc::new(matcher) })
+        Ok(Self(Arc::new(Parsed { source: source.into(), matcher })))
     }
 
     /// The expression as written, without the implied anchors.
     pub fn source(&self) -> &str {
-        &self.source
+        &self.0.source
     }
 
     /// The expression with the implied anchors, as it is sent to proxies.
     pub fn anchored(&self) -> String {
-        format!("^(?:{})$", self.source)
+        format!("^(?:{})$", self.0.source)
     }
 
     /// Whether the whole of `text` matches. May allocate on first use per thread.
     pub fn matches(&self, text: &str) -> bool {
-        self.matcher.is_match(text)
+        self.0.matcher.is_match(text)
     }
 }
 
@@ -83,7 +85,7 @@ fn shorten(error: &meta::BuildError) -> String {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.source == other.source
+        self.0.source == other.0.source
     }
 }
 
@@ -97,19 +99,19 @@ impl PartialOrd for Pattern {
 
 impl Ord for Pattern {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.source.cmp(&other.source)
+        self.0.source.cmp(&other.0.source)
     }
 }
 
 impl Hash for Pattern {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.source.hash(state);
+        self.0.source.hash(state);
     }
 }
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pattern({:?})", self.source)
+        write!(f, "Pattern({:?})", self.0.source)
     }
 }
 

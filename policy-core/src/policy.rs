@@ -5,6 +5,7 @@ use crate::authorization::{
 };
 use crate::decision::Denied;
 use crate::effect::Effect;
+use crate::few::{Few, Rare};
 use crate::identity::IdentityMatch;
 use crate::limit::RateLimit;
 use crate::matching::{HostPattern, RequestMatch};
@@ -70,7 +71,7 @@ impl ServerPolicy {
             deny: None,
             paths: PathHandling::Canonical,
             informational_headers: InformationalHeaders::Enabled,
-            authorizations: Arc::from([]),
+            authorizations: AuthorizationSet::default(),
             exemptions: Vec::new(),
             routes: RouteTable {
                 routes: Vec::new(),
@@ -196,15 +197,15 @@ pub struct Route {
     /// Creation time, seconds since the epoch; part of the order, absent sorts last.
     pub created: Option<i64>,
     /// Hosts it applies to; empty: every host, and requests without one.
-    pub hosts: Vec<HostPattern>,
+    pub hosts: Box<[HostPattern]>,
     /// Its rules. Empty: it matches nothing.
-    pub rules: Vec<Rule>,
+    pub rules: Few<Rule>,
     /// Its own grants.
     pub authorizations: AuthorizationSet,
     /// Whether the Server's grants count too, after its own.
     pub inherits_server: bool,
     /// Grants on the route that resolved to nothing.
-    pub withheld: Vec<Withheld>,
+    pub withheld: Rare<Withheld>,
 }
 
 /// Which API a route came from.
@@ -220,9 +221,9 @@ pub enum RouteKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Alternatives. Empty: it matches every request (Gateway API: default match).
-    pub matches: Vec<RequestMatch>,
+    pub matches: Few<RequestMatch>,
     /// What is done to requests it permits, in order.
-    pub effects: Vec<Effect>,
+    pub effects: Rare<Effect>,
 }
 
 /// The default policies there are (controller-semantics 2.3).
@@ -274,7 +275,7 @@ impl DefaultPolicy {
     pub fn authorizations(self) -> AuthorizationSet {
         let source = Source::Default(self.as_str().into());
         let (networks, identity) = match self {
-            Self::Deny => return Arc::from([]),
+            Self::Deny => return AuthorizationSet::default(),
             Self::AllUnauthenticated | Self::Audit => (Test::all_networks(), false),
             Self::AllAuthenticated => (Test::all_networks(), true),
             Self::ClusterUnauthenticated => (Test::cluster_networks(), false),
@@ -287,6 +288,6 @@ impl DefaultPolicy {
         }
         let requirement = Requirement::All(conditions.into());
         let audit = matches!(self, Self::Audit);
-        Arc::from([Arc::new(Authorization { source, requirement, audit })])
+        AuthorizationSet::from([Arc::new(Authorization { source, requirement, audit })])
     }
 }

@@ -10,6 +10,7 @@ mod strategies;
 pub use strategies::{any_client, any_policy, any_request};
 
 use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use crate::few::Rare;
 use crate::identity::{Identity, IdentityMatch};
 use crate::matching::RequestMatch;
 use crate::name::{ObjectRef, Origin, Source};
@@ -47,14 +48,14 @@ pub fn object(kind: &str, name: &str) -> ObjectRef {
 /// An HTTP route with one rule, for every host, without grants.
 pub fn route(name: &str, matches: Vec<RequestMatch>) -> Route {
     Route {
-        origin: Origin::Objects(Arc::from([object("HTTPRoute", name)])),
+        origin: Origin::Objects([object("HTTPRoute", name)].into()),
         kind: RouteKind::Http,
         created: None,
-        hosts: Vec::new(),
-        rules: vec![Rule { matches, effects: Vec::new() }],
-        authorizations: Arc::from([]),
+        hosts: Box::default(),
+        rules: [Rule { matches: matches.into(), effects: Rare::new() }].into(),
+        authorizations: AuthorizationSet::default(),
         inherits_server: true,
-        withheld: Vec::new(),
+        withheld: Rare::new(),
     }
 }
 

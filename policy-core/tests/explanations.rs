@@ -102,7 +102,7 @@ fn what_linkerd_can_say_needs_no_feature() {
     let mut made = open(vec![("g", vec![network("10.0.0.0/8"), identity("x.mesh")])]);
     let mut grpc = route("g", vec![RequestMatch::grpc(Some("a.B"), None)]);
     grpc.kind = RouteKind::Grpc;
-    grpc.hosts = vec![HostPattern::parse("*.example.com")];
+    grpc.hosts = vec![HostPattern::parse("*.example.com")].into();
     let http = RequestMatch::path(PathPattern::prefix("/a"));
     made.routes.routes = vec![Arc::new(grpc), Arc::new(route("h", vec![http]))];
     assert_eq!(feature::required(&made), BTreeSet::new());
@@ -144,8 +144,10 @@ fn each_thing_beyond_linkerd_names_its_feature() {
         need(&|p| p.exemptions = vec![exempt.clone()]),
         [Feature::NetworkSymbols, Feature::Exemptions]
     );
-    let parameter =
-        PathPattern::Segments { segments: vec![Segment::Parameter("id".into())], rest: false };
+    let parameter = PathPattern::Segments {
+        segments: vec![Segment::Parameter("id".into())].into(),
+        rest: false,
+    };
     let parameter = route("r", vec![RequestMatch::path(parameter)]);
     assert_eq!(
         need(&|p| p.routes.routes = vec![Arc::new(parameter.clone())]),

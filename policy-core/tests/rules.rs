@@ -16,9 +16,10 @@ use policy_core::testing::{
     OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, policy, route, set,
 };
 use policy_core::{
-    Decision, Denied, Evaluator, Facts, HeaderMatch, HostPattern, Identity, IdentityMatch, Memo,
-    NetworkMatch, NetworkSymbol, Origin, PathPattern, Pattern, QueryMatch, RequestMatch,
-    Requirement, Rule, ServerPolicy, TargetFault, Test, Unmatched, ValueMatch, fold_mapped, naive,
+    Decision, Denied, Evaluator, Facts, Few, HeaderMatch, HostPattern, Identity, IdentityMatch,
+    Memo, NetworkMatch, NetworkSymbol, Origin, PathPattern, Pattern, QueryMatch, Rare,
+    RequestMatch, Requirement, Rule, ServerPolicy, TargetFault, Test, Unmatched, ValueMatch,
+    fold_mapped, naive,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ fn outcome(policy: &ServerPolicy, request: &OwnedRequest) -> String {
             None => "server".to_owned(),
             Some(id) => {
                 let route = &policy.routes.routes[id.route as usize];
-                route.origin.object().unwrap().name.to_string()
+                route.origin.object().unwrap().name().to_string()
             }
         },
     }
@@ -74,10 +75,9 @@ fn regex(source: &str) -> RequestMatch {
     RequestMatch::path(PathPattern::Regex(Pattern::parse(source).unwrap()))
 }
 
-fn with_header(mut wanted: RequestMatch, name: &str, value: ValueMatch) -> RequestMatch {
+fn with_header(wanted: RequestMatch, name: &str, value: ValueMatch) -> RequestMatch {
     let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
-    wanted.headers.push(HeaderMatch { name, value });
-    wanted
+    wanted.with_headers(vec![HeaderMatch { name, value }])
 }
 
 fn is(text: &str) -> ValueMatch {
@@ -131,11 +131,10 @@ fn a_literal_goes_before_a_parameter_from_left_to_right() {
 
 #[test]
 fn then_method_then_headers_then_query_then_the_order_of_the_list() {
-    let mut method = exact("/a");
-    method.method = Some(Method::GET);
+    let method = exact("/a").with_method(Some(Method::GET));
     let header = with_header(exact("/a"), "x-a", is("1"));
-    let mut query = exact("/a");
-    query.query.push(QueryMatch { name: "q".into(), value: is("1") });
+    let query = vec![QueryMatch { name: "q".into(), value: is("1") }];
+    let query = exact("/a").with_query(query);
     let made = table(vec![
         ("first", exact("/a")),
         ("second", exact("/a")),
@@ -198,8 +197,8 @@ fn a_repeated_header_matches_wholly_not_at_all_or_cannot_be_told() {
 
 #[test]
 fn a_repeated_parameter_is_judged_like_a_repeated_header() {
-    let mut wanted = prefix("/");
-    wanted.query.push(QueryMatch { name: "role".into(), value: is("a b") });
+    let query = vec![QueryMatch { name: "role".into(), value: is("a b") }];
+    let wanted = prefix("/").with_query(query);
     let made = table(vec![("admin", wanted), ("any", prefix("/"))]);
     let ask = |query: &str| outcome(&made, &OwnedRequest::get(&format!("/?{query}")));
     assert_eq!(ask("role=a+b"), "admin");
@@ -371,9 +370,9 @@ fn a_tls_port_refuses_connections_without_tls() {
 #[test]
 fn a_rule_without_matches_matches_everything_and_a_route_without_rules_nothing() {
     let mut made = table(vec![("none", prefix("/")), ("all", prefix("/x"))]);
-    Arc::make_mut(&mut made.routes.routes[0]).rules.clear();
+    Arc::make_mut(&mut made.routes.routes[0]).rules = Few::new();
     Arc::make_mut(&mut made.routes.routes[1]).rules =
-        vec![Rule { matches: vec![], effects: vec![] }];
+        [Rule { matches: Few::new(), effects: Rare::new() }].into();
     assert_eq!(outcome(&made, &OwnedRequest::get("/anything")), "all");
 }
 
@@ -392,7 +391,7 @@ proptest! {
         use policy_core::matching::Segment;
         let segment = format!("{before}{}{after}", &PATH_CHARACTERS[at..=at]);
         let parameter = PathPattern::Segments {
-            segments: vec![Segment::Literal("p".into()), Segment::Parameter("x".into())],
+            segments: vec![Segment::Literal("p".into()), Segment::Parameter("x".into())].into(),
             rest: false,
         };
         let made = table(vec![

@@ -77,10 +77,10 @@ fn policy() -> ServerPolicy {
         deny: None,
         paths: PathHandling::Canonical,
         informational_headers: InformationalHeaders::Enabled,
-        authorizations: Arc::from([]),
+        authorizations: AuthorizationSet::default(),
         exemptions: Vec::new(),
         routes: RouteTable {
-            routes: vec![route("/open", everybody), route("/closed", Arc::from([]))],
+            routes: vec![route("/open", everybody), route("/closed", AuthorizationSet::default())],
             hosts: BTreeMap::new(),
             otherwise: Unmatched::NotFound,
         },
@@ -95,13 +95,13 @@ fn route(path: &str, authorizations: AuthorizationSet) -> Arc<Route> {
     let object = ObjectRef::new("gateway.networking.k8s.io", "HTTPRoute", "example", name);
     let matches = vec![RequestMatch::path(PathPattern::prefix(path))];
     Arc::new(Route {
-        origin: Origin::Objects(Arc::from([object])),
+        origin: Origin::Objects([object].into()),
         kind: RouteKind::Http,
         created: None,
-        hosts: Vec::new(),
-        rules: vec![Rule { matches, effects: Vec::new() }],
+        hosts: Vec::new().into(),
+        rules: vec![Rule { matches: matches.into(), effects: Vec::new().into() }].into(),
         authorizations,
         inherits_server: false,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     })
 }

@@ -63,8 +63,9 @@ fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
         }
         for (exemption, path) in policy.exemptions.iter_mut().zip(paths) {
             if let Some(request) = &mut exemption.request {
-                *request = RequestMatch::path(PathPattern::exact(path));
-                request.method = Some(if is_grpc { Method::POST } else { Method::GET });
+                let method = if is_grpc { Method::POST } else { Method::GET };
+                let path = RequestMatch::path(PathPattern::exact(path));
+                *request = path.with_method(Some(method));
             }
         }
         policy
@@ -74,10 +75,8 @@ fn sayable_policy() -> impl Strategy<Value = ServerPolicy> {
 fn plain(wanted: &mut RequestMatch, number: usize, grpc: bool) {
     if grpc {
         let part = |text| if number.is_multiple_of(3) { None } else { Some(text) };
-        *wanted = RequestMatch {
-            headers: wanted.headers.clone(),
-            ..RequestMatch::grpc(Some("a"), part("b"))
-        };
+        let call = RequestMatch::grpc(Some("a"), part("b"));
+        *wanted = call.with_headers(wanted.headers().to_vec());
         return;
     }
     if let PathPattern::Segments { segments, .. } = &mut wanted.path {
@@ -159,7 +158,7 @@ fn contested_policy() -> impl Strategy<Value = ServerPolicy> {
     let route = |matches| {
         let header = vec(Just(header.clone()), 0..2);
         let matched = (prop::sample::select(matches), header)
-            .prop_map(|(wanted, headers): (RequestMatch, _)| RequestMatch { headers, ..wanted });
+            .prop_map(|(wanted, headers): (RequestMatch, _)| wanted.with_headers(headers));
         (0_u8..99, matched, crowded_set()).prop_map(|(name, matched, authorizations)| {
             Arc::new(policy_core::Route {
                 authorizations,
@@ -220,17 +219,13 @@ fn crowded_route() -> impl Strategy<Value = policy_core::Route> {
             value: policy_core::ValueMatch::Exact(b"1"[..].into()),
         });
     let headers = prop_oneof![2 => Just(Vec::new()), 1 => vec(header, 1..3)];
-    let matched = (path, method, headers).prop_map(|(path, method, headers)| RequestMatch {
-        path,
-        method,
-        headers,
-        query: Vec::new(),
-    });
+    let matched = (path, method, headers)
+        .prop_map(|(path, method, headers)| RequestMatch::new(path, method, headers, Vec::new()));
     let hosts = prop_oneof![2 => Just(Vec::new()), 1 => vec(crowded_host(), 1)];
     (0_u8..99, vec(matched, 0..3), crowded_set(), hosts, prop::bool::weighted(0.7)).prop_map(
         |(name, matches, authorizations, hosts, inherits_server)| policy_core::Route {
             authorizations,
-            hosts,
+            hosts: hosts.into(),
             inherits_server,
             ..testing::route(&name.to_string(), matches)
         },
@@ -403,8 +398,7 @@ fn probe_from(test: Test, path: &str) -> Exemption {
     let source = Source::Default("probe".into());
     let conditions = vec![Condition { source: source.clone(), test }];
     let requirement = Requirement::All(conditions.into());
-    let mut request = RequestMatch::path(PathPattern::exact(path));
-    request.method = Some(Method::GET);
+    let request = RequestMatch::path(PathPattern::exact(path)).with_method(Some(Method::GET));
     let authorization = Arc::new(Authorization { source, requirement, audit: false });
     Exemption { request: Some(request), authorization }
 }
@@ -961,7 +955,7 @@ fn a_host_that_answers_404_is_guarded_against_wider_hosts() {
     let mut policy = granted();
     let mut own = testing::route("own", vec![RequestMatch::path(PathPattern::exact("/a"))]);
     let host = HostPattern::parse("a.example.com");
-    own.hosts = vec![host.clone()];
+    own.hosts = vec![host.clone()].into();
     policy.routes.routes = vec![Arc::new(own)];
     policy.routes.hosts = [(host, Unmatched::NotFound)].into();
     assert_eq!(names(http1_routes(&encode(&policy, &facts()).server)), ["own"]);
@@ -999,7 +993,7 @@ fn several_conditions_of_a_kind_are_intersected() {
 #[test]
 fn paths_with_parameters_are_sent_where_no_other_expression_competes() {
     let parameter = || PathPattern::Segments {
-        segments: vec![Segment::Literal("a.b".into()), Segment::Parameter("id".into())],
+        segments: vec![Segment::Literal("a.b".into()), Segment::Parameter("id".into())].into(),
         rest: false,
     };
     let mut policy = granted();
@@ -1037,10 +1031,8 @@ fn a_path_with_parameters_never_takes_requests_from_an_exact_one() {
     // Linkerd's proxies rank both by the length matched, so that the first would win for `b`.
     for other in [call_route("s", Some("m"), "b"), {
         let mut route = (*call_route("s", None, "b")).clone();
-        route.rules[0].matches = vec![RequestMatch {
-            method: Some(Method::POST),
-            ..RequestMatch::path(PathPattern::prefix("/s/m"))
-        }];
+        let prefix = RequestMatch::path(PathPattern::prefix("/s/m"));
+        route.rules[0].matches = [prefix.with_method(Some(Method::POST))].into();
         Arc::new(route)
     }] {
         let mut policy = testing::policy();
@@ -1062,7 +1054,7 @@ fn calls_of_different_services_are_sent_where_the_protocol_is_not_grpc() {
     assert_eq!(names(http1_routes(&encoded.server)), ["a", "b", "c"]);
     // One service by any name meets all of them.
     let mut any = (*call_route("s", None, "d")).clone();
-    any.rules[0].matches = vec![RequestMatch::grpc(None, Some("m"))];
+    any.rules[0].matches = vec![RequestMatch::grpc(None, Some("m"))].into();
     policy.routes.routes.push(Arc::new(any));
     let encoded = encode(&policy, &facts());
     assert_eq!(names(http1_routes(&encoded.server)), ["proxy_unsupported"]);

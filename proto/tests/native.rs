@@ -8,6 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
+use bytes::Bytes;
+use http_body_util::StreamBody;
 use policy_core::decision::Decision;
 use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::feature::Feature;
@@ -17,10 +19,12 @@ use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
 use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
-use policy_proto::messages::{self, PortUpdate};
+use policy_proto::messages::watch_response::Kind as Said;
+use policy_proto::messages::{self, PortUpdate, WatchResponse};
 use policy_proto::native::{
     ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
-    encode_revision, lean,
+    encode_revision,
+    lean::{self, Response, Responses},
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -29,6 +33,7 @@ use proptest::sample::select;
 use prost::Message;
 use std::collections::BTreeSet;
 use std::num::{NonZeroU16, NonZeroU32};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,14 +50,64 @@ fn sent(update: &PortUpdate) -> PortUpdate {
 
 /// The policy that results, the same whether routes and grants are read as messages or one by one.
 fn apply(state: &mut PortState, update: &PortUpdate) -> Arc<ServerPolicy> {
-    let written = update.encode_to_vec();
-    let encoded = lean::Update::decode(written.as_slice()).unwrap();
-    assert_eq!(encoded.encode_to_vec(), written);
-    let mut one_by_one = state.clone();
-    let result = one_by_one.apply_encoded(&encoded).unwrap();
+    let before = state.clone();
     let policy = state.apply(&sent(update)).unwrap();
-    assert_eq!((&result, one_by_one.revision()), (&policy, state.revision()));
+    let said = WatchResponse { kind: Some(Said::Port(update.clone())) };
+    for size in [1, 7, 100, usize::MAX] {
+        let Ok(Some(Response::Port(read))) = received(&said, size, OK) else { panic!() };
+        assert_eq!((read.port(), read.revision()), (update.port, update.revision.as_ref()));
+        let mut piece_by_piece = before.clone();
+        let result = piece_by_piece.apply_read(*read).unwrap();
+        assert_eq!((&result, piece_by_piece.revision()), (&policy, state.revision()));
+    }
     policy
+}
+
+/// The trailers of a stream.
+type Ended = &'static [(&'static str, &'static str)];
+
+/// Those of a stream that is well.
+const OK: Ended = &[("grpc-status", "0")];
+
+/// The first message of a stream that says `said` in pieces of at most `size` bytes, and ends so.
+fn received(
+    said: &WatchResponse,
+    size: usize,
+    trailers: Ended,
+) -> Result<Option<Response>, tonic::Status> {
+    let message = said.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    stream([&[0][..], &length, &message].concat(), size, trailers, |mut stream| {
+        Box::pin(async move { stream.message().await })
+    })
+}
+
+type Frames = StreamBody<
+    tokio_stream::Iter<std::vec::IntoIter<Result<http_body::Frame<Bytes>, tonic::Status>>>,
+>;
+
+#[allow(clippy::type_complexity, reason = "named once")]
+/// What `then` makes of a stream of these bytes, in pieces of at most `size`.
+fn stream<T>(
+    bytes: Vec<u8>,
+    size: usize,
+    trailers: Ended,
+    then: impl FnOnce(Responses<Frames>) -> Pin<Box<dyn Future<Output = T>>>,
+) -> T {
+    let trailers = trailers.iter().map(|(name, value)| {
+        (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
+    });
+    let end = http_body::Frame::trailers(trailers.collect());
+    let piece = |piece: &[u8]| http_body::Frame::data(Bytes::copy_from_slice(piece));
+    let frames: Vec<_> = bytes.chunks(size).map(piece).chain([end]).map(Ok).collect();
+    let mut frames = Some(frames);
+    let channel = tower::service_fn(move |_: http::Request<tonic::body::Body>| {
+        let body = StreamBody::new(tokio_stream::iter(frames.take().unwrap()));
+        std::future::ready(Ok::<_, tonic::Status>(http::Response::new(body)))
+    });
+    let work =
+        async { then(lean::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await };
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
 fn any_effect() -> impl Strategy<Value = Effect> {
@@ -156,10 +211,10 @@ fn varied_policy() -> impl Strategy<Value = ServerPolicy> {
                     let (origin, created, grpc) = of_route;
                     first.origin = origin;
                     first.created = created;
-                    first.withheld = withheld.clone();
+                    first.withheld = withheld.clone().into();
                     first.kind = if grpc { RouteKind::Grpc } else { RouteKind::Http };
                     if let Some(rule) = first.rules.first_mut() {
-                        rule.effects = effects.clone();
+                        rule.effects = effects.clone().into();
                     }
                 }
                 policy.informational_headers = told;
@@ -434,7 +489,7 @@ fn a_change_is_as_large_as_what_changed() {
     let mut changed = case.policy.clone();
     let mut routes = changed.routes.routes.clone();
     let mut route = (*routes[1000]).clone();
-    route.origin = Origin::Objects(Arc::from([testing::object("HTTPRoute", "new")]));
+    route.origin = Origin::Objects([testing::object("HTTPRoute", "new")].into());
     routes.insert(1000, Arc::new(route));
     changed.routes.routes = routes;
     let new = encode_port(&changed, &all());
@@ -458,7 +513,7 @@ fn a_changed_grant_reaches_the_routes_that_have_it() {
         policy.routes.routes = (0..100)
             .map(|number| {
                 let mut route = testing::route(&number.to_string(), Vec::new());
-                route.authorizations = Arc::clone(&set);
+                route.authorizations = set.clone();
                 Arc::new(route)
             })
             .collect();
@@ -478,6 +533,6 @@ fn the_content_hash_is_the_same_for_ever() {
     let content = encode_port(&policy, &all()).content();
     assert_eq!(content, 0x3a1e_ab18_e176_dbc6, "compared between versions: {content:#x}");
     let mut other = policy;
-    other.authorizations = Arc::from([]);
+    other.authorizations = policy_core::AuthorizationSet::default();
     assert_ne!(content, encode_port(&other, &all()).content());
 }

@@ -84,17 +84,18 @@ fn route(number: usize, of: usize) -> Route {
         audit: false,
     };
     Route {
-        origin: Origin::Objects(Arc::from([object("HTTPRoute", &name)])),
+        origin: Origin::Objects([object("HTTPRoute", &name)].into()),
         kind: RouteKind::Http,
         created: None,
-        hosts: Vec::new(),
+        hosts: Vec::new().into(),
         rules: vec![Rule {
-            matches: vec![RequestMatch::path(PathPattern::prefix(&path))],
-            effects,
-        }],
-        authorizations: Arc::from([Arc::new(grant)]),
+            matches: vec![RequestMatch::path(PathPattern::prefix(&path))].into(),
+            effects: effects.into(),
+        }]
+        .into(),
+        authorizations: [Arc::new(grant)].into(),
         inherits_server: true,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     }
 }
 

@@ -39,13 +39,13 @@ fn defaults_of_a_match_are_those_of_the_schema() {
     let m =
         only_match("rules: [{matches: [{path: {value: /a}, headers: [{name: X-Y, value: z}]}]}]");
     assert_eq!(m.path, PathPattern::prefix("/a"));
-    assert_eq!(m.headers[0].name.as_str(), "x-y");
-    assert_eq!(m.headers[0].value, ValueMatch::Exact(b"z".as_slice().into()));
+    assert_eq!(m.headers()[0].name.as_str(), "x-y");
+    assert_eq!(m.headers()[0].value, ValueMatch::Exact(b"z".as_slice().into()));
     assert_eq!(
         only_match("rules: [{matches: [{path: {type: Exact}}]}]").path,
         PathPattern::exact("/")
     );
-    assert_eq!(only_match("rules: [{matches: [{method: GET}]}]").method, Some(Method::GET));
+    assert_eq!(only_match("rules: [{matches: [{method: GET}]}]").method(), Some(&Method::GET));
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn every_rule_of_a_grpc_match_is_checked() {
     );
     assert_eq!(m("{method: {service: a.B}}"), RequestMatch::grpc(Some("a.B"), None));
     assert_eq!(m("{method: {method: C, service: ''}}"), RequestMatch::grpc(None, Some("C")));
-    assert_eq!(m("{headers: [{name: a, value: b}]}").headers.len(), 1);
+    assert_eq!(m("{headers: [{name: a, value: b}]}").headers().len(), 1);
     check(
         GATEWAY,
         "GRPCRoute",

@@ -209,7 +209,7 @@ impl Teller<'_> {
         let server = self.target.server();
         let owned = |policy: &ServerPolicy| match (server, &policy.owner) {
             (None, _) => true,
-            (Some(name), Owner::Server(owner)) => owner.name == *name,
+            (Some(name), Owner::Server(owner)) => owner.name() == &**name,
             (Some(_), Owner::Default(_)) => false,
         };
         let ports: Vec<Port> = policy
@@ -310,8 +310,8 @@ impl Teller<'_> {
 }
 
 fn key(object: &ObjectRef) -> Option<ObjectKey> {
-    let kind = Kind::find(&object.group, &object.kind)?;
-    Some(ObjectKey { kind, namespace: object.namespace.clone(), name: object.name.clone() })
+    let kind = Kind::find(object.group(), object.kind())?;
+    Some(ObjectKey { kind, namespace: object.namespace().into(), name: object.name().into() })
 }
 
 /// Ports that nothing declares, where those are refused.

@@ -41,6 +41,6 @@ fn unreached(policy: &ServerPolicy) -> Vec<(&ObjectRef, String, String, &ObjectR
 }
 
 fn key(object: &ObjectRef) -> Option<ObjectKey> {
-    let kind = Kind::find(&object.group, &object.kind)?;
-    Some(ObjectKey { kind, namespace: object.namespace.clone(), name: object.name.clone() })
+    let kind = Kind::find(object.group(), object.kind())?;
+    Some(ObjectKey { kind, namespace: object.namespace().into(), name: object.name().into() })
 }

@@ -101,7 +101,7 @@ fn requests(policy: &ServerPolicy) -> Vec<Request> {
 
 /// A request that matches; none where one cannot be written down easily.
 fn request(wanted: &RequestMatch) -> Option<Request> {
-    if !wanted.headers.is_empty() || !wanted.query.is_empty() {
+    if !wanted.headers().is_empty() || !wanted.query().is_empty() {
         return None;
     }
     let PathPattern::Segments { segments, rest: _ } = &wanted.path else { return None };
@@ -116,7 +116,7 @@ fn request(wanted: &RequestMatch) -> Option<Request> {
     if path.is_empty() {
         path.push('/');
     }
-    Some(Request { method: wanted.method.clone().unwrap_or(Method::GET), path })
+    Some(Request { method: wanted.method().cloned().unwrap_or(Method::GET), path })
 }
 
 #[cfg(test)]

@@ -65,9 +65,8 @@ fn declared(
 fn request(action: &ProbeAction) -> Option<RequestMatch> {
     match action {
         ProbeAction::HttpGet { path, tls: false } => {
-            let mut request = RequestMatch::path(PathPattern::exact(path));
-            request.method = Some(http::Method::GET);
-            Some(request)
+            let path = RequestMatch::path(PathPattern::exact(path));
+            Some(path.with_method(Some(http::Method::GET)))
         }
         ProbeAction::Grpc => Some(RequestMatch::grpc(Some("grpc.health.v1.Health"), Some("Check"))),
         // The first is seen as a connection only; the second is rewritten by the injector.

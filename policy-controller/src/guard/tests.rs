@@ -153,7 +153,7 @@ fn cluster_policy(owner: Owner, identity: Option<&str>) -> Arc<ServerPolicy> {
             requirement: Requirement::All([condition].into()),
             audit: false,
         };
-        policy.authorizations = Arc::from([Arc::new(grant)]);
+        policy.authorizations = [Arc::new(grant)].into();
     }
     policy.routes.otherwise = policy_core::Unmatched::DefaultRoute;
     Arc::new(policy)

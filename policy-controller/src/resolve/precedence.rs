@@ -224,7 +224,7 @@ impl Entry<'_> {
 
     /// Among paths of the same length.
     fn linkerds(&self) -> (Reverse<usize>, Reverse<usize>, bool, usize) {
-        let RequestMatch { path: _, method, headers, query } = self.wanted;
+        let (_, method, headers, query) = self.wanted.parts();
         (Reverse(headers.len()), Reverse(query.len()), method.is_none(), self.order)
     }
 }
@@ -235,19 +235,18 @@ fn may_meet(a: &Entry<'_>, b: &Entry<'_>) -> bool {
         ([], []) => true,
         (a, b) => a.iter().any(|host| b.contains(host)),
     };
-    let methods = match (&a.wanted.method, &b.wanted.method) {
+    let methods = match (a.wanted.method(), b.wanted.method()) {
         (Some(a), Some(b)) => a == b,
         (Some(_) | None, _) => true,
     };
     let headers =
-        a.wanted.headers.iter().all(|a| {
-            b.wanted.headers.iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
+        a.wanted.headers().iter().all(|a| {
+            b.wanted.headers().iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
         });
-    let query = a
-        .wanted
-        .query
-        .iter()
-        .all(|a| b.wanted.query.iter().all(|b| a.name != b.name || agree(&a.value, &b.value)));
+    let query =
+        a.wanted.query().iter().all(|a| {
+            b.wanted.query().iter().all(|b| a.name != b.name || agree(&a.value, &b.value))
+        });
     tables && methods && headers && query
 }
 

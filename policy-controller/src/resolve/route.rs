@@ -54,14 +54,14 @@ fn compiled_route(question: &CompiledRoute, cx: &mut Context<'_>) -> Option<Arc<
     let source = Source::Object(name.clone());
     let grpc = question.0.kind == Kind::GrpcRoute;
     Some(Arc::new(Route {
-        origin: Origin::Objects(Arc::from([name])),
+        origin: Origin::Objects([name].into()),
         kind: if grpc { RouteKind::Grpc } else { RouteKind::Http },
         created: object.meta.created,
-        hosts: route.hostnames.clone(),
+        hosts: route.hostnames.clone().into(),
         rules: route.rules.iter().map(|r| rule(r, &source)).collect(),
-        authorizations: grants.authorizations.as_slice().into(),
+        authorizations: grants.authorizations.iter().cloned().collect(),
         inherits_server: true,
-        withheld: grants.withheld.clone(),
+        withheld: grants.withheld.clone().into(),
     }))
 }
 
@@ -70,7 +70,7 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
     let timeout = timeout.map(EffectKind::Timeout);
     let effects = filters.iter().cloned().chain(timeout);
     Rule {
-        matches: matches.clone(),
+        matches: matches.clone().into(),
         effects: effects.map(|kind| Effect { source: source.clone(), kind }).collect(),
     }
 }

@@ -179,10 +179,10 @@ fn encode_overview(overview: Overview) -> ObjectsResponse {
 fn encode_object(report: ObjectReport) -> ObjectStatus {
     let ObjectReport { object, generation, conditions, programmed } = report;
     ObjectStatus {
-        group: object.group.to_string(),
-        kind: object.kind.to_string(),
-        namespace: object.namespace.to_string(),
-        name: object.name.to_string(),
+        group: object.group().to_string(),
+        kind: object.kind().to_string(),
+        namespace: object.namespace().to_string(),
+        name: object.name().to_string(),
         generation: generation.unwrap_or_default(),
         conditions: conditions.into_iter().map(encode_condition).collect(),
         programmed: programmed.map(|count| Programmed {

@@ -69,17 +69,17 @@ fn route(name: &str) -> Arc<Route> {
         requirement: Requirement::Nothing,
         audit: false,
     };
-    let authorizations: AuthorizationSet = Arc::from([Arc::new(grant)]);
+    let authorizations: AuthorizationSet = [Arc::new(grant)].into();
     let path = RequestMatch::path(PathPattern::prefix(&format!("/{name}")));
     Arc::new(Route {
-        origin: Origin::Objects(Arc::from([object("HTTPRoute")])),
+        origin: Origin::Objects([object("HTTPRoute")].into()),
         kind: RouteKind::Http,
         created: None,
-        hosts: Vec::new(),
-        rules: vec![Rule { matches: vec![path], effects: Vec::new() }],
+        hosts: Vec::new().into(),
+        rules: vec![Rule { matches: vec![path].into(), effects: Vec::new().into() }].into(),
         authorizations,
         inherits_server: true,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     })
 }
 

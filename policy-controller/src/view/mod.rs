@@ -260,13 +260,13 @@ pub fn unmatched(unmatched: Unmatched) -> String {
 
 /// A request match in one line, for example `GET /api/… header x-team=a`.
 pub fn request(wanted: &RequestMatch) -> String {
-    let method = wanted.method.as_ref().map_or("*", http::Method::as_str);
+    let method = wanted.method().map_or("*", http::Method::as_str);
     let mut text = format!("{method} {}", path(&wanted.path));
-    for HeaderMatch { name, value } in &wanted.headers {
+    for HeaderMatch { name, value } in wanted.headers() {
         // Writing to a String cannot fail.
         let _ = write!(text, " header {name}{}", value_words(value));
     }
-    for QueryMatch { name, value } in &wanted.query {
+    for QueryMatch { name, value } in wanted.query() {
         let _ = write!(text, " query {name}{}", value_words(value));
     }
     text
@@ -369,11 +369,10 @@ mod tests {
 
     #[test]
     fn matches_are_one_line() {
-        let mut wanted = RequestMatch::path(PathPattern::prefix("/api"));
+        let wanted = RequestMatch::path(PathPattern::prefix("/api"));
         assert_eq!(request(&wanted), "* /api/…");
-        wanted.method = Some(http::Method::GET);
-        wanted.path = PathPattern::exact("/");
-        assert_eq!(request(&wanted), "GET /");
+        let root = RequestMatch::path(PathPattern::exact("/"));
+        assert_eq!(request(&root.with_method(Some(http::Method::GET))), "GET /");
         assert_eq!(request(&RequestMatch::grpc(Some("a.B"), None)), "POST /a.B/{method}");
     }
 }

@@ -4,14 +4,14 @@
 //! method; only what asks for neither is looked at one by one.
 
 use crate::decision::RuleId;
-use crate::index::at;
+use crate::index::bounds::BuildError;
 use crate::index::form::{FormBytes, pairs};
 use crate::index::wanted::{Value, Wanted};
+use crate::index::{at, next_id};
 use crate::judge::Judgement;
 use crate::request::RequestView;
 use hashbrown::{HashMap, HashSet, HashTable};
 use http::{HeaderName, Method};
-
 use std::sync::Arc;
 
 /// Up to here matches are looked at one by one.
@@ -28,6 +28,42 @@ pub(crate) struct Candidate {
     pub(crate) rank: u32,
     /// Its number among the policy's matches.
     pub(crate) wanted: u32,
+}
+
+/// The matches of one path: none, the number of a match, or, with the highest bit, that of a list. Most
+/// paths have one match, and ten thousand of them need no list each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+const LIST: u32 = 1 << 31;
+
+impl Slot {
+    /// No match. The number of no list, for [`next_id`] gives none out that is as large.
+    pub(crate) const EMPTY: Self = Self(u32::MAX);
+
+    /// Adds a match; `lists` has those of paths with several.
+    pub(crate) fn add(&mut self, wanted: u32, lists: &mut Vec<Vec<u32>>) -> Result<(), BuildError> {
+        let too_many = || BuildError::TooMany("list of matches");
+        if wanted & LIST != 0 {
+            return Err(too_many());
+        }
+        if *self == Self::EMPTY {
+            *self = Self(wanted);
+            return Ok(());
+        }
+        if self.0 & LIST == 0 {
+            let number = next_id(lists.len(), "path table")?;
+            // One less than the highest, which stands for no match.
+            if number >= LIST.saturating_sub(1) {
+                return Err(too_many());
+            }
+            lists.push(vec![self.0]);
+            *self = Self(number | LIST);
+        }
+        let list = usize::try_from(self.0 & !LIST).ok().and_then(|at| lists.get_mut(at));
+        list.ok_or_else(too_many)?.push(wanted);
+        Ok(())
+    }
 }
 
 /// The best match so far.
@@ -48,6 +84,8 @@ impl Best {
 pub(crate) struct Trial<'a> {
     pub(crate) request: &'a RequestView<'a>,
     pub(crate) wanted: &'a [Wanted],
+    /// The rank of each match.
+    pub(crate) ranks: &'a [u32],
     pub(crate) lists: &'a [List],
     /// Where the routes are now, by their number in the index, [`NONE`] for those that are gone;
     /// absent: they are all where they were.
@@ -58,6 +96,20 @@ pub(crate) struct Trial<'a> {
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Trial<'_> {
+    /// Finds the first match of a path that is not a plain no, if it is better than `best`.
+    pub(crate) fn look(self, slot: Slot, best: &mut Best) {
+        if slot == Slot::EMPTY {
+            return;
+        }
+        if slot.0 & LIST == 0 {
+            let rank = at(self.ranks, slot.0).copied().unwrap_or(u32::MAX);
+            let one = Candidate { rank, wanted: slot.0 };
+            first(std::slice::from_ref(&one), self, best);
+        } else if let Some(list) = at(self.lists, slot.0 & !LIST) {
+            list.find(self, best);
+        }
+    }
+
     /// The rule as the policy numbers it; none: its route is gone.
     fn rule(&self, id: RuleId) -> Option<RuleId> {
         let Some(places) = self.places else { return Some(id) };
@@ -69,8 +121,6 @@ impl Trial<'_> {
 /// Matches in order of precedence.
 #[derive(Debug)]
 pub(crate) enum List {
-    /// Most paths have one match.
-    One(Candidate),
     /// Looked at one by one.
     Few(Box<[Candidate]>),
     /// Found by what they ask for.
@@ -116,9 +166,6 @@ fn keys(wanted: &Wanted) -> impl Iterator<Item = Key<'_>> {
 impl List {
     /// Arranges candidates, which are in order of rank.
     pub(crate) fn new(candidates: Vec<Candidate>, all: &[Wanted]) -> Self {
-        if let [one] = candidates.as_slice() {
-            return Self::One(*one);
-        }
         if candidates.len() <= FEW {
             return Self::Few(candidates.into());
         }
@@ -149,7 +196,6 @@ impl List {
     /// Finds the first candidate that is not a plain no, if it is better than `best`.
     pub(crate) fn find(&self, trial: Trial<'_>, best: &mut Best) {
         match self {
-            Self::One(candidate) => first(std::slice::from_ref(candidate), trial, best),
             Self::Few(candidates) => first(candidates, trial, best),
             Self::Many(keyed) => {
                 first(&keyed.one_by_one, trial, best);

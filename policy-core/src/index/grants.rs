@@ -18,12 +18,10 @@ use std::sync::Arc;
 /// Up to here authorizations are tried one after the other.
 const FEW: usize = 4;
 
-/// One set.
-#[derive(Debug)]
-pub(crate) struct Grants {
-    set: AuthorizationSet,
-    filed: Option<Box<Filed>>,
-}
+/// The sets that are too large to be tried one after the other, by where they are stored. Whoever has
+/// this keeps the sets too.
+#[derive(Debug, Default)]
+pub(crate) struct Grants(HashMap<usize, Arc<Filed>, foldhash::fast::FixedState>);
 
 /// Where an authorization was filed: its number, the condition and the alternative of it.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +31,9 @@ struct Posting {
     alternative: u32,
 }
 
-/// Postings, each list in order of the set.
+/// One set: postings, each list in order of the set.
 #[derive(Debug, Default)]
-struct Filed {
+pub(crate) struct Filed {
     exact: Names<Vec<Posting>>,
     suffix: Names<Vec<Posting>>,
     any_identity: Vec<Posting>,
@@ -89,26 +87,38 @@ fn conditions(grant: &Authorization) -> &[Condition] {
 }
 
 impl Grants {
-    pub(crate) fn new(set: &AuthorizationSet) -> Self {
-        let filed = if set.len() <= FEW { None } else { Some(Box::new(Filed::new(set))) };
-        Self { set: set.clone(), filed }
-    }
-
-    /// The number of the first authorization that holds.
-    pub(crate) fn first(&self, connection: &Connection<'_>) -> Option<u32> {
-        match &self.filed {
-            Some(filed) => filed.first(&self.set, connection),
-            None => {
-                let mut numbered = (0_u32..).zip(self.set.iter());
-                numbered.find(|(_, grant)| grant.holds(connection)).map(|(index, _)| index)
-            }
+    /// Arranges what is large among `sets`; `known` says what is arranged already.
+    pub(crate) fn new<'a>(
+        sets: impl Iterator<Item = &'a AuthorizationSet>,
+        known: impl Fn(&AuthorizationSet) -> Option<Arc<Filed>>,
+    ) -> Self {
+        let mut filed = HashMap::default();
+        // Sets are mostly shared; comparing addresses first saves hashing their contents.
+        let mut by_content: HashMap<&AuthorizationSet, Arc<Filed>> = HashMap::new();
+        for set in sets.filter(|set| set.len() > FEW) {
+            filed.entry(set.address()).or_insert_with(|| {
+                let new = || known(set).unwrap_or_else(|| Arc::new(Filed::new(set)));
+                Arc::clone(by_content.entry(set).or_insert_with(new))
+            });
         }
+        Self(filed)
     }
 
-    /// The authorization of this number.
-    pub(crate) fn get(&self, index: u32) -> Option<&Arc<Authorization>> {
-        at(&self.set, index)
+    /// How this set is arranged, if it is among these.
+    pub(crate) fn of(&self, set: &AuthorizationSet) -> Option<&Arc<Filed>> {
+        self.0.get(&set.address())
     }
+}
+
+/// Whether a set needs no arranging.
+pub(crate) fn is_small(set: &AuthorizationSet) -> bool {
+    set.len() <= FEW
+}
+
+/// The number of the first authorization that holds, one tried after the other.
+pub(crate) fn first(set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
+    let mut numbered = (0_u32..).zip(set.iter());
+    numbered.find(|(_, grant)| grant.holds(connection)).map(|(index, _)| index)
 }
 
 impl Filed {
@@ -155,7 +165,8 @@ impl Filed {
         list.push(posting);
     }
 
-    fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
+    /// The number of the first authorization of `set`, which this was made of, that holds.
+    pub(crate) fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
         let mut best = None;
         let mut look = |list: &[Posting]| {
             for posting in list {

@@ -2,8 +2,9 @@
 
 use super::bounds::BuildError;
 use crate::decision::{Denied, RuleId};
+use crate::few::Few;
 use crate::index::automaton::{Group, Workshop};
-use crate::index::candidates::{Best, Candidate, List, Trial};
+use crate::index::candidates::{Best, Candidate, List, Slot, Trial};
 use crate::index::names::{Names, suffixes};
 use crate::index::trie::Trie;
 use crate::index::wanted::Wanted;
@@ -33,8 +34,10 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Routes {
     wanted: Vec<Wanted>,
+    /// The rank of each match.
+    ranks: Box<[u32]>,
     trie: Trie,
-    lists: Vec<List>,
+    lists: Box<[List]>,
     arrangements: Vec<Arrangement>,
     exact: Names<Table>,
     suffix: Names<Table>,
@@ -53,8 +56,8 @@ struct Table {
 struct Arrangement {
     root: u32,
     groups: Vec<Group>,
-    /// The list of each expression, by its number in the groups.
-    expressions: Vec<u32>,
+    /// The matches of each expression, by its number in the groups.
+    expressions: Box<[Slot]>,
     /// The best rank of any expression.
     best_expression: u32,
 }
@@ -128,23 +131,19 @@ impl Routes {
         best: &mut Best,
     ) {
         let Some(arrangement) = at(&self.arrangements, table.arrangement) else { return };
-        let trial = Trial { request, wanted: &self.wanted, lists: &self.lists, places };
+        let Self { wanted, ranks, lists, .. } = self;
+        let trial = Trial { request, wanted, ranks, lists, places };
         match request.path.strip_prefix('/') {
             Some(path) => {
                 self.trie.find(arrangement.root, Some(path), trial, best);
             }
-            None => {
-                if let Some(list) = self.trie.everything(arrangement.root, &self.lists) {
-                    list.find(trial, best);
-                }
-            }
+            None => trial.look(self.trie.everything(arrangement.root), best),
         }
         if arrangement.best_expression < best.rank {
             for group in &arrangement.groups {
                 group.each_match(request.path, |number| {
-                    let list = at(&arrangement.expressions, number);
-                    if let Some(list) = list.and_then(|list| at(&self.lists, *list)) {
-                        list.find(trial, best);
+                    if let Some(slot) = at(&arrangement.expressions, number) {
+                        trial.look(*slot, best);
                     }
                 });
             }
@@ -233,13 +232,15 @@ struct Draft<'a> {
     /// The numbers of the matches of each route.
     of_route: Vec<std::ops::Range<u32>>,
     trie: Trie,
-    lists: Vec<Vec<Candidate>>,
+    /// The matches of each path that has several, in order of rank.
+    lists: Vec<Vec<u32>>,
     arrangements: Vec<Arrangement>,
     known: HashMap<Vec<u32>, u32>,
 }
 
 /// The path of a rule without matches.
-static EVERY_PATH: PathPattern = PathPattern::Segments { segments: Vec::new(), rest: true };
+static EVERY_PATH: std::sync::LazyLock<PathPattern> =
+    std::sync::LazyLock::new(|| PathPattern::Segments { segments: Few::new(), rest: true });
 
 impl<'a> Draft<'a> {
     fn new(
@@ -293,34 +294,32 @@ impl<'a> Draft<'a> {
             .collect();
         ordered.sort_unstable_by_key(|wanted| at(&self.ranks, *wanted).copied());
         let root = self.trie.root()?;
-        let mut expressions: Vec<(Pattern, u32)> = Vec::new();
-        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        let mut expressions: Vec<(Pattern, Slot)> = Vec::new();
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
         let mut best_expression = u32::MAX;
         for wanted in ordered {
             let listed = at(&self.matches, wanted).zip(at(&self.ranks, wanted).copied());
             let Some((Listing { path, .. }, rank)) = listed else { continue };
-            let new = next_id(self.lists.len(), "path table")?;
-            let list = match path {
+            let slot = match path {
                 PathPattern::Segments { segments, rest } => {
-                    self.trie.list(root, (segments, *rest), rank, new)?
+                    Some(self.trie.slot(root, (segments, *rest), rank)?)
                 }
                 PathPattern::Regex(pattern) => {
                     best_expression = best_expression.min(rank);
-                    *numbers.entry(pattern.source()).or_insert_with(|| {
-                        expressions.push((pattern.clone(), new));
-                        new
-                    })
+                    let number = *numbers.entry(pattern.source()).or_insert_with(|| {
+                        expressions.push((pattern.clone(), Slot::EMPTY));
+                        expressions.len().saturating_sub(1)
+                    });
+                    expressions.get_mut(number).map(|(_, slot)| slot)
                 }
             };
-            if list == new {
-                self.lists.push(Vec::new());
-            }
-            if let Some(list) = usize::try_from(list).ok().and_then(|at| self.lists.get_mut(at)) {
-                list.push(Candidate { rank, wanted });
+            if let Some(slot) = slot {
+                slot.add(wanted, &mut self.lists)?;
             }
         }
         let (patterns, expressions): (Vec<_>, Vec<_>) = expressions.into_iter().unzip();
         let groups = workshop.many(&patterns);
+        let expressions = expressions.into();
         let arrangement = Arrangement { root, groups, expressions, best_expression };
         let id = next_id(self.arrangements.len(), "list of host tables")?;
         self.arrangements.push(arrangement);
@@ -331,10 +330,16 @@ impl<'a> Draft<'a> {
     fn finish(mut self, exact: Names<Table>, suffix: Names<Table>, hostless: Table) -> Routes {
         self.trie.shrink();
         self.wanted.shrink_to_fit();
-        let wanted = self.wanted;
-        let lists = self.lists.into_iter().map(|list| List::new(list, &wanted)).collect();
+        let Self { wanted, ranks, lists, .. } = self;
+        let candidate = |wanted: &u32| {
+            let rank = at(&ranks, *wanted).copied().unwrap_or(u32::MAX);
+            Candidate { rank, wanted: *wanted }
+        };
+        let list = |list: Vec<u32>| List::new(list.iter().map(candidate).collect(), &wanted);
+        let lists = lists.into_iter().map(list).collect();
         Routes {
             wanted,
+            ranks: ranks.into(),
             trie: self.trie,
             lists,
             arrangements: self.arrangements,

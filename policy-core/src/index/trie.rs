@@ -1,7 +1,7 @@
 //! Path patterns as a tree of segments: one hash look-up per segment of the request's path.
 
 use super::bounds::{BuildError, MAX_SEGMENTS};
-use crate::index::candidates::{Best, List, Trial};
+use crate::index::candidates::{Best, Slot, Trial};
 use crate::index::{at, next_id};
 use crate::matching::Segment;
 use foldhash::fast::FixedState;
@@ -9,50 +9,56 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// No child, no list.
+/// No child, and no parent.
 const NONE: u32 = u32::MAX;
 
 /// The trees of all tables of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Trie {
     nodes: Vec<Node>,
-    edges: HashTable<Edge>,
+    /// The numbers of nodes that a literal leads to, by the node before and the literal.
+    literals: HashTable<u32>,
 }
 
-/// One node; `exact` and `rest` are numbers of lists.
+/// One node.
 #[derive(Debug)]
 struct Node {
+    /// The literal that leads here, and from where; from nowhere: it is a root or a parameter.
+    text: Option<Arc<str>>,
+    from: u32,
     parameter: u32,
-    exact: u32,
-    rest: u32,
+    exact: Slot,
+    rest: Slot,
     /// The best rank here and below, so that a worse subtree is not entered.
     best: u32,
 }
 
-/// A literal segment that leads from one node to another.
-#[derive(Debug)]
-struct Edge {
-    from: u32,
-    to: u32,
-    text: Arc<str>,
+impl Node {
+    fn after(from: u32, text: Option<Arc<str>>) -> Self {
+        let (exact, rest) = (Slot::EMPTY, Slot::EMPTY);
+        Self { text, from, parameter: NONE, exact, rest, best: u32::MAX }
+    }
 }
 
 impl Trie {
     /// A new, empty tree; its root.
     pub(crate) fn root(&mut self) -> Result<u32, BuildError> {
+        self.node(Node::after(NONE, None))
+    }
+
+    fn node(&mut self, node: Node) -> Result<u32, BuildError> {
         let id = next_id(self.nodes.len(), "path table")?;
-        self.nodes.push(Node { parameter: NONE, exact: NONE, rest: NONE, best: u32::MAX });
+        self.nodes.push(node);
         Ok(id)
     }
 
-    /// The list of a pattern, which is added with the number `new` if it is not there.
-    pub(crate) fn list(
+    /// The place of what asks for a pattern, which is added if it is not there.
+    pub(crate) fn slot(
         &mut self,
         root: u32,
         (segments, rest): (&[Segment], bool),
         rank: u32,
-        new: u32,
-    ) -> Result<u32, BuildError> {
+    ) -> Result<&mut Slot, BuildError> {
         if segments.len() > MAX_SEGMENTS {
             return Err(BuildError::TooDeep(segments.len()));
         }
@@ -65,12 +71,9 @@ impl Trie {
             };
             self.improve(node, rank);
         }
-        let Some(node) = self.node_mut(node) else { return Ok(new) };
-        let list = if rest { &mut node.rest } else { &mut node.exact };
-        if *list == NONE {
-            *list = new;
-        }
-        Ok(*list)
+        // Every number that was given out has its node.
+        let node = self.node_mut(node).ok_or(BuildError::TooMany("path table"))?;
+        Ok(if rest { &mut node.rest } else { &mut node.exact })
     }
 
     fn node_mut(&mut self, node: u32) -> Option<&mut Node> {
@@ -87,9 +90,9 @@ impl Trie {
         if let Some(known) = self.follow(from, text) {
             return Ok(known);
         }
-        let to = self.root()?;
-        let edge = Edge { from, to, text: text.clone() };
-        self.edges.insert_unique(hash(from, text), edge, |edge| hash(edge.from, &edge.text));
+        let to = self.node(Node::after(from, Some(Arc::clone(text))))?;
+        let Self { nodes, literals } = self;
+        literals.insert_unique(hash(from, text), to, |node| rehash(nodes, *node));
         Ok(to)
     }
 
@@ -106,8 +109,9 @@ impl Trie {
     }
 
     fn follow(&self, from: u32, text: &str) -> Option<u32> {
-        let same = |edge: &Edge| edge.from == from && *edge.text == *text;
-        self.edges.find(hash(from, text), same).map(|edge| edge.to)
+        let same = |node: &Node| node.from == from && node.text.as_deref() == Some(text);
+        let same = |number: &u32| at(&self.nodes, *number).is_some_and(same);
+        self.literals.find(hash(from, text), same).copied()
     }
 
     /// Finds the first match of the tree at `node` that is not a plain no, if it is better than
@@ -134,25 +138,27 @@ impl Trie {
                 }
             }
             None => {
-                if let Some(list) = at(trial.lists, here.exact) {
-                    list.find(trial, best);
-                }
+                trial.look(here.exact, best);
             }
         }
-        if let Some(list) = at(trial.lists, here.rest) {
-            list.find(trial, best);
-        }
+        trial.look(here.rest, best);
     }
 
-    /// The list of the pattern that matches every path, if the tree has one.
-    pub(crate) fn everything<'a>(&self, root: u32, lists: &'a [List]) -> Option<&'a List> {
-        at(lists, at(&self.nodes, root)?.rest)
+    /// The place of the pattern that matches every path.
+    pub(crate) fn everything(&self, root: u32) -> Slot {
+        at(&self.nodes, root).map_or(Slot::EMPTY, |root| root.rest)
     }
 
     pub(crate) fn shrink(&mut self) {
         self.nodes.shrink_to_fit();
-        self.edges.shrink_to_fit(|edge| hash(edge.from, &edge.text));
+        let Self { nodes, literals } = self;
+        literals.shrink_to_fit(|node| rehash(nodes, *node));
     }
+}
+
+fn rehash(nodes: &[Node], node: u32) -> u64 {
+    let node = at(nodes, node);
+    node.map_or(0, |node| hash(node.from, node.text.as_deref().unwrap_or_default()))
 }
 
 fn hash(from: u32, text: &str) -> u64 {

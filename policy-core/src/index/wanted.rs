@@ -39,13 +39,14 @@ impl Wanted {
             ValueMatch::Exact(bytes) => Value::Exact(bytes.clone()),
             ValueMatch::Regex(pattern) => Value::Regex(workshop.single(pattern)),
         };
-        if wanted.method.is_none() && wanted.headers.is_empty() && wanted.query.is_empty() {
+        let (_, method, headers, query) = wanted.parts();
+        if method.is_none() && headers.is_empty() && query.is_empty() {
             return Self { id, more: None };
         }
         let more = More {
-            method: wanted.method.clone(),
-            headers: wanted.headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
-            query: wanted.query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
+            method: method.cloned(),
+            headers: headers.iter().map(|h| (h.name.clone(), value(&h.value))).collect(),
+            query: query.iter().map(|q| (q.name.clone(), value(&q.value))).collect(),
         };
         Self { id, more: Some(Box::new(more)) }
     }

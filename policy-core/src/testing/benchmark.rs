@@ -87,14 +87,14 @@ pub fn worst(count: usize) -> Case {
     let mut made = policy();
     made.routes.routes = (0..count)
         .map(|number| {
-            let mut wanted = RequestMatch::path(PathPattern::exact("/same"));
-            wanted.headers = Pattern::parse(&format!("t{number}(a|b)"))
+            let headers = Pattern::parse(&format!("t{number}(a|b)"))
                 .into_iter()
                 .map(|pattern| HeaderMatch {
                     name: HeaderName::from_static("x-tenant"),
                     value: ValueMatch::Regex(pattern),
                 })
                 .collect();
+            let wanted = RequestMatch::path(PathPattern::exact("/same")).with_headers(headers);
             Arc::new(route(&number.to_string(), vec![wanted]))
         })
         .collect();
@@ -162,18 +162,19 @@ impl Kind {
 }
 
 fn mixed_route(number: usize) -> Route {
-    let mut wanted = RequestMatch::path(match Kind::of(number) {
+    let wanted = RequestMatch::path(match Kind::of(number) {
         Kind::Exact => PathPattern::exact(&format!("/api/v1/items/{number}")),
         Kind::Prefix => PathPattern::prefix(&format!("/api/v2/sets/{number}")),
         Kind::Parameter => PathPattern::Segments {
-            segments: vec![
+            segments: [
                 Segment::Literal("api".into()),
                 Segment::Literal("v1".into()),
                 Segment::Literal("users".into()),
                 Segment::Parameter("user".into()),
                 Segment::Literal("orders".into()),
                 Segment::Literal(number.to_string().into()),
-            ],
+            ]
+            .into(),
             rest: false,
         },
         Kind::Header | Kind::Method => PathPattern::exact("/tenant"),
@@ -184,20 +185,21 @@ fn mixed_route(number: usize) -> Route {
         },
     });
     let exact = |text: String| ValueMatch::Exact(text.as_bytes().into());
-    match Kind::of(number) {
-        Kind::Header => wanted.headers.push(HeaderMatch {
+    let wanted = match Kind::of(number) {
+        Kind::Header => wanted.with_headers(vec![HeaderMatch {
             name: HeaderName::from_static("x-tenant"),
             value: exact(format!("tenant-{number}")),
-        }),
+        }]),
         Kind::Query => {
-            wanted.query.push(QueryMatch { name: "shard".into(), value: exact(number.to_string()) })
+            let value = exact(number.to_string());
+            wanted.with_query(vec![QueryMatch { name: "shard".into(), value }])
         }
-        Kind::Method => wanted.method = Some(Method::DELETE),
-        Kind::Exact | Kind::Prefix | Kind::Parameter | Kind::Regex => {}
-    }
+        Kind::Method => wanted.with_method(Some(Method::DELETE)),
+        Kind::Exact | Kind::Prefix | Kind::Parameter | Kind::Regex => wanted,
+    };
     let mut made = route(&number.to_string(), vec![wanted]);
     let host = number.checked_rem(HOSTS).unwrap_or(0);
-    made.hosts = vec![HostPattern::Exact(format!("host-{host}.example.com").into())];
+    made.hosts = [HostPattern::Exact(format!("host-{host}.example.com").into())].into();
     made
 }
 

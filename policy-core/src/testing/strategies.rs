@@ -4,6 +4,7 @@ use super::{OwnedConnection, OwnedRequest, OwnedTls, object};
 use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
 use crate::decision::Denied;
 use crate::effect::{Effect, EffectKind};
+use crate::few::Rare;
 use crate::identity::{Identity, IdentityMatch};
 use crate::matching::{
     HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch,
@@ -70,7 +71,7 @@ fn any_path() -> impl Strategy<Value = PathPattern> {
     ];
     prop_oneof![
         6 => (vec(segment, 0..4), any::<bool>())
-            .prop_map(|(segments, rest)| PathPattern::Segments { segments, rest }),
+            .prop_map(|(segments, rest)| PathPattern::Segments { segments: segments.into(), rest }),
         3 => Just(PathPattern::prefix("/")),
         1 => any_regex().prop_map(PathPattern::Regex),
     ]
@@ -87,7 +88,7 @@ fn any_match() -> impl Strategy<Value = RequestMatch> {
     let query = (text(&["q", "r s", "é"]), any_value())
         .prop_map(|(name, value)| QueryMatch { name, value });
     (any_path(), option::weighted(0.3, any_method()), vec(header, 0..3), vec(query, 0..2))
-        .prop_map(|(path, method, headers, query)| RequestMatch { path, method, headers, query })
+        .prop_map(|(path, method, headers, query)| RequestMatch::new(path, method, headers, query))
 }
 
 fn any_test() -> impl Strategy<Value = Test> {
@@ -141,7 +142,7 @@ fn any_set() -> impl Strategy<Value = AuthorizationSet> {
         3 => vec(any_grant(), 0..3),
         1 => vec(any_grant(), 5..20),
     ]
-    .prop_map(Arc::from)
+    .prop_map(AuthorizationSet::from)
 }
 
 fn any_host_pattern() -> impl Strategy<Value = HostPattern> {
@@ -164,7 +165,7 @@ fn any_unmatched() -> impl Strategy<Value = Unmatched> {
 fn any_route() -> impl Strategy<Value = Route> {
     let origin = prop_oneof![
         9 => (0_u8..9).prop_map(|n| {
-            Origin::Objects(Arc::from([object("HTTPRoute", &n.to_string())]))
+            Origin::Objects([object("HTTPRoute", &n.to_string())].into())
         }),
         1 => Just(Origin::Deny(Denied::ProxyUnsupported)),
     ];
@@ -178,18 +179,18 @@ fn any_route() -> impl Strategy<Value = Route> {
             })
         }),
     ]
-    .prop_map(|matches| Rule { matches, effects: Vec::new() });
+    .prop_map(|matches| Rule { matches: matches.into(), effects: Rare::new() });
     let hosts = vec(any_host_pattern(), 0..3);
     (origin, hosts, vec(rule, 0..3), any_set(), any::<bool>()).prop_map(
         |(origin, hosts, rules, authorizations, inherits_server)| Route {
             origin,
             kind: RouteKind::Http,
             created: None,
-            hosts,
-            rules,
+            hosts: hosts.into(),
+            rules: rules.into(),
             authorizations,
             inherits_server,
-            withheld: Vec::new(),
+            withheld: Rare::new(),
         },
     )
 }

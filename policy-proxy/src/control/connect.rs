@@ -26,6 +26,10 @@ pub struct Bounds {
     pub keep_alive: Duration,
 }
 
+/// How much the server may send before it was read, in bytes (RFC 9113 section 6.9.2: the least that
+/// every client has).
+const WINDOW: u32 = 65_535;
+
 /// A channel that has connected once. It connects again by itself when it is used after a loss.
 ///
 /// # Errors
@@ -39,6 +43,9 @@ pub async fn connect(
         .http2_keep_alive_interval(bounds.keep_alive)
         .keep_alive_timeout(bounds.keep_alive)
         .keep_alive_while_idle(true)
+        // What is sent faster than it is read waits at the server, not here.
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         .user_agent(concat!("policy-proxy/", env!("CARGO_PKG_VERSION")))?;
     let bound = bounds.connect;
     let address = Arc::new(address.clone());

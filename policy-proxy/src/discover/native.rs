@@ -7,9 +7,9 @@ use policy_core::{Revision, ServerPolicy};
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Say;
-use policy_proto::native::lean::{self, Kind as Hear};
+use policy_proto::native::lean::{self, Response, Responses};
 use policy_proto::native::{
-    ApplyError, PortState, decode_facts, decode_revision, encode_features, encode_revision,
+    ApplyError, PortState, Update, decode_facts, decode_revision, encode_features, encode_revision,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 use tonic::transport::Channel;
 
 /// What is kept from stream to stream: each port's state, so that the server can go on from it.
@@ -115,8 +114,8 @@ impl Client {
 impl Session<'_> {
     async fn converse(
         &mut self,
-        first: lean::Response,
-        mut inbound: Streaming<lean::Response>,
+        first: Response,
+        mut inbound: Responses<tonic::body::Body>,
         outbound: mpsc::Sender<m::WatchRequest>,
     ) -> Result<(), Ended> {
         let ended = self.talk(first, &mut inbound, &outbound).await;
@@ -131,7 +130,7 @@ impl Session<'_> {
     /// Says what is left to say and waits until the server ends the stream.
     async fn tell(
         &mut self,
-        inbound: &mut Streaming<lean::Response>,
+        inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
     ) {
         while let Some(kind) = self.outbox.pop_front() {
@@ -144,8 +143,8 @@ impl Session<'_> {
 
     async fn talk(
         &mut self,
-        first: lean::Response,
-        inbound: &mut Streaming<lean::Response>,
+        first: Response,
+        inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
     ) -> Result<(), Ended> {
         let begun = Instant::now();
@@ -180,13 +179,15 @@ impl Session<'_> {
         }
     }
 
-    fn hear(&mut self, message: lean::Response) -> Result<(), Ended> {
-        match message.kind {
-            Some(Hear::Workload(workload)) => {
+    fn hear(&mut self, message: Response) -> Result<(), Ended> {
+        match message {
+            Response::Workload(workload) => {
                 self.workload(&workload).map_err(|error| self.refuse_workload(error))
             }
-            Some(Hear::Port(update)) => self.port(&update),
-            None => Err(Ended::Protocol("kind: not set, or not known to this version".to_owned())),
+            Response::Port(update) => self.port(*update),
+            Response::Unknown => {
+                Err(Ended::Protocol("kind: not set, or not known to this version".to_owned()))
+            }
         }
     }
 
@@ -227,9 +228,9 @@ impl Session<'_> {
         Ended::Workload(error)
     }
 
-    fn port(&mut self, update: &lean::Update) -> Result<(), Ended> {
-        let port = number(update.port).ok_or_else(|| {
-            Ended::Protocol(format!("port.port: `{}` is not a port", update.port))
+    fn port(&mut self, update: Update) -> Result<(), Ended> {
+        let port = number(update.port()).ok_or_else(|| {
+            Ended::Protocol(format!("port.port: `{}` is not a port", update.port()))
         })?;
         if !self.client.store.ports().contains_key(&port) {
             // Given up while the update was under way.
@@ -237,13 +238,14 @@ impl Session<'_> {
             return Ok(());
         }
         let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
-        match state.apply_encoded(update) {
-            Ok(policy) => self.put_in_force(port, state, policy, update),
+        let sent = update.revision().cloned();
+        match state.apply_read(update) {
+            Ok(policy) => self.put_in_force(port, state, policy, sent),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
-                self.outbox.push_back(Say::Resync(m::Resync { port: update.port }));
+                self.outbox.push_back(Say::Resync(m::Resync { port: port.get().into() }));
             }
-            Err(ApplyError::Decode(error)) => self.refuse(port, update, error),
+            Err(ApplyError::Decode(error)) => self.refuse(port, sent, error),
         }
         Ok(())
     }
@@ -253,9 +255,9 @@ impl Session<'_> {
         port: NonZeroU16,
         state: PortState,
         policy: Arc<ServerPolicy>,
-        update: &lean::Update,
+        sent: Option<m::Revision>,
     ) {
-        let sent = update.revision.clone().unwrap_or_default();
+        let sent = sent.unwrap_or_default();
         let revision = decode_revision(&sent).unwrap_or_else(|_| Revision::default());
         match self.client.store.apply(port, policy, revision) {
             Ok(generation) => {
@@ -264,23 +266,20 @@ impl Session<'_> {
                 self.client.store.telemetry().discovery.applied.inc();
             }
             Err(error) => {
-                self.refuse(
-                    port,
-                    update,
-                    DecodeError { path: String::new(), message: error.to_string() },
-                );
+                let error = DecodeError { path: String::new(), message: error.to_string() };
+                self.refuse(port, Some(sent), error);
             }
         }
     }
 
     /// The last good policy stays, and the server learns why.
-    fn refuse(&mut self, port: NonZeroU16, update: &lean::Update, error: DecodeError) {
+    fn refuse(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
         tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();
         self.outbox.push_back(Say::Nack(m::Nack {
-            port: update.port,
-            revision: update.revision.clone(),
+            port: port.get().into(),
+            revision: sent,
             reason: error.message,
             field_path: error.path,
         }));

@@ -196,7 +196,7 @@ mod tests {
 
     fn rule(prefix: &str) -> Rule {
         let matches = vec![RequestMatch::path(PathPattern::prefix(prefix))];
-        Rule { matches, effects: Vec::new() }
+        Rule { matches: matches.into(), effects: Vec::new().into() }
     }
 
     #[track_caller]

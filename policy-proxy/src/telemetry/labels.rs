@@ -156,7 +156,7 @@ fn source_names(source: Option<&Source>, spell: fn(&str) -> String) -> [String; 
 }
 
 fn object_names(object: &ObjectRef, spell: fn(&str) -> String) -> [String; 3] {
-    [object.group.as_ref().to_owned(), spell(&object.kind), object.name.as_ref().to_owned()]
+    [object.group().to_owned(), spell(object.kind()), object.name().to_owned()]
 }
 
 /// Linkerd writes kinds of Servers and authorizations in lower case and those of routes as they are

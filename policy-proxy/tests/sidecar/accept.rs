@@ -10,7 +10,7 @@ fn network(net: &str) -> policy_core::AuthorizationSet {
     let source = Source::Default("test".into());
     let test = Test::Network(vec![NetworkMatch::net(net.parse().unwrap())]);
     let requirement = Requirement::All([Condition { source: source.clone(), test }].into());
-    Arc::from([Arc::new(Authorization { source, requirement, audit: false })])
+    [Arc::new(Authorization { source, requirement, audit: false })].into()
 }
 
 #[tokio::test]

@@ -203,11 +203,10 @@ async fn a_client_that_opens_no_window_does_not_make_the_proxy_read_ahead() {
 #[tokio::test]
 async fn trailers_say_nothing_that_only_a_head_may_say() {
     let app = App::start().await;
-    let mut role = prefix("/");
-    role.headers = vec![policy_core::HeaderMatch {
+    let role = prefix("/").with_headers(vec![policy_core::HeaderMatch {
         name: http::HeaderName::from_static("x-role"),
         value: policy_core::ValueMatch::Exact(b"user"[..].into()),
-    }];
+    }]);
     let policy = with_routes(server(detect(), nobody()), vec![route(role, everybody())]);
     let setup = Setup::new(policy, app.address).await;
     let io = TokioIo::new(setup.connect().await);

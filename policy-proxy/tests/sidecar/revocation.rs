@@ -94,11 +94,10 @@ async fn headers_that_the_policy_looks_at_are_kept_and_judged_again() {
 }
 
 fn by_role(role: &str) -> policy_core::ServerPolicy {
-    let mut matched = prefix("/");
-    matched.headers = vec![HeaderMatch {
+    let matched = prefix("/").with_headers(vec![HeaderMatch {
         name: http::HeaderName::from_static("x-role"),
         value: ValueMatch::Exact(role.as_bytes().into()),
-    }];
+    }]);
     with_routes(server(detect(), nobody()), vec![route(matched, everybody())])
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn everybody() -> AuthorizationSet {
 }
 
 pub(crate) fn nobody() -> AuthorizationSet {
-    Arc::from([])
+    AuthorizationSet::default()
 }
 
 /// Lets these identities in.
@@ -78,21 +78,21 @@ pub(crate) fn identities(names: &[&str]) -> AuthorizationSet {
     let matches = names.iter().map(|name| IdentityMatch::parse(name)).collect();
     let condition = Condition { source: source.clone(), test: Test::Identity(matches) };
     let requirement = Requirement::All([condition].into());
-    Arc::from([Arc::new(Authorization { source, requirement, audit: false })])
+    [Arc::new(Authorization { source, requirement, audit: false })].into()
 }
 
 /// A route with one rule of one match, and grants of its own.
 pub(crate) fn route(matched: RequestMatch, authorizations: AuthorizationSet) -> Arc<Route> {
     let object = policy_core::ObjectRef::new("", "HTTPRoute", "ns", &format!("{matched:?}"));
     Arc::new(Route {
-        origin: Origin::Objects(Arc::from([object])),
+        origin: Origin::Objects([object].into()),
         kind: RouteKind::Http,
         created: None,
-        hosts: Vec::new(),
-        rules: vec![Rule { matches: vec![matched], effects: Vec::new() }],
+        hosts: Vec::new().into(),
+        rules: vec![Rule { matches: vec![matched].into(), effects: Vec::new().into() }].into(),
         authorizations,
         inherits_server: false,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     })
 }
 

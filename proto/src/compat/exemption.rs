@@ -60,13 +60,13 @@ pub(super) fn probes<F: Flavor>(
             note(grants.report(), exemption, "not an exact path and a method: not sent");
             continue;
         };
-        let others = others(policy, &path, request.method.as_ref());
+        let others = others(policy, &path, request.method());
         if others == Others::Nobody && !policy.routes.routes.is_empty() {
             let message = format!("`{path}`: no one else is let through there");
             note(grants.report(), exemption, &message);
         }
         let key = (exemption.authorization.clone(), others);
-        let method = request.method.as_ref().map(Method::as_str);
+        let method = request.method().map(Method::as_str);
         groups.entry(key).or_default().insert((path, method), matched);
     }
     let mut planned = Vec::new();
@@ -103,7 +103,7 @@ fn shared<F: Flavor>(
 
 /// The one path that a match is for, if it asks for nothing else but a method.
 fn exact(wanted: &RequestMatch) -> Option<String> {
-    let RequestMatch { path, method: _, headers, query } = wanted;
+    let (path, _, headers, query) = wanted.parts();
     let PathPattern::Segments { segments, rest: false } = path else { return None };
     if !headers.is_empty() || !query.is_empty() || segments.is_empty() {
         return None;
@@ -167,7 +167,7 @@ fn answers(effects: &[policy_core::effect::Effect]) -> bool {
 }
 
 fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool {
-    let same_method = match (&wanted.method, method) {
+    let same_method = match (&wanted.method(), method) {
         (Some(wanted), Some(method)) => wanted == method,
         (None, _) | (_, None) => true,
     };
@@ -176,8 +176,8 @@ fn may_match(wanted: &RequestMatch, path: &str, method: Option<&Method>) -> bool
 
 /// Whether it matches every request that it may match.
 fn is_certain(wanted: &RequestMatch, method: Option<&Method>) -> bool {
-    let by_method = wanted.method.is_none() || method.is_some();
-    by_method && wanted.headers.is_empty() && wanted.query.is_empty()
+    let by_method = wanted.method().is_none() || method.is_some();
+    by_method && wanted.headers().is_empty() && wanted.query().is_empty()
 }
 
 /// Precedence among matches of one path; smaller is asked first.
@@ -201,9 +201,9 @@ impl Rank {
         };
         Self {
             path,
-            no_method: wanted.method.is_none(),
-            headers: Reverse(wanted.headers.len()),
-            query: Reverse(wanted.query.len()),
+            no_method: wanted.method().is_none(),
+            headers: Reverse(wanted.headers().len()),
+            query: Reverse(wanted.query().len()),
         }
     }
 }

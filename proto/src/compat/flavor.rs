@@ -71,13 +71,13 @@ impl Flavor for Http {
     type Route = HttpRoute;
 
     fn matched(wanted: &RequestMatch) -> Option<HttpRouteMatch> {
-        let RequestMatch { path: pattern, method, headers: wanted, query } = wanted;
+        let (pattern, method, wanted, query) = wanted.parts();
         let query: Option<Vec<QueryParamMatch>> = query.iter().map(query_match).collect();
         Some(HttpRouteMatch {
             path: Some(PathMatch { kind: Some(path(pattern)?) }),
             headers: headers(wanted),
             query_params: query?,
-            method: method.as_ref().map(http_method),
+            method: method.map(http_method),
         })
     }
 
@@ -113,8 +113,8 @@ impl Flavor for Grpc {
     type Route = GrpcRoute;
 
     fn matched(wanted: &RequestMatch) -> Option<GrpcRouteMatch> {
-        let RequestMatch { path, method, headers: wanted, query } = wanted;
-        let rpc = call(path, method.as_ref())?;
+        let (path, method, wanted, query) = wanted.parts();
+        let rpc = call(path, method)?;
         query.is_empty().then(|| GrpcRouteMatch { rpc: Some(rpc), headers: headers(wanted) })
     }
 

@@ -21,9 +21,8 @@ pub(super) fn built_in(name: &str) -> Metadata {
 
 fn resource(object: &ObjectRef, kind: String) -> Metadata {
     // Inbound messages leave the namespace out: it is the workload's.
-    let ObjectRef { group, kind: _, namespace: _, name } = object;
-    let resource =
-        Resource { group: group.to_string(), kind, name: name.to_string(), ..Resource::default() };
+    let (group, name) = (object.group().to_owned(), object.name().to_owned());
+    let resource = Resource { group, kind, name, ..Resource::default() };
     Metadata { kind: Some(Kind::Resource(resource)) }
 }
 
@@ -31,7 +30,7 @@ fn resource(object: &ObjectRef, kind: String) -> Metadata {
 pub(super) fn grant(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind.to_ascii_lowercase()),
+        Source::Object(object) => resource(object, object.kind().to_ascii_lowercase()),
     }
 }
 
@@ -39,7 +38,7 @@ pub(super) fn grant(source: &Source) -> Metadata {
 pub(super) fn grant_labels(source: &Source) -> BTreeMap<String, String> {
     match source {
         Source::Default(name) => labels("", "default", name),
-        Source::Object(o) => labels(&o.group, &o.kind.to_ascii_lowercase(), &o.name),
+        Source::Object(o) => labels(o.group(), &o.kind().to_ascii_lowercase(), o.name()),
     }
 }
 
@@ -47,7 +46,7 @@ pub(super) fn grant_labels(source: &Source) -> BTreeMap<String, String> {
 pub(super) fn limit(source: &Source) -> Metadata {
     match source {
         Source::Default(name) => built_in(name),
-        Source::Object(object) => resource(object, object.kind.to_string()),
+        Source::Object(object) => resource(object, object.kind().to_string()),
     }
 }
 
@@ -55,7 +54,7 @@ pub(super) fn limit(source: &Source) -> Metadata {
 pub(super) fn route(origin: &Origin) -> Metadata {
     match origin {
         Origin::Objects(chain) => match chain.last() {
-            Some(object) => resource(object, object.kind.to_string()),
+            Some(object) => resource(object, object.kind().to_string()),
             None => built_in("guard"),
         },
         Origin::Default => built_in("default"),
@@ -68,7 +67,7 @@ pub(super) fn route(origin: &Origin) -> Metadata {
 pub(super) fn owner_labels(owner: &Owner) -> BTreeMap<String, String> {
     match owner {
         Owner::Server(server) => {
-            labels(&server.group, &server.kind.to_ascii_lowercase(), &server.name)
+            labels(server.group(), &server.kind().to_ascii_lowercase(), server.name())
         }
         Owner::Default(policy) => labels("", "default", policy.as_str()),
     }

@@ -28,19 +28,19 @@ pub(super) fn http(route: &HttpRoute) -> Result<Route> {
     let source = source(&origin);
     let rules = each("rules", rules, |http_route::Rule { matches, filters }| {
         Ok(Rule {
-            matches: each("matches", matches, http_match)?,
-            effects: asked(each("filters", filters, |filter| http_filter(filter, &source))?),
+            matches: each("matches", matches, http_match)?.into(),
+            effects: asked(each("filters", filters, |filter| http_filter(filter, &source))?).into(),
         })
     })?;
     Ok(Route {
         origin,
         kind: RouteKind::Http,
         created: None,
-        hosts: each("hosts", hosts, host)?,
-        rules,
+        hosts: each("hosts", hosts, host)?.into(),
+        rules: rules.into(),
         authorizations: read_grants(authorizations)?,
         inherits_server: true,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     })
 }
 
@@ -50,19 +50,19 @@ pub(super) fn grpc(route: &GrpcRoute) -> Result<Route> {
     let source = source(&origin);
     let rules = each("rules", rules, |grpc_route::Rule { matches, filters }| {
         Ok(Rule {
-            matches: each("matches", matches, grpc_match)?,
-            effects: asked(each("filters", filters, |filter| grpc_filter(filter, &source))?),
+            matches: each("matches", matches, grpc_match)?.into(),
+            effects: asked(each("filters", filters, |filter| grpc_filter(filter, &source))?).into(),
         })
     })?;
     Ok(Route {
         origin,
         kind: RouteKind::Grpc,
         created: None,
-        hosts: each("hosts", hosts, host)?,
-        rules,
+        hosts: each("hosts", hosts, host)?.into(),
+        rules: rules.into(),
         authorizations: read_grants(authorizations)?,
         inherits_server: true,
-        withheld: Vec::new(),
+        withheld: Vec::new().into(),
     })
 }
 
@@ -93,15 +93,13 @@ fn host(host: &HostMatch) -> Result<HostPattern> {
 
 fn http_match(wanted: &HttpRouteMatch) -> Result<RequestMatch> {
     let HttpRouteMatch { path: wanted, headers, query_params, method } = wanted;
-    Ok(RequestMatch {
-        path: match wanted {
-            Some(wanted) => path(wanted).at("path")?,
-            None => PathPattern::prefix("/"),
-        },
-        method: method.as_ref().map(read_method).transpose().at("method")?,
-        headers: each("headers", headers, header)?,
-        query: each("query_params", query_params, query)?,
-    })
+    let path = match wanted {
+        Some(wanted) => path(wanted).at("path")?,
+        None => PathPattern::prefix("/"),
+    };
+    let method = method.as_ref().map(read_method).transpose().at("method")?;
+    let headers = each("headers", headers, header)?;
+    Ok(RequestMatch::new(path, method, headers, each("query_params", query_params, query)?))
 }
 
 fn path(path: &PathMatch) -> Result<PathPattern> {
@@ -178,7 +176,7 @@ fn grpc_match(wanted: &GrpcRouteMatch) -> Result<RequestMatch> {
     }
     // Empty is any, for `RequestMatch::grpc` as on the wire.
     let call = RequestMatch::grpc(Some(&service), Some(&method));
-    Ok(RequestMatch { headers: each("headers", headers, header)?, ..call })
+    Ok(call.with_headers(each("headers", headers, header)?))
 }
 
 /// Without what our own controller has every request lose, which this side does of itself.

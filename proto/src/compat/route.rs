@@ -134,7 +134,7 @@ fn planned<F: Flavor>(
     }
     Ok(Planned {
         metadata: Planned::<F>::named(origin),
-        hosts: hosts.clone(),
+        hosts: hosts.to_vec(),
         rules: planned_rules,
         grants: if permits { grants.all(authorizations) } else { Vec::new() },
         inherits: *inherits_server && permits,
@@ -323,7 +323,7 @@ fn grpc_order_is_kept(policy: &ServerPolicy) -> Result<(), String> {
         }
     };
     let wild: Vec<Contender<'_>> = matches(policy).filter(|(_, wanted)| is_wild(wanted)).collect();
-    let is_call = |wanted: &RequestMatch| wanted.method.is_some();
+    let is_call = |wanted: &RequestMatch| wanted.method().is_some();
     let all_calls = wild.iter().all(|(_, wanted)| is_call(wanted));
     let no_calls = !wild.iter().any(|(_, wanted)| is_call(wanted));
     // A rule without matches is one that matches every request.
@@ -348,8 +348,8 @@ fn is_indifferent(matches: &[Contender<'_>]) -> bool {
         return true;
     }
     matches.iter().all(|(route, wanted)| {
-        wanted.headers.is_empty()
-            && wanted.query.is_empty()
+        wanted.headers().is_empty()
+            && wanted.query().is_empty()
             && route.authorizations == first.authorizations
             && route.inherits_server == first.inherits_server
             && matches!(route.origin, Origin::Deny(_)) == matches!(first.origin, Origin::Deny(_))

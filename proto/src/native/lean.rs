@@ -1,93 +1,194 @@
-//! The server's messages with their routes and grants left encoded, so that they can be read one at a
-//! time: ten thousand routes as messages take ten times what they take on the wire.
+//! `PolicyDiscovery.Watch` for a client that keeps no more of a message than it needs.
 //!
-//! On the wire these are `WatchResponse` and `PortUpdate` of `discovery.proto`: an embedded message and
-//! a field of bytes are written alike. A test holds the two to each other.
+//! The library's own stream keeps a message as a whole until it is complete, and its buffer, as large as
+//! the largest message was, as long as the stream lasts. Here messages are taken apart as they arrive.
 
+use super::pieces::Pieces;
+use super::update::Update;
 use crate::messages as m;
-use bytes::Bytes;
-use tonic::client::{Grpc, GrpcService};
+use bytes::{Buf, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tonic::client::GrpcService;
+use tonic::codec::{Codec, EncodeBody};
 use tonic::codegen::{Body, StdError, tokio_stream::Stream};
-use tonic::{IntoStreamingRequest, Status, Streaming};
+use tonic::{Code, Status};
 
-/// `WatchResponse`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Response {
-    /// What it says.
-    #[prost(oneof = "Kind", tags = "1, 2")]
-    pub kind: Option<Kind>,
-}
-
-/// The alternatives of [`Response`].
-#[allow(clippy::large_enum_variant, reason = "one is read at a time, and taken apart at once")]
-#[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Kind {
+/// What the server says: `WatchResponse`.
+#[derive(Debug)]
+pub enum Response {
     /// The workload.
-    #[prost(message, tag = "1")]
     Workload(m::Workload),
     /// A port's policy, or a change of it.
-    #[prost(message, tag = "2")]
-    Port(Update),
+    Port(Box<Update>),
+    /// Nothing that is known to this version.
+    Unknown,
 }
 
-/// `PortUpdate`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Update {
-    /// The port.
-    #[prost(uint32, tag = "1")]
-    pub port: u32,
-    /// What the client has once it applied this.
-    #[prost(message, optional, tag = "2")]
-    pub revision: Option<m::Revision>,
-    /// The content of the revision that this changes; absent: this is the full state.
-    #[prost(fixed64, optional, tag = "3")]
-    pub base: Option<u64>,
-    /// Features that the whole policy needs.
-    #[prost(string, repeated, tag = "4")]
-    pub required_features: Vec<String>,
-    /// Everything besides grants and routes; absent in a change: as before.
-    #[prost(message, optional, tag = "5")]
-    pub header: Option<m::PortHeader>,
-    /// Grants that are new or changed: `Authorization`s.
-    #[prost(bytes = "bytes", repeated, tag = "6")]
-    pub authorizations: Vec<Bytes>,
-    /// Keys of grants that are gone.
-    #[prost(fixed64, repeated, tag = "7")]
-    pub removed_authorizations: Vec<u64>,
-    /// The port's own grants in order; absent in a change: as before.
-    #[prost(message, optional, tag = "8")]
-    pub server_authorizations: Option<m::KeyList>,
-    /// Routes that are new or changed: `Route`s.
-    #[prost(bytes = "bytes", repeated, tag = "9")]
-    pub routes: Vec<Bytes>,
-    /// Keys of routes that are gone.
-    #[prost(fixed64, repeated, tag = "10")]
-    pub removed_routes: Vec<u64>,
-    /// All routes in order; absent in a change: as before.
-    #[prost(message, optional, tag = "11")]
-    pub route_order: Option<m::KeyList>,
+/// The server's messages.
+#[derive(Debug)]
+pub struct Responses<B> {
+    body: B,
+    /// The most that a message may take, in bytes.
+    max: usize,
+    /// What has arrived and was not looked at.
+    arrived: Bytes,
+    /// The head of a message that is not complete.
+    head: BytesMut,
+    message: Option<Pieces>,
 }
+
+/// Whether a message is compressed, and its length (gRPC over HTTP/2, "Length-Prefixed-Message").
+const HEAD: usize = 5;
 
 /// `PolicyDiscovery.Watch` over `channel`, for messages of at most `max` bytes.
 ///
 /// # Errors
 /// What the server says, or why it cannot be reached.
 pub async fn watch<C, B>(
-    channel: C,
+    mut channel: C,
     max: usize,
     requests: impl Stream<Item = m::WatchRequest> + Send + 'static,
-) -> Result<Streaming<Response>, Status>
+) -> Result<Responses<B>, Status>
 where
     C: GrpcService<tonic::body::Body, ResponseBody = B>,
     C::Error: Into<StdError>,
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<StdError> + Send,
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<StdError>,
 {
-    let mut service = Grpc::new(channel).max_decoding_message_size(max);
-    let ready = service.ready().await;
-    ready.map_err(|error| Status::from_error(error.into()))?;
-    let path = http::uri::PathAndQuery::from_static("/portcullis.policy.v1.PolicyDiscovery/Watch");
-    let codec = tonic_prost::ProstCodec::<m::WatchRequest, Response>::default();
-    let answer = service.streaming(requests.into_streaming_request(), path, codec).await?;
-    Ok(answer.into_inner())
+    let failed = |error: C::Error| Status::from_error(error.into());
+    poll_fn(|cx| channel.poll_ready(cx)).await.map_err(failed)?;
+    let response = channel.call(request(requests)).await.map_err(failed)?;
+    let (head, body) = response.into_parts();
+    if let Some(status) = Status::from_header_map(&head.headers) {
+        // A stream that ends before it begins is of no use, whatever it ends with.
+        return Err(status);
+    }
+    if head.status != StatusCode::OK {
+        return Err(of_http(head.status));
+    }
+    let (arrived, head) = (Bytes::new(), BytesMut::new());
+    Ok(Responses { body, max, arrived, head, message: None })
+}
+
+fn request(
+    requests: impl Stream<Item = m::WatchRequest> + Send + 'static,
+) -> http::Request<tonic::body::Body> {
+    let encoder = tonic_prost::ProstCodec::<m::WatchRequest, ()>::default().encoder();
+    let body = EncodeBody::new_client(encoder, Said(Box::pin(requests)), None, None);
+    let mut request = http::Request::new(tonic::body::Body::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = http::Uri::from_static("/portcullis.policy.v1.PolicyDiscovery/Watch");
+    *request.version_mut() = Version::HTTP_2;
+    let headers = request.headers_mut();
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    request
+}
+
+/// Messages of which none fails.
+struct Said<S>(Pin<Box<S>>);
+
+impl<S: Stream> Stream for Said<S> {
+    type Item = Result<S::Item, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx).map(|next| next.map(Ok))
+    }
+}
+
+/// What an answer means that is none of gRPC's (doc/http-grpc-status-mapping.md of gRPC).
+fn of_http(status: StatusCode) -> Status {
+    let code = match status.as_u16() {
+        400 => Code::Internal,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::Unimplemented,
+        429 | 502..=504 => Code::Unavailable,
+        _ => Code::Unknown,
+    };
+    Status::new(code, format!("answered with HTTP status {}", status.as_u16()))
+}
+
+impl<B> Responses<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<StdError>,
+{
+    /// The next message, `None` at the end of the stream. Nothing is lost if it is not waited for.
+    ///
+    /// # Errors
+    /// What ended the stream: the server's status, or what was wrong with a message. Nothing follows.
+    pub async fn message(&mut self) -> Result<Option<Response>, Status> {
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Response>, Status>> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Poll::Ready(Ok(Some(message)));
+            }
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.arrived = data,
+                    Err(frame) => {
+                        let trailers = frame.into_trailers().unwrap_or_default();
+                        return Poll::Ready(self.ended(&trailers));
+                    }
+                },
+                Some(Err(error)) => return Poll::Ready(Err(Status::from_error(error.into()))),
+                None => return Poll::Ready(self.ended(&HeaderMap::new())),
+            }
+        }
+    }
+
+    /// The next message of what has arrived, if it is complete.
+    fn take(&mut self) -> Result<Option<Response>, Status> {
+        loop {
+            let Some(message) = &mut self.message else {
+                let missing = HEAD.saturating_sub(self.head.len()).min(self.arrived.len());
+                self.head.extend_from_slice(&self.arrived.split_to(missing));
+                if self.head.len() < HEAD {
+                    return Ok(None);
+                }
+                let length = self.length()?;
+                self.message = Some(Pieces::new(length));
+                continue;
+            };
+            let broken = |error| Status::internal(format!("policy discovery: {error}"));
+            message.take(&mut self.arrived).map_err(broken)?;
+            if !message.is_complete() {
+                return Ok(None);
+            }
+            let message = self.message.take().map(Pieces::finish).transpose().map_err(broken)?;
+            return Ok(message);
+        }
+    }
+
+    /// Takes the head of a message.
+    fn length(&mut self) -> Result<usize, Status> {
+        let compressed = self.head.get_u8();
+        let length = self.head.get_u32();
+        if compressed != 0 {
+            return Err(Status::internal("a message is compressed, which was not asked for"));
+        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.max {
+            let message = format!("a message of {length} bytes is longer than {}", self.max);
+            return Err(Status::out_of_range(message));
+        }
+        Ok(length)
+    }
+
+    fn ended(&self, trailers: &HeaderMap) -> Result<Option<Response>, Status> {
+        match Status::from_header_map(trailers) {
+            Some(status) if status.code() != Code::Ok => Err(status),
+            Some(_) | None if self.message.is_some() || !self.head.is_empty() => {
+                Err(Status::internal("the stream ends within a message"))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
 }

@@ -3,14 +3,14 @@
 //! The server keeps an [`EncodedPort`] per policy and feature set, and sends [`EncodedPort::full`] or
 //! the [`diff`] of two. The client applies either to a [`PortState`].
 
-mod change;
 pub mod lean;
 mod names;
+mod pieces;
 mod port;
 mod read;
 mod restrict;
-mod sets;
 mod state;
+mod update;
 mod write;
 
 pub(crate) use read::{bounded, duration as read_duration, header_name, header_value};
@@ -19,6 +19,7 @@ pub(crate) use write::duration as write_duration;
 
 pub use port::{EncodedPort, diff, encode_port};
 pub use state::{ApplyError, PortState};
+pub use update::Update;
 
 use crate::error::{DecodeError, each};
 use crate::messages as m;

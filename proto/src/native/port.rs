@@ -212,7 +212,7 @@ struct Pool {
     /// Keys by content.
     keys: HashMap<Arc<Authorization>, u64>,
     /// Keys of whole sets by where they are stored: most sets are shared.
-    sets: HashMap<*const Arc<Authorization>, (AuthorizationSet, Vec<u64>)>,
+    sets: HashMap<usize, (AuthorizationSet, Vec<u64>)>,
 }
 
 impl Pool {
@@ -228,12 +228,12 @@ impl Pool {
         if set.is_empty() {
             return Vec::new();
         }
-        if let Some((_, keys)) = self.sets.get(&set.as_ptr()) {
+        if let Some((_, keys)) = self.sets.get(&set.address()) {
             return keys.clone();
         }
         let keys: Vec<u64> = set.iter().map(|grant| self.key(grant)).collect();
         // Kept alive with its keys, so that the address stays its own.
-        self.sets.insert(set.as_ptr(), (Arc::clone(set), keys.clone()));
+        self.sets.insert(set.address(), (set.clone(), keys.clone()));
         keys
     }
 

@@ -5,7 +5,9 @@ use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
-use policy_core::authorization::{Authorization, Condition, Requirement, Test, Withheld};
+use policy_core::authorization::{
+    Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld,
+};
 use policy_core::decision::Denied;
 use policy_core::effect::{Effect, EffectKind, Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::identity::IdentityMatch;
@@ -34,12 +36,7 @@ fn set<T>(kind: Option<&T>) -> Result<&T> {
 
 pub(super) fn object(names: &Names, object: &m::ObjectRef) -> ObjectRef {
     let m::ObjectRef { group, kind, namespace, name } = object;
-    ObjectRef {
-        group: names.text(group),
-        kind: names.text(kind),
-        namespace: names.text(namespace),
-        name: names.text(name),
-    }
+    ObjectRef::of(names.family(group, kind, namespace), name.as_str().into())
 }
 
 pub(super) fn source(names: &Names, source: &m::Source) -> Result<Source> {
@@ -152,7 +149,9 @@ fn path(names: &Names, path: &m::PathPattern) -> Result<PathPattern> {
     use m::path_pattern::Kind;
     Ok(match set(path.kind.as_ref())? {
         Kind::Segments(list) => PathPattern::Segments {
-            segments: each("segments", &list.segments, |one| segment(names, one)).at("segments")?,
+            segments: each("segments", &list.segments, |one| segment(names, one))
+                .at("segments")?
+                .into(),
             rest: list.rest,
         },
         Kind::Regex(source) => PathPattern::Regex(pattern(source).at("regex")?),
@@ -191,22 +190,21 @@ pub(crate) fn method(name: &str) -> Result<Method> {
 }
 
 pub(super) fn request(names: &Names, wanted: &m::RequestMatch) -> Result<RequestMatch> {
-    Ok(RequestMatch {
-        path: required("path", wanted.path.as_ref(), |pattern| path(names, pattern))?,
-        method: wanted.method.as_deref().map(method).transpose().at("method")?,
-        headers: each("headers", &wanted.headers, |header| {
-            Ok(HeaderMatch {
-                name: header_name(&header.name).at("name")?,
-                value: required("value", header.value.as_ref(), value)?,
-            })
-        })?,
-        query: each("query", &wanted.query, |parameter| {
-            Ok(QueryMatch {
-                name: names.text(&parameter.name),
-                value: required("value", parameter.value.as_ref(), value)?,
-            })
-        })?,
-    })
+    let path = required("path", wanted.path.as_ref(), |pattern| path(names, pattern))?;
+    let method = wanted.method.as_deref().map(method).transpose().at("method")?;
+    let headers = each("headers", &wanted.headers, |header| {
+        Ok(HeaderMatch {
+            name: header_name(&header.name).at("name")?,
+            value: required("value", header.value.as_ref(), value)?,
+        })
+    })?;
+    let query = each("query", &wanted.query, |parameter| {
+        Ok(QueryMatch {
+            name: names.text(&parameter.name),
+            value: required("value", parameter.value.as_ref(), value)?,
+        })
+    })?;
+    Ok(RequestMatch::new(path, method, headers, query))
 }
 
 pub(super) fn host(names: &Names, host: &m::HostPattern) -> Result<HostPattern> {
@@ -333,19 +331,19 @@ pub(super) fn route(names: &Names, route: &m::Route) -> Result<(u64, Vec<u64>, R
         origin: required("origin", why.as_ref(), |why| origin(names, why))?,
         kind,
         created: *created,
-        hosts: each("hosts", hosts, |pattern| host(names, pattern))?,
-        rules: each("rules", rules, |one| rule(names, one))?,
-        authorizations: names.nobody(),
+        hosts: each("hosts", hosts, |pattern| host(names, pattern))?.into(),
+        rules: each("rules", rules, |one| rule(names, one))?.into(),
+        authorizations: AuthorizationSet::default(),
         inherits_server: *inherits_server,
-        withheld: each("withheld", held, |one| withheld(names, one))?,
+        withheld: each("withheld", held, |one| withheld(names, one))?.into(),
     };
     Ok((key(*own).at("key")?, authorizations.clone(), decoded))
 }
 
 fn rule(names: &Names, rule: &m::Rule) -> Result<Rule> {
     Ok(Rule {
-        matches: each("matches", &rule.matches, |wanted| request(names, wanted))?,
-        effects: each("effects", &rule.effects, |one| effect(names, one))?,
+        matches: each("matches", &rule.matches, |wanted| request(names, wanted))?.into(),
+        effects: each("effects", &rule.effects, |one| effect(names, one))?.into(),
     })
 }
 

@@ -121,7 +121,7 @@ impl Restriction<'_> {
 
     fn authorizations(&mut self, set: &AuthorizationSet) -> AuthorizationSet {
         if set.iter().all(|grant| self.lacking(feature::of_authorization(grant)).is_none()) {
-            return Arc::clone(set);
+            return set.clone();
         }
         set.iter().filter(|grant| self.keeps(grant)).cloned().collect()
     }
@@ -204,7 +204,7 @@ impl Restriction<'_> {
             .iter()
             .map(|Rule { matches, effects }| Rule {
                 matches: matches.clone(),
-                effects: self.effects(effects),
+                effects: self.effects(effects).into(),
             })
             .collect();
         Arc::new(Route {
@@ -214,7 +214,7 @@ impl Restriction<'_> {
             hosts: hosts.clone(),
             rules,
             authorizations: if denies {
-                Arc::from([])
+                AuthorizationSet::default()
             } else {
                 self.authorizations(authorizations)
             },

@@ -3,13 +3,12 @@
 //! What an update does not mention is shared with the state before: a change of one route of ten
 //! thousand copies lists of numbers and of pointers, and reads one route.
 
-use super::change::{Change, Fresh, Piece};
 use super::names::Names;
-use super::sets::{Pool, Sets};
-use super::{decode_revision, lean, read};
+use super::update::{Finished, Fresh, Rest, Update, find, set};
+use super::{decode_revision, read};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
-use policy_core::authorization::AuthorizationSet;
+use policy_core::authorization::{Authorization, AuthorizationSet};
 use policy_core::feature::Feature;
 use policy_core::policy::{Exemption, Route, RouteTable, ServerPolicy};
 use policy_core::revision::Revision;
@@ -42,21 +41,22 @@ fn shown(have: Option<u64>) -> String {
     have.map_or_else(|| "nothing".to_owned(), |content| format!("{content:016x}"))
 }
 
-/// Route by route as in the policy: `order` holds their keys, `of_route` the numbers of their sets.
+/// The grants of a state, ascending by key.
+type Pool = [(u64, Arc<Authorization>)];
+
+/// Grants that are others now or gone: their keys, by where the old ones are stored.
+type Renewed = HashMap<usize, u64, foldhash::fast::RandomState>;
+
+/// Route by route as in the policy: `order` holds their keys.
 #[derive(Debug, Default)]
 struct State {
     header: Option<Arc<m::PortHeader>>,
-    authorizations: Arc<Pool>,
+    grants: Arc<Pool>,
     server: Arc<[u64]>,
     order: Arc<[u64]>,
-    of_route: Box<[u32]>,
-    sets: Sets,
     revision: Revision,
     policy: Option<Arc<ServerPolicy>>,
 }
-
-/// Routes in order, the number of each one's set of grants, and the sets.
-type Table = (Vec<Arc<Route>>, Box<[u32]>, Sets);
 
 impl PortState {
     /// Nothing yet.
@@ -80,136 +80,106 @@ impl PortState {
     /// # Errors
     /// [`ApplyError`]; nothing has changed then.
     pub fn apply(&mut self, update: &m::PortUpdate) -> Result<Arc<ServerPolicy>, ApplyError> {
-        self.change(&Change::of(update), &update.authorizations, &update.routes)
+        self.apply_read(Update::of(update))
     }
 
-    /// [`PortState::apply`] for an update whose routes and grants are still encoded: they are read one
-    /// at a time, so that it takes little more room than what it leads to.
+    /// [`PortState::apply`] for an update that was read piece by piece.
     ///
     /// # Errors
     /// [`ApplyError`]; nothing has changed then.
-    pub fn apply_encoded(
-        &mut self,
-        update: &lean::Update,
-    ) -> Result<Arc<ServerPolicy>, ApplyError> {
-        self.change(&Change::of_encoded(update), &update.authorizations, &update.routes)
-    }
-
-    fn change(
-        &mut self,
-        change: &Change<'_>,
-        grants: &[impl Piece<m::Authorization>],
-        routes: &[impl Piece<m::Route>],
-    ) -> Result<Arc<ServerPolicy>, ApplyError> {
+    pub fn apply_read(&mut self, update: Update) -> Result<Arc<ServerPolicy>, ApplyError> {
         let have = self.inner.as_ref().map(|state| state.revision.content);
         let nothing = State::default();
-        let before = match (change.base, &self.inner) {
+        let before = match (update.rest.base, &self.inner) {
             (None, _) => &nothing,
             (Some(base), Some(state)) if have == Some(base) => state,
             (Some(base), _) => return Err(ApplyError::Base { base, have }),
         };
-        let (state, policy) = before.changed_by(change, grants, routes)?;
+        let (state, policy) = before.changed_by(update)?;
         self.inner = Some(Arc::new(state));
         Ok(policy)
     }
 }
 
 impl State {
-    fn changed_by(
-        &self,
-        change: &Change<'_>,
-        grants: &[impl Piece<m::Authorization>],
-        routes: &[impl Piece<m::Route>],
-    ) -> Result<(State, Arc<ServerPolicy>), DecodeError> {
-        each("required_features", change.required_features, |name| known(name))?;
-        let revision = required("revision", change.revision, decode_revision)?;
-        let names = Names::new();
-        let (authorizations, renewed) = self.pool(&names, change, grants)?;
-        let fresh = Fresh::read(&names, routes)?;
-        let server = match change.server_authorizations {
+    fn changed_by(&self, update: Update) -> Result<(State, Arc<ServerPolicy>), DecodeError> {
+        each("required_features", &update.rest.required_features, |name| known(name))?;
+        let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
+        let Finished { rest, names, grants, routes } = update.finish()?;
+        let (grants, renewed) = self.pool(&rest, grants);
+        let server = match &rest.server_authorizations {
             Some(list) => splice(&self.server, list).at("server_authorizations")?,
             None => Arc::clone(&self.server),
         };
-        let order = match change.route_order {
+        let order = match &rest.route_order {
             Some(list) => splice(&self.order, list).at("route_order")?,
             None => Arc::clone(&self.order),
         };
-        let sets = self.sets.renewed(&renewed);
-        let (table, of_route, sets) =
-            self.routes(&order, fresh, change, (sets, &authorizations))?;
-        let header = match (change.header, &self.header) {
-            (Some(header), _) => Arc::new(header.clone()),
+        let table = self.routes(&order, routes, &rest.removed_routes, (&renewed, &grants))?;
+        let header = match (rest.header, &self.header) {
+            (Some(header), _) => Arc::new(header),
             (None, Some(header)) => Arc::clone(header),
             (None, None) => return Err(DecodeError::missing()).at("header"),
         };
-        let own = set(&authorizations, &server).at("server_authorizations")?;
-        let policy = policy(&names, &header, (own, table), &authorizations).at("header")?;
+        let own = set(&grants, &server).at("server_authorizations")?;
+        let policy = policy(&names, &header, (own, table), &grants).at("header")?;
         let policy = Arc::new(policy);
-        let held = Some(Arc::clone(&policy));
-        let header = Some(header);
-        let state =
-            State { header, authorizations, server, order, of_route, sets, revision, policy: held };
-        Ok((state, policy))
+        let (header, held) = (Some(header), Some(Arc::clone(&policy)));
+        Ok((State { header, grants, server, order, revision, policy: held }, policy))
     }
 
-    /// The grants by key, and the keys of those that are others now.
-    fn pool(
-        &self,
-        names: &Names,
-        change: &Change<'_>,
-        grants: &[impl Piece<m::Authorization>],
-    ) -> Result<(Arc<Pool>, HashSet<u64>), DecodeError> {
-        let mut renewed = HashSet::new();
-        if grants.is_empty() && change.removed_authorizations.is_empty() {
-            return Ok((Arc::clone(&self.authorizations), renewed));
+    /// The grants by key, with `fresh`, and what of those before is no more.
+    fn pool(&self, rest: &Rest, fresh: Vec<(u64, Arc<Authorization>)>) -> (Arc<Pool>, Renewed) {
+        let removed = &rest.removed_authorizations;
+        if fresh.is_empty() && removed.is_empty() {
+            return (Arc::clone(&self.grants), Renewed::default());
         }
-        let mut read = Vec::with_capacity(grants.len());
-        for (number, grant) in grants.iter().enumerate() {
-            let one = grant.read(|grant| read::authorization(names, grant));
-            let (key, grant) = one.item("authorizations", number)?;
-            if !renewed.insert(key) {
-                return Err(twice(key)).at("authorizations");
-            }
-            read.push((key, Arc::new(grant)));
+        let gone: HashSet<u64> = fresh.iter().map(|(key, _)| key).chain(removed).copied().collect();
+        let old = |key: &u64| Some((Arc::as_ptr(find(&self.grants, *key)?).addr(), *key));
+        let renewed = gone.iter().filter_map(old).collect();
+        if self.grants.is_empty() {
+            return (fresh.into(), renewed);
         }
-        renewed.extend(change.removed_authorizations);
-        Ok((Arc::new(self.authorizations.with(&renewed, read)), renewed))
+        let kept = self.grants.iter().filter(|(key, _)| !gone.contains(key)).cloned();
+        let mut all: Vec<_> = kept.chain(fresh).collect();
+        all.sort_unstable_by_key(|(key, _)| *key);
+        (all.into(), renewed)
     }
 
-    /// The routes in `order`, with the numbers of their sets.
+    /// The routes in `order`.
     fn routes(
         &self,
         order: &Arc<[u64]>,
         mut fresh: Fresh,
-        change: &Change<'_>,
-        (mut sets, pool): (super::sets::Renewed<'_>, &Pool),
-    ) -> Result<Table, DecodeError> {
+        removed: &[u64],
+        (renewed, grants): (&Renewed, &Pool),
+    ) -> Result<Vec<Arc<Route>>, DecodeError> {
         let same = Arc::ptr_eq(order, &self.order);
-        let removed: HashSet<u64> = change.removed_routes.iter().copied().collect();
+        let removed: HashSet<u64> = removed.iter().copied().collect();
         let places = Places::new(self, order);
+        let mut sets = Sets::new(renewed, grants);
         let mut seen = HashSet::with_capacity(if same { 0 } else { order.len() });
         let mut table = Vec::with_capacity(order.len());
-        let mut of_route = Vec::with_capacity(order.len());
         let mut kept = 0_usize;
         for (place, key) in order.iter().enumerate() {
             if !same && !seen.insert(*key) {
                 return Err(DecodeError::here("names a route twice")).at("route_order");
             }
-            if let Some((keys, mut route)) = fresh.take(*key) {
-                let (number, set) = sets.of(&keys, pool).at(&grants_of(*key))?;
-                route.authorizations = set;
-                of_route.push(number);
-                table.push(Arc::new(route));
+            let before = || places.before(place, *key);
+            if let Some((mut route, waiting)) = fresh.take(*key) {
+                if let Some(keys) = waiting {
+                    let old = before().and_then(|old| self.route(old));
+                    let own = sets.of(keys, old.map(|old| &old.authorizations));
+                    Arc::make_mut(&mut route).authorizations = own.at(&grants_of(*key))?;
+                }
+                table.push(route);
                 continue;
             }
-            let old = places.before(place, *key).filter(|_| !removed.contains(key));
+            let old = before().filter(|_| !removed.contains(key));
             let old = old.ok_or_else(|| absent("route", *key)).at("route_order")?;
             kept = kept.saturating_add(1);
             let route = self.route(old).ok_or_else(|| absent("route", *key))?;
-            let number = self.of_route.get(old).copied().unwrap_or(u32::MAX);
-            let (number, set) = sets.kept(number, pool).at(&grants_of(*key))?;
-            of_route.push(number);
-            table.push(match set {
+            table.push(match sets.instead_of(&route.authorizations).at(&grants_of(*key))? {
                 None => Arc::clone(route),
                 Some(authorizations) => Arc::new(Route { authorizations, ..Route::clone(route) }),
             });
@@ -221,11 +191,81 @@ impl State {
             let message = format!("route {:016x} has no place in it", lost.unwrap_or(0));
             return Err(DecodeError::here(message)).at("route_order");
         }
-        Ok((table, of_route.into(), sets.finish()))
+        Ok(table)
     }
 
     fn route(&self, place: usize) -> Option<&Arc<Route>> {
         self.policy.as_ref()?.routes.routes.get(place)
+    }
+}
+
+/// The sets of grants of routes. Those of several grants are shared where they are alike.
+struct Sets<'a> {
+    renewed: &'a Renewed,
+    grants: &'a Pool,
+    /// What became of sets of routes that stay, by where they are stored.
+    became: HashMap<usize, Option<AuthorizationSet>, foldhash::fast::RandomState>,
+    /// Sets of new routes, by the keys of their grants.
+    made: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
+}
+
+impl<'a> Sets<'a> {
+    fn new(renewed: &'a Renewed, grants: &'a Pool) -> Self {
+        Self { renewed, grants, became: HashMap::default(), made: HashMap::default() }
+    }
+
+    /// The set of these keys, for a route that had `old`.
+    fn of(
+        &mut self,
+        keys: Vec<u64>,
+        old: Option<&AuthorizationSet>,
+    ) -> Result<AuthorizationSet, DecodeError> {
+        let new = || set(self.grants, &keys);
+        if keys.len() < 2 {
+            return new();
+        }
+        if let Some(known) = self.made.get(&keys) {
+            return Ok(known.clone());
+        }
+        let new = new()?;
+        let new = old.filter(|old| **old == new).cloned().unwrap_or(new);
+        self.made.insert(keys, new.clone());
+        Ok(new)
+    }
+
+    /// The set that takes the place of `old`; none: it stays.
+    fn instead_of(
+        &mut self,
+        old: &AuthorizationSet,
+    ) -> Result<Option<AuthorizationSet>, DecodeError> {
+        if self.renewed.is_empty() {
+            return Ok(None);
+        }
+        if old.len() < 2 {
+            return self.anew(old);
+        }
+        if let Some(known) = self.became.get(&old.address()) {
+            return Ok(known.clone());
+        }
+        let new = self.anew(old)?;
+        self.became.insert(old.address(), new.clone());
+        Ok(new)
+    }
+
+    fn anew(&self, old: &AuthorizationSet) -> Result<Option<AuthorizationSet>, DecodeError> {
+        let key = |grant: &Arc<Authorization>| self.renewed.get(&Arc::as_ptr(grant).addr());
+        if old.iter().all(|grant| key(grant).is_none()) {
+            return Ok(None);
+        }
+        let grant = |grant: &Arc<Authorization>| match key(grant) {
+            None => Ok(Arc::clone(grant)),
+            Some(key) => {
+                let new = find(self.grants, *key).map(Arc::clone);
+                new.ok_or_else(|| absent("authorization", *key))
+            }
+        };
+        let new = old.iter().map(grant).collect::<Result<Vec<_>, _>>()?;
+        Ok(Some(new.into()))
     }
 }
 
@@ -303,7 +343,7 @@ fn exemption(
     pool: &Pool,
 ) -> Result<Exemption, DecodeError> {
     let m::Exemption { request, authorization: key } = exemption;
-    let grant = pool.get(*key).ok_or_else(|| absent("authorization", *key));
+    let grant = find(pool, *key).ok_or_else(|| absent("authorization", *key));
     let request = request.as_ref().map(|wanted| read::request(names, wanted));
     Ok(Exemption {
         request: request.transpose().at("request")?,
@@ -335,14 +375,7 @@ fn known(name: &str) -> Result<Feature, DecodeError> {
         .ok_or_else(|| DecodeError::here(format!("feature `{name}` is not known here")))
 }
 
-/// The grants that `keys` stand for.
-pub(super) fn set(pool: &Pool, keys: &[u64]) -> Result<AuthorizationSet, DecodeError> {
-    keys.iter()
-        .map(|key| pool.get(*key).cloned().ok_or_else(|| absent("authorization", *key)))
-        .collect()
-}
-
-fn absent(what: &str, key: u64) -> DecodeError {
+pub(super) fn absent(what: &str, key: u64) -> DecodeError {
     DecodeError::here(format!("there is no {what} {key:016x}"))
 }
 

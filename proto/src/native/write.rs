@@ -19,12 +19,11 @@ use std::time::Duration;
 const UNIT: m::Unit = m::Unit {};
 
 pub(super) fn object(object: &ObjectRef) -> m::ObjectRef {
-    let ObjectRef { group, kind, namespace, name } = object;
     m::ObjectRef {
-        group: group.to_string(),
-        kind: kind.to_string(),
-        namespace: namespace.to_string(),
-        name: name.to_string(),
+        group: object.group().to_owned(),
+        kind: object.kind().to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
     }
 }
 
@@ -140,10 +139,10 @@ fn value(value: &ValueMatch) -> m::ValueMatch {
 }
 
 pub(super) fn request(wanted: &RequestMatch) -> m::RequestMatch {
-    let RequestMatch { path: pattern, method, headers, query } = wanted;
+    let (pattern, method, headers, query) = wanted.parts();
     m::RequestMatch {
         path: Some(path(pattern)),
-        method: method.as_ref().map(|method| method.as_str().to_owned()),
+        method: method.map(|method| method.as_str().to_owned()),
         headers: headers
             .iter()
             .map(|HeaderMatch { name, value: wanted }| m::HeaderMatch {

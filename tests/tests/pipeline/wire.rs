@@ -40,7 +40,7 @@ fn meant(protocol: Protocol) -> &'static str {
 /// The owner as their message says it: without its namespace.
 fn owner(owner: &Owner) -> String {
     match owner {
-        Owner::Server(object) => format!("{}/{} {}", object.group, object.kind, object.name),
+        Owner::Server(object) => format!("{}/{} {}", object.group(), object.kind(), object.name()),
         Owner::Default(policy) => policy.as_str().to_owned(),
     }
 }

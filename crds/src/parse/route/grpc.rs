@@ -9,7 +9,7 @@ pub(super) fn request_match(node: &Node<'_>) -> Option<RequestMatch> {
     let call = call(&fields);
     let headers = headers(&fields);
     let (service, method) = call?;
-    Some(RequestMatch { headers: headers?, ..RequestMatch::grpc(service, method) })
+    Some(RequestMatch::grpc(service, method).with_headers(headers?))
 }
 
 type Call<'a> = (Option<&'a str>, Option<&'a str>);

@@ -12,7 +12,7 @@ pub(super) fn request_match(node: &Node<'_>) -> Option<RequestMatch> {
     let method = method(&fields);
     let headers = headers(&fields);
     let query = query(&fields);
-    Some(RequestMatch { path: path?, method: method?, headers: headers?, query: query? })
+    Some(RequestMatch::new(path?, method?, headers?, query?))
 }
 
 #[derive(Clone, Copy)]

@@ -64,7 +64,7 @@ fn server(app: &str, protocol: &str) -> String {
 
 /// The objects of each port of a shape.
 fn told(ports: &WantedPorts) -> Vec<(u16, Vec<String>)> {
-    let names = |wanted: &Wanted| wanted.objects.iter().map(|o| o.name.to_string()).collect();
+    let names = |wanted: &Wanted| wanted.objects.iter().map(|o| o.name().to_string()).collect();
     ports.iter().map(|(port, wanted)| (port.get(), names(wanted))).collect()
 }
 

@@ -68,5 +68,5 @@ fn count(in_force: u64, concerned: u64, refused: u64) -> Count {
 /// The counts, by name.
 fn counts(ledger: &mut Ledger) -> Vec<(String, Count)> {
     ledger.settle();
-    ledger.counts().iter().map(|(object, count)| (object.name.to_string(), *count)).collect()
+    ledger.counts().iter().map(|(object, count)| (object.name().to_string(), *count)).collect()
 }

@@ -1,0 +1,207 @@
+//! The server's messages as they arrive. A policy of ten thousand routes takes megabytes on the wire, of
+//! which no more is kept than the field that is being received: grants and routes are put into their
+//! own form when they are complete, and are then no longer needed as they were sent.
+
+use super::lean::Response;
+use super::update::{AUTHORIZATIONS, ROUTES, Update};
+use crate::error::DecodeError;
+use crate::messages as m;
+use bytes::{Buf, Bytes, BytesMut};
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// `WatchResponse.workload` and `WatchResponse.port`.
+const WORKLOAD: u32 = 1;
+const PORT: u32 = 2;
+
+/// The longest key and length of a field: two numbers of at most ten bytes.
+const LONGEST_HEAD: usize = 20;
+
+/// A message of which this much has arrived.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// What has arrived of a field that is not complete.
+    buffer: BytesMut,
+    /// What is still to be taken of the message.
+    left: usize,
+    /// What is still to be taken of the port's update, while inside it.
+    port: Option<usize>,
+    workload: Option<m::Workload>,
+    update: Option<Box<Update>>,
+}
+
+/// Why a message cannot be taken apart.
+#[derive(Debug, thiserror::Error)]
+#[error("not a message: {0}")]
+pub(super) struct Broken(String);
+
+impl Broken {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// One field: what it is, and how many bytes its head and the whole of it take.
+#[derive(Clone, Copy)]
+struct Field {
+    number: u32,
+    wire: WireType,
+    head: usize,
+    length: usize,
+}
+
+impl Pieces {
+    /// A message of this length.
+    pub(super) fn new(length: usize) -> Self {
+        Self { buffer: BytesMut::new(), left: length, port: None, workload: None, update: None }
+    }
+
+    /// Takes from `bytes` what belongs to the message.
+    pub(super) fn take(&mut self, bytes: &mut Bytes) -> Result<(), Broken> {
+        let missing = self.left.saturating_sub(self.buffer.len());
+        let mut more = bytes.split_to(missing.min(bytes.len()));
+        if self.buffer.is_empty() {
+            // Mostly whole fields, which need not be copied.
+            self.fields(&mut more)?;
+            self.buffer.extend_from_slice(&more);
+        } else {
+            self.buffer.extend_from_slice(&more);
+            let mut buffer = std::mem::take(&mut self.buffer);
+            self.fields(&mut buffer)?;
+            self.buffer = buffer;
+        }
+        Ok(())
+    }
+
+    /// Whether all of the message was taken.
+    pub(super) fn is_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// What the message says.
+    pub(super) fn finish(self) -> Result<Response, Broken> {
+        match self.port {
+            Some(left) if left > 0 => Err(Broken::new("a field ends after its message")),
+            Some(_) | None => {
+                let workload = self.workload.map(Response::Workload);
+                Ok(workload.or(self.update.map(Response::Port)).unwrap_or(Response::Unknown))
+            }
+        }
+    }
+
+    /// Takes every complete field.
+    fn fields(&mut self, bytes: &mut impl Pile) -> Result<(), Broken> {
+        while self.left > 0 {
+            if self.port == Some(0) {
+                self.port = None;
+            }
+            let enclosing = self.port.unwrap_or(self.left).min(self.left);
+            let Some(field) = head(bytes.chunk(), enclosing)? else { return Ok(()) };
+            if self.port.is_none() && field.number == PORT {
+                if field.wire != WireType::LengthDelimited {
+                    return Err(Broken::new("a port's update is no message"));
+                }
+                self.advance(bytes, field.head);
+                self.port = Some(field.length.saturating_sub(field.head));
+                self.workload = None;
+                self.update.get_or_insert_default();
+                continue;
+            }
+            if bytes.remaining() < field.length {
+                return Ok(());
+            }
+            self.field(bytes.chunk().get(..field.length).unwrap_or_default(), field)?;
+            self.advance(bytes, field.length);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, bytes: &mut impl Pile, by: usize) {
+        bytes.advance(by);
+        self.left = self.left.saturating_sub(by);
+        self.port = self.port.map(|left| left.saturating_sub(by));
+    }
+
+    fn field(&mut self, bytes: &[u8], field: Field) -> Result<(), Broken> {
+        let content = bytes.get(field.head..).unwrap_or_default();
+        if self.port.is_none() {
+            if field.number == WORKLOAD {
+                if field.wire != WireType::LengthDelimited {
+                    return Err(Broken::new("a workload is no message"));
+                }
+                self.update = None;
+                self.workload.get_or_insert_default().merge(content).map_err(broken)?;
+            }
+            return Ok(());
+        }
+        let update = self.update.get_or_insert_default();
+        match (field.number, field.wire) {
+            (AUTHORIZATIONS, WireType::LengthDelimited) => {
+                update.grant(m::Authorization::decode(content).as_ref().map_err(refused));
+            }
+            (ROUTES, WireType::LengthDelimited) => {
+                update.route(m::Route::decode(content).as_ref().map_err(refused));
+            }
+            (AUTHORIZATIONS | ROUTES, _) => return Err(Broken::new("a route is no message")),
+            (_, _) => update.rest.merge(bytes).map_err(broken)?,
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that lie in one piece.
+trait Pile: Buf {}
+
+impl Pile for Bytes {}
+impl Pile for BytesMut {}
+
+/// The field that begins here; none: more bytes are needed to tell. `enclosing`: what is left of the
+/// message that it is in.
+fn head(bytes: &[u8], enclosing: usize) -> Result<Option<Field>, Broken> {
+    let mut rest = bytes.get(..enclosing.min(bytes.len())).unwrap_or_default();
+    let start = rest.len();
+    // What cannot be read is either incomplete or no number at all.
+    let incomplete = |error| match start {
+        LONGEST_HEAD.. => Err(broken(error)),
+        _ if start >= enclosing => Err(broken(error)),
+        _ => Ok(None),
+    };
+    let (number, wire) = match decode_key(&mut rest) {
+        Ok(key) => key,
+        Err(error) => return incomplete(error),
+    };
+    let before = rest.len();
+    let content = match wire {
+        WireType::Varint => match decode_varint(&mut rest) {
+            Ok(_) => return Ok(Some(whole(number, wire, start, (before, rest.len())))),
+            Err(error) => return incomplete(error),
+        },
+        WireType::SixtyFourBit => 8,
+        WireType::ThirtyTwoBit => 4,
+        WireType::LengthDelimited => match decode_varint(&mut rest) {
+            Ok(length) => usize::try_from(length).unwrap_or(usize::MAX),
+            Err(error) => return incomplete(error),
+        },
+        WireType::StartGroup | WireType::EndGroup => return Err(Broken::new("has a group")),
+    };
+    let head = start.saturating_sub(rest.len());
+    let length = head.saturating_add(content);
+    if length > enclosing {
+        return Err(Broken::new("a field ends after its message"));
+    }
+    Ok(Some(Field { number, wire, head, length }))
+}
+
+/// A field that is a number: its content has been read.
+fn whole(number: u32, wire: WireType, start: usize, (before, after): (usize, usize)) -> Field {
+    let head = start.saturating_sub(before);
+    Field { number, wire, head, length: start.saturating_sub(after) }
+}
+
+fn broken(error: prost::DecodeError) -> Broken {
+    Broken::new(error.to_string())
+}
+
+fn refused(error: &prost::DecodeError) -> DecodeError {
+    DecodeError::here(error.to_string())
+}

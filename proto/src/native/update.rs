@@ -1,0 +1,246 @@
+//! A port's update while it is read: routes and grants are put at once into the form in which they are
+//! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
+
+use super::names::Names;
+use super::read;
+use super::state::{absent, twice};
+use crate::error::{At, DecodeError};
+use crate::messages as m;
+use policy_core::authorization::{Authorization, AuthorizationSet};
+use policy_core::policy::Route;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A port's policy, or a change of it, as [`super::PortState::apply_read`] takes it.
+#[derive(Debug, Default)]
+pub struct Update {
+    pub(super) rest: Rest,
+    pub(super) names: Names,
+    grants: Vec<(u64, Arc<Authorization>)>,
+    /// Whether the grants ascend by key. Servers send them so.
+    unordered: bool,
+    /// A route once taken leaves its key.
+    routes: Vec<(u64, Option<Arc<Route>>)>,
+    /// The keys of the grants of routes that name some which were not there yet.
+    waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
+    /// Sets of several grants, each once.
+    sets: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
+    /// The first thing that was wrong; nothing is read after it.
+    failed: Option<DecodeError>,
+}
+
+/// `PortUpdate` of `discovery.proto` without its routes and grants. A test holds the two to each other.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Rest {
+    #[prost(uint32, tag = "1")]
+    pub(super) port: u32,
+    #[prost(message, optional, tag = "2")]
+    pub(super) revision: Option<m::Revision>,
+    #[prost(fixed64, optional, tag = "3")]
+    pub(super) base: Option<u64>,
+    #[prost(string, repeated, tag = "4")]
+    pub(super) required_features: Vec<String>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) header: Option<m::PortHeader>,
+    #[prost(fixed64, repeated, tag = "7")]
+    pub(super) removed_authorizations: Vec<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) server_authorizations: Option<m::KeyList>,
+    #[prost(fixed64, repeated, tag = "10")]
+    pub(super) removed_routes: Vec<u64>,
+    #[prost(message, optional, tag = "11")]
+    pub(super) route_order: Option<m::KeyList>,
+}
+
+/// The number of the field of grants.
+pub(super) const AUTHORIZATIONS: u32 = 6;
+/// The number of the field of routes.
+pub(super) const ROUTES: u32 = 9;
+
+impl Update {
+    /// The port, as sent.
+    pub fn port(&self) -> u32 {
+        self.rest.port
+    }
+
+    /// What the client has once it applied this.
+    pub fn revision(&self) -> Option<&m::Revision> {
+        self.rest.revision.as_ref()
+    }
+
+    /// The same of a message that is there as a whole.
+    pub(super) fn of(update: &m::PortUpdate) -> Self {
+        let m::PortUpdate {
+            port,
+            revision,
+            base,
+            required_features,
+            header,
+            authorizations,
+            removed_authorizations,
+            server_authorizations,
+            routes,
+            removed_routes,
+            route_order,
+        } = update;
+        let rest = Rest {
+            port: *port,
+            revision: revision.clone(),
+            base: *base,
+            required_features: required_features.clone(),
+            header: header.clone(),
+            removed_authorizations: removed_authorizations.clone(),
+            server_authorizations: server_authorizations.clone(),
+            removed_routes: removed_routes.clone(),
+            route_order: route_order.clone(),
+        };
+        let mut read = Self { rest, ..Self::default() };
+        authorizations.iter().for_each(|grant| read.grant(Ok(grant)));
+        routes.iter().for_each(|route| read.route(Ok(route)));
+        read
+    }
+
+    /// Takes the next grant.
+    pub(super) fn grant(&mut self, grant: Result<&m::Authorization, DecodeError>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let number = self.grants.len();
+        let read = grant.and_then(|grant| read::authorization(&self.names, grant));
+        match read.item("authorizations", number) {
+            Ok((key, grant)) => {
+                self.unordered |= self.grants.last().is_some_and(|(last, _)| *last >= key);
+                self.grants.push((key, Arc::new(grant)));
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Takes the next route.
+    pub(super) fn route(&mut self, route: Result<&m::Route, DecodeError>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let number = self.routes.len();
+        let read = route.and_then(|route| read::route(&self.names, route));
+        match read.item("routes", number) {
+            Ok((key, keys, mut route)) => {
+                match self.set(&keys) {
+                    Some(set) => route.authorizations = set,
+                    None => _ = self.waiting.insert(key, keys),
+                }
+                self.routes.push((key, Some(Arc::new(route))));
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: DecodeError) {
+        *self =
+            Self { rest: std::mem::take(&mut self.rest), failed: Some(error), ..Self::default() };
+    }
+
+    /// The grants of these keys, if all of them are here.
+    fn set(&mut self, keys: &[u64]) -> Option<AuthorizationSet> {
+        if std::mem::take(&mut self.unordered) {
+            self.grants.sort_by_key(|(key, _)| *key);
+        }
+        let several = keys.len() > 1;
+        if several && let Some(known) = self.sets.get(keys) {
+            return Some(known.clone());
+        }
+        let set = keys.iter().map(|key| find(&self.grants, *key).cloned());
+        let set: AuthorizationSet = set.collect::<Option<Vec<_>>>()?.into();
+        if several {
+            self.sets.insert(keys.to_vec(), set.clone());
+        }
+        Some(set)
+    }
+
+    /// What was read; the grants and routes ascend by key.
+    pub(super) fn finish(mut self) -> Result<Finished, DecodeError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.grants.sort_by_key(|(key, _)| *key);
+        self.routes.sort_by_key(|(key, _)| *key);
+        if let Some(key) = doubled(&self.grants) {
+            return Err(twice(key)).at("authorizations");
+        }
+        if let Some(key) = doubled(&self.routes) {
+            return Err(twice(key)).at("routes");
+        }
+        let Self { rest, names, grants, routes, waiting, .. } = self;
+        let left = routes.len();
+        Ok(Finished { rest, names, grants, routes: Fresh { routes, waiting, left } })
+    }
+}
+
+/// A whole update.
+pub(super) struct Finished {
+    pub(super) rest: Rest,
+    pub(super) names: Names,
+    pub(super) grants: Vec<(u64, Arc<Authorization>)>,
+    pub(super) routes: Fresh,
+}
+
+/// The routes of an update.
+pub(super) struct Fresh {
+    routes: Vec<(u64, Option<Arc<Route>>)>,
+    waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
+    left: usize,
+}
+
+impl Fresh {
+    /// The route of this key, and the keys of its grants if it does not have them yet.
+    pub(super) fn take(&mut self, key: u64) -> Option<(Arc<Route>, Option<Vec<u64>>)> {
+        let place = self.place(key)?;
+        let (_, route) = self.routes.get_mut(place)?;
+        let taken = route.take()?;
+        self.left = self.left.saturating_sub(1);
+        Some((taken, self.waiting.remove(&key)))
+    }
+
+    fn place(&self, key: u64) -> Option<usize> {
+        self.routes.binary_search_by_key(&key, |(key, _)| *key).ok()
+    }
+
+    /// How many were not taken.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    pub(super) fn any(&self) -> bool {
+        !self.routes.is_empty()
+    }
+
+    /// Whether there was a route of this key, taken or not.
+    pub(super) fn had(&self, key: u64) -> bool {
+        self.place(key).is_some()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = u64> {
+        self.routes.iter().map(|(key, _)| *key)
+    }
+}
+
+/// What belongs to a key in a list that ascends by key.
+pub(super) fn find<T>(list: &[(u64, T)], key: u64) -> Option<&T> {
+    let place = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+    list.get(place).map(|(_, found)| found)
+}
+
+fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
+    let mut pairs = list.iter().zip(list.iter().skip(1));
+    pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
+}
+
+/// The grants that `keys` stand for.
+pub(super) fn set(
+    grants: &[(u64, Arc<Authorization>)],
+    keys: &[u64],
+) -> Result<AuthorizationSet, DecodeError> {
+    let grant =
+        |key: &u64| find(grants, *key).cloned().ok_or_else(|| absent("authorization", *key));
+    keys.iter().map(grant).collect::<Result<Vec<_>, _>>().map(Into::into)
+}
