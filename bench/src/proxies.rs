@@ -100,7 +100,11 @@ impl Programs {
             Kind::Bare => String::new(),
             Kind::Haproxy => machine::said("haproxy", &["-v"]),
             Kind::Nginx => machine::said("nginx", &["-v"]),
-            Kind::Envoy | Kind::EnvoyRbac => machine::said(&path(&self.envoy), &["--version"]),
+            Kind::Envoy | Kind::EnvoyRbac => {
+                let said = machine::said(&path(&self.envoy), &["--version"]);
+                // Before it stands where the program is.
+                said.split_once("version: ").map_or(said.clone(), |(_, own)| format!("envoy {own}"))
+            }
         };
         (!said.is_empty()).then_some(said)
     }
