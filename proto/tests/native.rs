@@ -54,7 +54,7 @@ fn apply(state: &mut PortState, update: &PortUpdate) -> Arc<ServerPolicy> {
     let policy = state.apply(&sent(update)).unwrap();
     let said = WatchResponse { kind: Some(Said::Port(update.clone())) };
     for size in [1, 7, 100, usize::MAX] {
-        let Ok(Some(Response::Port(read))) = received(&said, size, OK) else { panic!() };
+        let Ok(Some(Response::Port(read))) = received(&said, size) else { panic!() };
         assert_eq!((read.port(), read.revision()), (update.port, update.revision.as_ref()));
         let mut piece_by_piece = before.clone();
         let result = piece_by_piece.apply_read(*read).unwrap();
@@ -69,24 +69,26 @@ type Ended = &'static [(&'static str, &'static str)];
 /// Those of a stream that is well.
 const OK: Ended = &[("grpc-status", "0")];
 
-/// The first message of a stream that says `said` in pieces of at most `size` bytes, and ends so.
-fn received(
-    said: &WatchResponse,
-    size: usize,
-    trailers: Ended,
-) -> Result<Option<Response>, tonic::Status> {
-    let message = said.encode_to_vec();
+/// The first message of a stream that says `said` in pieces of at most `size` bytes.
+fn received(said: &WatchResponse, size: usize) -> Result<Option<Response>, tonic::Status> {
+    first(framed(&said.encode_to_vec()), size, OK)
+}
+
+/// A message as gRPC frames it.
+fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-    stream([&[0][..], &length, &message].concat(), size, trailers, |mut stream| {
-        Box::pin(async move { stream.message().await })
-    })
+    [&[0][..], &length, message].concat()
+}
+
+/// The first message of a stream of these bytes that ends so.
+fn first(bytes: Vec<u8>, size: usize, trailers: Ended) -> Result<Option<Response>, tonic::Status> {
+    stream(bytes, size, trailers, |mut stream| Box::pin(async move { stream.message().await }))
 }
 
 type Frames = StreamBody<
     tokio_stream::Iter<std::vec::IntoIter<Result<http_body::Frame<Bytes>, tonic::Status>>>,
 >;
 
-#[allow(clippy::type_complexity, reason = "named once")]
 /// What `then` makes of a stream of these bytes, in pieces of at most `size`.
 fn stream<T>(
     bytes: Vec<u8>,
@@ -108,6 +110,75 @@ fn stream<T>(
     let work =
         async { then(lean::watch(channel, 1 << 20, tokio_stream::empty()).await.unwrap()).await };
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+#[test]
+fn messages_follow_one_another_until_the_server_ends_the_stream() {
+    let workload = messages::Workload { declared_ports: vec![8080], ..Default::default() };
+    let said = WatchResponse { kind: Some(Said::Workload(workload.clone())) };
+    let nothing = framed(&WatchResponse::default().encode_to_vec());
+    let bytes = [framed(&said.encode_to_vec()), nothing].concat();
+    for size in [1, 3, usize::MAX] {
+        let heard = stream(bytes.clone(), size, OK, |mut stream| {
+            Box::pin(async move {
+                let mut heard = Vec::new();
+                while let Some(message) = stream.message().await.unwrap() {
+                    heard.push(match message {
+                        Response::Workload(workload) => Some(workload),
+                        Response::Port(_) => panic!("no port was named"),
+                        Response::Unknown => None,
+                    });
+                }
+                heard
+            })
+        });
+        assert_eq!(heard, [Some(workload.clone()), None]);
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_the_protocol_says_how() {
+    let refused = |bytes: &[u8], trailers| {
+        let status = first(bytes.to_vec(), usize::MAX, trailers).unwrap_err();
+        (status.code(), status.message().to_owned())
+    };
+    let internal = |message: &str| (tonic::Code::Internal, message.to_owned());
+    let denied: Ended = &[("grpc-status", "7"), ("grpc-message", "no")];
+    assert_eq!(refused(b"", denied), (tonic::Code::PermissionDenied, "no".to_owned()));
+    let within = internal("the stream ends within a message");
+    assert_eq!(refused(&[0, 0, 0], OK), within);
+    assert_eq!(refused(&[0, 0, 0, 0, 2, 0x12], OK), within);
+    let compressed = internal("a message is compressed, which was not asked for");
+    assert_eq!(refused(&[1, 0, 0, 0, 0], OK), compressed);
+    let long = "a message of 1048577 bytes is longer than 1048576".to_owned();
+    assert_eq!(refused(&[0, 0, 16, 0, 1], OK), (tonic::Code::OutOfRange, long));
+    // A port's update that is longer than its message, and one whose field is longer than it.
+    for bytes in [&[0x12, 2, 8][..], &[0x12, 2, 0x32, 9, 0, 0]] {
+        let message = "policy discovery: not a message: a field ends after its message";
+        assert_eq!(refused(&framed(bytes), OK), internal(message));
+    }
+    let (code, _) = refused(&framed(&[0xff; 30]), OK);
+    assert_eq!(code, tonic::Code::Internal);
+}
+
+#[test]
+fn a_route_that_is_no_message_is_refused_by_its_field_and_the_rest_still_says_of_what() {
+    let mut update = encode_port(&example().0, &all()).full(PORT, &Revision::default());
+    update.routes.clear();
+    // Field 9, which holds a message, holds a byte that is none.
+    let port = [update.encode_to_vec(), vec![0x4a, 1, 0xff]].concat();
+    let length = u8::try_from(port.len() & 0x7f).unwrap() | 0x80;
+    let head = [0x12, length, u8::try_from(port.len() >> 7).unwrap()];
+    assert!(port.len() < 1 << 14, "two bytes say its length");
+    for size in [1, usize::MAX] {
+        let read = first(framed(&[&head[..], &port].concat()), size, OK);
+        let Ok(Some(Response::Port(read))) = read else { panic!() };
+        assert_eq!((read.port(), read.revision()), (8080, update.revision.as_ref()));
+        match PortState::new().apply_read(*read).unwrap_err() {
+            ApplyError::Decode(error) => assert_eq!(error.path, "routes[0]"),
+            ApplyError::Base { .. } => panic!("there is no base"),
+        }
+    }
 }
 
 fn any_effect() -> impl Strategy<Value = Effect> {
