@@ -57,9 +57,15 @@ fn main() -> anyhow::Result<()> {
     let mut measured = BTreeMap::new();
     for function in own.functions()?.iter().filter(|f| f.name.contains(&cli.filter)) {
         eprintln!("{}: {}", function.crate_name, function.name);
-        let counted = callgrind::count(function)?;
-        let time = if cli.no_time { None } else { Some(time::measure(function)?) };
-        measured.insert(function.clone(), Measured { counted, time });
+        match measure(function, !cli.no_time) {
+            Ok(of) => _ = measured.insert(function.clone(), of),
+            // The others are not to be lost.
+            Err(error) => {
+                let note = format!("FAILED: {}: {error:#}", function.name);
+                eprintln!("{note}");
+                document.notes.push(note);
+            }
+        }
     }
     document.tables.push(functions(&measured));
     if let Some(revision) = &cli.against {
@@ -80,6 +86,12 @@ fn main() -> anyhow::Result<()> {
     });
     document.raw = raw.collect();
     document.finish(cli.json.as_deref())
+}
+
+fn measure(function: &programs::Function, with_time: bool) -> anyhow::Result<Measured> {
+    let counted = callgrind::count(function)?;
+    let time = if with_time { Some(time::measure(function)?) } else { None };
+    Ok(Measured { counted, time })
 }
 
 fn functions(measured: &BTreeMap<programs::Function, Measured>) -> Table {
