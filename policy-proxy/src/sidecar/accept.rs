@@ -64,8 +64,6 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     let Some(seat) = worker.seat(way.port()) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
-    // Without it, small writes wait for acknowledgements; a socket that refuses is already dead.
-    let _ = stream.set_nodelay(true);
     let at = SystemTime::now();
     let (port, upstream) = match way {
         Way::Application { port, upstream } => (port, upstream),
@@ -77,9 +75,11 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     let handle = worker.shared.store.port(port);
     let arrival = Arrival { worker, seat, handle, client, upstream, at };
     arrival.policy_there().await;
-    let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
-    if target == Target::Original && !arrival.is_ours(local) {
-        return arrival.worker.tcp_error(ErrorKind::Destination, client);
+    if target == Target::Original {
+        let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
+        if !arrival.is_ours(local) {
+            return arrival.worker.tcp_error(ErrorKind::Destination, client);
+        }
     }
     if arrival.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);

@@ -96,6 +96,16 @@ impl Client<'_> {
                 break;
             }
         }
+        self.end().await
+    }
+
+    /// Ends a connection on which all is said. Closing says as much as shutting down, but inside TLS.
+    async fn end(&self) -> Result<(), Broken> {
+        if self.wire.is_plain() {
+            poll_fn(|cx| self.wire.poll_flush(cx)).await?;
+            drop(self.wire.take());
+            return Ok(());
+        }
         self.shut_down().await
     }
 

@@ -54,6 +54,11 @@ impl ClientIo {
         Self::Plain(Prefixed::new(prefix, stream))
     }
 
+    /// Whether it is not inside TLS.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
     /// Puts `bytes`, which were read from this stream, back.
     pub(crate) fn unread(&mut self, bytes: Bytes) {
         match self {
@@ -66,6 +71,10 @@ impl ClientIo {
 impl<S> Metered<S> {
     pub(crate) fn new(inner: S, meter: Meter) -> Self {
         Self { inner, meter }
+    }
+
+    pub(crate) fn get(&self) -> &S {
+        &self.inner
     }
 
     fn wrote(&mut self, written: &Poll<io::Result<usize>>) {

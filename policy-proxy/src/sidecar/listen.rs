@@ -66,7 +66,9 @@ fn listen(
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Connections inherit it: a client that vanished without a word does not stay for ever.
+    // Connections inherit these. Small writes do not wait for acknowledgements, and a client that vanished
+    // without a word does not stay for ever.
+    socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&keepalive(sockets.accept_keepalive))?;
     if let Some(bound) = sockets.accept_user_timeout {
         socket.set_tcp_user_timeout(Some(bound))?;

@@ -159,6 +159,11 @@ impl Wire {
         matches!(inner.upload, Upload::Done | Upload::Going { .. })
     }
 
+    /// Whether the client's connection is not inside TLS.
+    pub(super) fn is_plain(&self) -> bool {
+        self.inner.borrow().io.as_ref().is_some_and(|io| io.get().is_plain())
+    }
+
     /// Tells the client that nothing follows.
     pub(super) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.borrow_mut();
