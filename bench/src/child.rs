@@ -104,6 +104,21 @@ impl Launch {
     }
 }
 
+/// Has a process, with the threads that it has and will have, run before all whose time is shared out
+/// (`SCHED_FIFO`).
+///
+/// # Errors
+/// `chrt` (util-linux) is missing, or it is not permitted.
+pub fn put_first(pid: u32) -> anyhow::Result<()> {
+    let mut command = Command::new("chrt");
+    command.args(["--all-tasks", "--fifo", "--pid", "1", &pid.to_string()]);
+    let done = command.stdin(Stdio::null()).output().context("chrt (util-linux)")?;
+    if !done.status.success() {
+        bail!("chrt: {}", String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(())
+}
+
 /// A running process. Dropping it kills it, by its id.
 #[derive(Debug)]
 pub struct Process {
@@ -188,6 +203,11 @@ impl Drop for Process {
 mod tests {
     use super::*;
     use std::io::Read;
+
+    #[test]
+    fn a_process_that_does_not_exist_is_not_put_first() {
+        assert!(put_first(u32::MAX).is_err());
+    }
 
     #[test]
     fn what_is_dropped_has_ended() {

@@ -158,6 +158,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// The generator's process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Waits until connections that are to be held are there; they are until this is dropped.
     pub fn held(&mut self) -> anyhow::Result<()> {
         let said = self.process.stdout().context("no output")?;

@@ -2,11 +2,11 @@
 
 use crate::cases::Case;
 use anyhow::Context;
-use policy_bench::certificates;
 use policy_bench::load::{Load, Outcome};
 use policy_bench::process::Memory;
 use policy_bench::proxies::{Application, Kind, Programs, Proxy, Setup};
 use policy_bench::stats::{Spread, interleaved};
+use policy_bench::{certificates, child};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -85,6 +85,8 @@ impl<'a> Bench<'a> {
         }
         let rate = self.fixed_rate(case, &running);
         if let Some((rate, _)) = rate {
+            let proxies = running.iter().flat_map(|(proxy, _)| proxy.pids());
+            put_first([application.process.pid()].into_iter().chain(proxies));
             for (_, at) in interleaved(self.settings.rounds, running.len()) {
                 let Some((proxy, measured)) = running.get_mut(at) else { continue };
                 measured.fixed.push(self.run(case, proxy, others, Some(rate))?);
@@ -113,7 +115,11 @@ impl<'a> Bench<'a> {
             pid: proxy.pids(),
             ..case.load(proxy.kind, &proxy.ports, self.folder.path())
         };
-        let outcome = load.run(&self.programs.generator, cores);
+        let running = load.start(&self.programs.generator, cores)?;
+        if rate.is_some() {
+            put_first([running.pid()]);
+        }
+        let outcome = running.finish();
         proxy.check()?;
         outcome.with_context(|| proxy.kind.name())
     }
@@ -129,5 +135,19 @@ impl<'a> Bench<'a> {
             Some((rate.median / 2.0, kind))
         };
         of(Kind::Haproxy).or_else(|| of(Kind::Portcullis))
+    }
+}
+
+/// While latency is measured, whoever takes part runs before everybody else, and nobody loses a slice of
+/// several milliseconds to another: load and application share a core, and that would be all that
+/// p99.9 tells.
+fn put_first(pids: impl IntoIterator<Item = u32>) {
+    for pid in pids {
+        if let Err(error) = child::put_first(pid) {
+            eprintln!(
+                "MISSING: real-time scheduling, without which p99.9 is that of the core's sharing: {error:#}"
+            );
+            return;
+        }
     }
 }
