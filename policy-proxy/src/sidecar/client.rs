@@ -205,7 +205,8 @@ impl Client<'_> {
             out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
         });
         self.shut_down().await?;
-        self.see_off().await
+        // Of a head without end nobody hears more than is bounded.
+        if bad == Bad::TooLarge { Ok(()) } else { self.see_off().await }
     }
 
     async fn shut_down(&self) -> Result<(), Broken> {
