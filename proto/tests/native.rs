@@ -599,6 +599,30 @@ fn a_changed_grant_reaches_the_routes_that_have_it() {
 }
 
 #[test]
+fn a_grant_that_moved_to_another_key_is_revoked_with_that_key() {
+    // Grants of one object have keys in the order in which they appear.
+    let one = |name: &str| testing::grant("one", vec![testing::identity(name)]);
+    let other = testing::grant("other", vec![testing::identity("x")]);
+    let policy = |server: &str, route: &str| {
+        let mut policy = testing::policy();
+        policy.authorizations = testing::set(vec![one(server)]);
+        let mut own = testing::route("r", Vec::new());
+        own.authorizations = testing::set(vec![one(route), other.clone()]);
+        policy.routes.routes = vec![Arc::new(own)];
+        policy
+    };
+    let mut before = encode_port(&policy("a", "a"), &all());
+    let mut state = PortState::new();
+    apply(&mut state, &before.full(PORT, &Revision::default()));
+    for policy in [policy("b", "a"), policy("b", "c"), policy("b", "b")] {
+        let next = encode_port(&policy, &all());
+        let received = apply(&mut state, &diff(&before, &next, PORT, &Revision::default()));
+        assert_eq!(*received, policy);
+        before = next;
+    }
+}
+
+#[test]
 fn the_content_hash_is_the_same_for_ever() {
     let (policy, _) = example();
     let content = encode_port(&policy, &all()).content();

@@ -228,7 +228,12 @@ impl<'a> Sets<'a> {
             return Ok(known.clone());
         }
         let new = new()?;
-        let new = old.filter(|old| **old == new).cloned().unwrap_or(new);
+        // Equal is not enough: what becomes of a set is told by where its grants are stored, and those
+        // of another key may be equal to the old ones.
+        let alike = |old: &&AuthorizationSet| {
+            old.len() == new.len() && old.iter().zip(&*new).all(|(old, new)| Arc::ptr_eq(old, new))
+        };
+        let new = old.filter(alike).cloned().unwrap_or(new);
         self.made.insert(keys, new.clone());
         Ok(new)
     }
