@@ -1,6 +1,8 @@
 //! Processes that a measurement starts and that end with it.
 
+use crate::process;
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -193,9 +195,15 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        // Its own processes, as nginx's workers, would outlive it and go on listening.
+        let below = process::descendants(self.pid());
         // It may have ended already.
         _ = self.child.kill();
         _ = self.child.wait();
+        for pid in below {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+        }
     }
 }
 
@@ -216,6 +224,27 @@ mod tests {
         assert!(Path::new(&format!("/proc/{pid}")).exists());
         drop(process);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn what_it_started_ends_with_it() {
+        let launch = Launch::new("sh").args(["-c", "sleep 600 & echo $!; wait"]);
+        let mut process = launch.with_stdout().start().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout().unwrap()).read_line(&mut line).unwrap();
+        let own = format!("/proc/{}/status", line.trim());
+        assert!(Path::new(&own).exists());
+        drop(process);
+        // Whoever takes it over may need a moment to see that it has ended.
+        let is_gone = || {
+            let status = std::fs::read_to_string(&own).unwrap_or_default();
+            status.is_empty() || status.contains("State:\tZ")
+        };
+        let began = Instant::now();
+        while !is_gone() {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     #[test]
