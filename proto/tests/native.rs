@@ -375,6 +375,53 @@ proptest! {
     }
 
     #[test]
+    fn fields_in_any_order_and_several_times_mean_what_they_mean_to_the_library(
+        a in varied_policy(),
+        b in varied_policy(),
+        order in vec(any::<prop::sample::Index>(), 0..40),
+        cut in any::<prop::sample::Index>(),
+        damage in option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>())),
+        size in select(vec![1, 3, 50, usize::MAX]),
+    ) {
+        let full = |policy| encode_port(policy, &all()).full(PORT, &Revision::default());
+        let mut fields = fields(&full(&a).encode_to_vec());
+        fields.extend(fields_but_lists(&full(&b)));
+        // Nobody knows these.
+        let unknown = [&[0x98, 0x06, 1][..], &[0x9a, 0x06, 1, 7], &[0x9d, 0x06, 1, 2, 3, 4]];
+        fields.extend(unknown.map(<[u8]>::to_vec));
+        for (at, with) in order.iter().enumerate() {
+            let at = at % fields.len();
+            let with = with.index(fields.len());
+            fields.swap(at, with);
+        }
+        let (one, other) = fields.split_at(cut.index(fields.len()));
+        let mut bytes = Vec::new();
+        for part in [one.concat(), other.concat()] {
+            prost::encoding::encode_key(2, prost::encoding::WireType::LengthDelimited, &mut bytes);
+            prost::encoding::encode_varint(part.len() as u64, &mut bytes);
+            bytes.extend(part);
+            bytes.extend([0x98, 0x06, 1]);
+        }
+        if let Some((at, byte)) = damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let whole = WatchResponse::decode(bytes.as_slice()).ok().and_then(|said| said.kind);
+        let whole = match whole {
+            Some(Said::Port(update)) => PortState::new().apply(&update).ok(),
+            Some(Said::Workload(_)) | None => None,
+        };
+        let read = first(framed(&bytes), size, OK);
+        let read = match read {
+            Ok(Some(Response::Port(update))) => PortState::new().apply_read(*update).ok(),
+            Ok(_) | Err(_) => None,
+        };
+        // Groups, which damage may make, are refused.
+        let refused = damage.is_some() && read.is_none();
+        prop_assert!(read == whole || refused, "{:?}", (read, whole));
+    }
+
+    #[test]
     fn arbitrary_bytes_are_refused_or_read(bytes in vec(any::<u8>(), 0..300)) {
         if let Ok(update) = PortUpdate::decode(bytes.as_slice()) {
             _ = PortState::new().apply(&update);
@@ -414,6 +461,30 @@ proptest! {
         let facts = Facts { pod_addresses: vec![client.client, address], ..client.facts };
         prop_assert_eq!(decode_facts(&encode_facts(&facts)).unwrap(), facts);
     }
+}
+
+/// The fields of a message, each with its head.
+fn fields(mut message: &[u8]) -> Vec<Vec<u8>> {
+    let mut fields = Vec::new();
+    while !message.is_empty() {
+        let before = message;
+        let (number, wire) = prost::encoding::decode_key(&mut message).unwrap();
+        let context = prost::encoding::DecodeContext::default();
+        prost::encoding::skip_field(wire, number, &mut message, context).unwrap();
+        fields.push(before[..before.len() - message.len()].to_vec());
+    }
+    fields
+}
+
+/// Those of an update that may come twice.
+fn fields_but_lists(update: &PortUpdate) -> Vec<Vec<u8>> {
+    let header = update.header.clone().map(|header| messages::PortHeader {
+        exemptions: Vec::new(),
+        hosts: Vec::new(),
+        ..header
+    });
+    let update = PortUpdate { header, port: 9090, ..PortUpdate::default() };
+    fields(&update.encode_to_vec())
 }
 
 /// A policy of one route with one match, and its message.
