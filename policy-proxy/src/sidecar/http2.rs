@@ -4,6 +4,7 @@
 mod pulse;
 mod pump;
 mod received;
+mod seats;
 mod stream;
 mod turns;
 mod upstream;

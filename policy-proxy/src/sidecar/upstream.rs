@@ -151,27 +151,29 @@ impl Upstream {
         &self,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Fault> {
-        let (sender, kept) = match self.streams.sender() {
-            Some(sender) => (sender, true),
-            // Boxed: rare.
-            None => (Box::pin(self.connect_http2()).await?, false),
-        };
-        match self.streams.send(sender, request).await {
-            Ok(response) => Ok(response),
-            Err(Some(request)) if kept => {
-                let sender = Box::pin(self.connect_http2()).await?;
-                Box::pin(self.streams.send(sender, request)).await.map_err(|_| Fault::Broken)
+        let mut request = request;
+        loop {
+            let (sender, made) = match self.streams.sender() {
+                Some(sender) => (sender, false),
+                // Boxed: rare.
+                None => Box::pin(self.connect_http2()).await?,
+            };
+            match self.streams.send(sender, request).await {
+                Ok(response) => return Ok(response),
+                // It has ended meanwhile, and is asked no more.
+                Err(Some(unsent)) if !made => request = unsent,
+                Err(_) => return Err(Fault::Broken),
             }
-            Err(_) => Err(Fault::Broken),
         }
     }
 
-    async fn connect_http2(&self) -> Result<Sender, Fault> {
+    /// A connection, and whether it was made for whoever asks.
+    async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
         let _alone = self.streams.connecting.lock().await;
         if let Some(sender) = self.streams.sender() {
-            return Ok(sender);
+            return Ok((sender, false));
         }
-        self.streams.begin(self.connect().await?, self.settings).await
+        Ok((self.streams.begin(self.connect().await?, self.settings).await?, true))
     }
 }
 

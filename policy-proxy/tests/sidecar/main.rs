@@ -7,6 +7,8 @@ mod accept;
 #[cfg(test)]
 mod direct;
 #[cfg(test)]
+mod frames;
+#[cfg(test)]
 mod grpc;
 #[cfg(test)]
 mod hostile;
@@ -14,6 +16,8 @@ mod hostile;
 mod http1;
 #[cfg(test)]
 mod http2;
+#[cfg(test)]
+mod http2_limits;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sends a body by a stream, as far as the other side's windows allow.
 
+use super::received::Cut;
 use super::turns::Place;
-use crate::sidecar::signal::Signal;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
@@ -18,7 +18,7 @@ pub(super) struct Pump<B> {
     /// Whether a piece was sent. The first needs no room: the library keeps what does not fit.
     begun: bool,
     /// Says that nobody wants the rest.
-    cut: Option<Rc<Signal<Reason>>>,
+    cut: Option<Rc<Cut>>,
 }
 
 /// Why a stream breaks off, as far as the body knows.
@@ -37,13 +37,13 @@ where
     }
 
     /// One that is broken off by `cut`.
-    pub(super) fn until(self, cut: Rc<Signal<Reason>>) -> Self {
+    pub(super) fn until(self, cut: Rc<Cut>) -> Self {
         Self { cut: Some(cut), ..self }
     }
 
     /// Sends what there is. Ready when all is sent, or nobody takes the rest.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
-        if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.poll(cx)) {
+        if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.signal.poll(cx)) {
             self.stream.send_reset(reason);
             return Poll::Ready(());
         }
@@ -91,6 +91,10 @@ where
         match frame.into_data() {
             Ok(data) => {
                 let last = self.body.is_end_stream();
+                if data.is_empty() && !last {
+                    // It says nothing, and would wait for no window.
+                    return false;
+                }
                 if self.begun && !data.is_empty() {
                     // No more than a claim: what is sent asks for its own room.
                     match place {

@@ -1,5 +1,6 @@
 //! The body that comes by a stream.
 
+use super::seats::Seat;
 use crate::sidecar::signal::Signal;
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
@@ -21,7 +22,7 @@ pub(in crate::sidecar) struct Received {
     data_done: bool,
     /// Whether nothing follows: asking the library takes its lock.
     ended: Cell<bool>,
-    /// What becomes of the request that this is the answer to.
+    /// What this is the answer to.
     tie: Option<Tie>,
     /// Where the stream goes when it is complete.
     left: Option<Left>,
@@ -34,21 +35,40 @@ pub(super) type Left = Rc<RefCell<Vec<RecvStream>>>;
 /// Held by whoever waits for an answer or reads it: the rest of its request is not sent once nobody does.
 /// An answer that is complete leaves the request to its two ends.
 #[derive(Debug)]
-pub(super) struct Tie {
-    cut: Rc<Signal<Reason>>,
-    loose: Cell<bool>,
+pub(super) enum Tie {
+    /// The request is complete: what is left is the stream that its answer takes.
+    Answer(#[expect(dead_code, reason = "held")] Seat),
+    Request {
+        cut: Rc<Cut>,
+        loose: Cell<bool>,
+    },
+}
+
+/// What ends a request that is being sent, and the stream that it takes.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) signal: Signal<Reason>,
+    _seat: Seat,
+}
+
+impl Cut {
+    pub(super) fn new(seat: Seat) -> Self {
+        Self { signal: Signal::new(), _seat: seat }
+    }
 }
 
 impl Tie {
-    pub(super) fn new(cut: Rc<Signal<Reason>>) -> Self {
-        Self { cut, loose: Cell::new(false) }
+    pub(super) fn request(cut: Rc<Cut>) -> Self {
+        Self::Request { cut, loose: Cell::new(false) }
     }
 }
 
 impl Drop for Tie {
     fn drop(&mut self) {
-        if !self.loose.get() {
-            self.cut.raise(Reason::CANCEL);
+        if let Self::Request { cut, loose } = self
+            && !loose.get()
+        {
+            cut.signal.raise(Reason::CANCEL);
         }
     }
 }
@@ -61,22 +81,23 @@ impl Received {
     }
 
     /// The body of a response, whose request is held by `tie`.
-    pub(super) fn response(stream: RecvStream, tie: Option<Tie>, left: Left) -> Self {
-        let (left, ended) = (Some(left), Cell::new(false));
+    pub(super) fn response(stream: RecvStream, tie: Tie, left: Left) -> Self {
+        let (tie, left, ended) = (Some(tie), Some(left), Cell::new(false));
         Self { stream: Some(stream), length: None, data_done: false, ended, tie, left }
     }
 
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         self.ended.set(true);
-        if let Some(tie) = &self.tie {
-            tie.loose.set(true);
+        if let Some(Tie::Request { loose, .. }) = &self.tie {
+            loose.set(true);
         }
         Poll::Ready(None)
     }
 
-    /// A sender that has its answer early may end without an error (RFC 9113 section 8.1).
+    /// A server that has answered may end a stream without an error (RFC 9113 section 8.1). A client
+    /// that does has not sent its request in full.
     fn broken(&self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        if error.reason() == Some(Reason::NO_ERROR) && error.is_reset() {
+        if self.left.is_some() && error.reason() == Some(Reason::NO_ERROR) && error.is_reset() {
             return self.end();
         }
         Poll::Ready(Some(Err(error)))

@@ -3,12 +3,12 @@
 
 use super::pulse::{Beat, Listened, Pulse};
 use super::pump::Pump;
-use super::received::{Left, Received, Tie};
+use super::received::{Cut, Left, Received, Tie};
+use super::seats::Seats;
 use crate::respond::Fault;
 use crate::sidecar::asked::UpstreamBody;
 use crate::sidecar::body::RequestBody;
 use crate::sidecar::io::Metered;
-use crate::sidecar::signal::Signal;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
@@ -25,8 +25,8 @@ use tokio::sync::Mutex;
 /// A client's HTTP/2 connections to the application: one, and those that end after what is open.
 #[derive(Default)]
 pub(in crate::sidecar) struct Streams {
-    /// The one that takes requests, and which of them it is.
-    sender: RefCell<Option<(u32, SendRequest<Bytes>)>>,
+    /// The one that takes requests.
+    sender: RefCell<Option<Sender>>,
     made: Cell<u32>,
     drivers: RefCell<Vec<Driver>>,
     /// Bodies that somebody has to send.
@@ -58,16 +58,18 @@ pub(in crate::sidecar) struct Settings {
 }
 
 /// A connection that takes requests.
+#[derive(Clone)]
 pub(in crate::sidecar) struct Sender {
+    /// Which of them it is.
     made: u32,
     sender: SendRequest<Bytes>,
+    seats: Rc<Seats>,
 }
 
 impl Streams {
     /// The connection that takes requests, if there is one.
     pub(in crate::sidecar) fn sender(&self) -> Option<Sender> {
-        let sender = self.sender.borrow();
-        sender.as_ref().map(|(made, sender)| Sender { made: *made, sender: sender.clone() })
+        self.sender.borrow().clone()
     }
 
     /// Makes `stream` the connection that takes requests.
@@ -93,42 +95,48 @@ impl Streams {
         let made = self.made.get().wrapping_add(1);
         self.made.set(made);
         self.drivers.borrow_mut().push(Driver { made, connection, pulse });
-        *self.sender.borrow_mut() = Some((made, sender.clone()));
+        let sender = Sender { made, sender, seats: Rc::default() };
+        *self.sender.borrow_mut() = Some(sender.clone());
         if let Some(waker) = &*self.polled_by.borrow() {
             waker.wake_by_ref();
         }
-        Ok(Sender { made, sender })
+        Ok(sender)
     }
 
-    /// Sends a request and waits for its response. `Err(Some(…))`: it was not sent, since the
-    /// connection takes none any more.
+    /// Sends a request once the application takes it, and waits for its response. `Err(Some(…))`: it
+    /// was not sent, since the connection takes none any more.
     pub(in crate::sidecar) async fn send(
         &self,
         via: Sender,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Option<Request<RequestBody>>> {
-        let Sender { made, mut sender } = via;
-        if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
+        let Sender { made, mut sender, seats } = via;
+        let Some(seat) = seats.take(&mut sender).await else {
             self.forget(made);
             return Err(Some(request));
-        }
+        };
         let (head, body) = request.into_parts();
         let last = body.is_end_stream();
         let request = Request::from_parts(head, ());
         let (mut response, stream) = sender.send_request(request, last).map_err(|_| None)?;
-        drop(sender);
-        let tie = (!last).then(|| {
-            let cut = Rc::new(Signal::new());
+        drop((sender, seats));
+        let tie = if last {
+            Tie::Answer(seat)
+        } else {
+            let cut = Rc::new(Cut::new(seat));
             self.uploads.borrow_mut().push(Pump::new(stream, body).until(Rc::clone(&cut)));
-            Tie::new(cut)
-        });
+            Tie::request(cut)
+        };
         let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
         let body = |stream| Received::response(stream, tie, Rc::clone(&self.left));
         Ok(answered.map(|stream| UpstreamBody::Http2(body(stream))))
     }
 
     fn forget(&self, made: u32) {
-        self.sender.borrow_mut().take_if(|(own, _)| *own == made);
+        let forgotten = self.sender.borrow_mut().take_if(|sender| sender.made == made);
+        if let Some(Sender { seats, .. }) = forgotten {
+            seats.close();
+        }
     }
 
     /// A body that somebody has to send.
@@ -156,6 +164,12 @@ impl Streams {
             }
             !over
         });
+        let refuses =
+            |Sender { made, sender, seats }: &mut Sender| (!seats.look(sender)).then_some(*made);
+        let ended = self.sender.borrow_mut().as_mut().and_then(refuses);
+        if let Some(made) = ended {
+            self.forget(made);
+        }
     }
 
     /// Nobody asks any more: tells the application so, if it listens.

@@ -1,0 +1,15 @@
+//! HTTP/2 as it is on the wire, for peers that do what no library does.
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+/// Reads a frame: its kind, flags, stream and payload.
+pub(crate) async fn frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).await.ok()?;
+    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    Some((head[3], head[4], id, payload))
+}
