@@ -1,5 +1,6 @@
 //! Applies the effects of a permit: header changes, redirects, injected failures, timeouts.
 
+use super::headers;
 use crate::respond::Answer;
 use crate::store::InForce;
 use http::request::Parts;
@@ -24,9 +25,13 @@ pub(crate) struct Plan {
 /// Applies what concerns the request, in order. `Err`: an effect answers in the application's place.
 pub(crate) fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Plan, Answer> {
     let mut plan = Plan::default();
+    let mut changed = false;
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
-            EffectKind::RequestHeaders(change) => apply(change, &mut head.headers),
+            EffectKind::RequestHeaders(change) => {
+                apply(change, &mut head.headers);
+                changed = true;
+            }
             EffectKind::ResponseHeaders(_) => plan.response = true,
             EffectKind::Timeout(bound) => {
                 plan.timeout = Some(plan.timeout.map_or(*bound, |least| least.min(*bound)));
@@ -40,6 +45,9 @@ pub(crate) fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Resul
             EffectKind::Failure(failure) if strikes(failure) => return Err(injected(failure)),
             EffectKind::Failure(_) => {}
         }
+    }
+    if changed && head.version >= Version::HTTP_2 {
+        headers::clean_for_http2(&mut head.headers);
     }
     Ok(plan)
 }

@@ -191,6 +191,21 @@ pub(crate) fn clean_response(headers: &mut HeaderMap, switching: bool) {
     }
 }
 
+/// Takes out what HTTP/2 has no place for (RFC 9113 section 8.2.2), and what `Connection` names: the
+/// library sends no head with it. For heads that policy has changed after they were cleaned.
+pub(crate) fn clean_for_http2(headers: &mut HeaderMap) {
+    let found = look(headers);
+    if !found.hop && !found.te && !headers.contains_key(TRANSFER_ENCODING) {
+        return;
+    }
+    let trailers = headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
+    remove_hop_by_hop(headers);
+    headers.remove(TRANSFER_ENCODING);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
 /// Takes out what is ours to set, for a server that is the application itself.
 pub(crate) fn clean_reserved(headers: &mut HeaderMap) {
     if look(headers).reserved {

@@ -147,6 +147,9 @@ async fn proxy(
     if permitted.plan.response {
         let (policy, permit) = (&permitted.policy, &permitted.permit);
         effects::change_response(policy, permit, response.headers_mut());
+        if connection.is_http2() {
+            headers::clean_for_http2(response.headers_mut());
+        }
     }
     if let Some(version) = asking.asked.carried {
         headers::wrap_carried(response.headers_mut(), version);

@@ -207,6 +207,11 @@ impl HttpConnection {
         self.http_error(kind);
     }
 
+    /// Whether its client speaks HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2
+    }
+
     /// Whether no request is open.
     pub(super) fn is_idle(&self) -> bool {
         self.open.borrow().is_empty()
