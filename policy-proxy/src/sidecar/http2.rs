@@ -23,7 +23,7 @@ use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use http::Request;
 use http::request::Parts;
-use pulse::{Beat, Listened, Pulse};
+use pulse::{Beat, Heard, Pulse};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -32,12 +32,9 @@ use stream::Turn;
 use tokio::task::coop::has_budget_remaining;
 use turns::Turns;
 
-type Io = Listened<Metered<ClientIo>>;
-
 /// Serves requests until the connection ends.
 pub(super) async fn serve(connection: &Rc<HttpConnection>, io: Metered<ClientIo>) {
-    let io = Listened::new(io);
-    let heard = io.heard();
+    let heard = Heard::new();
     let mut shaking = pin!(builder(connection).handshake::<_, Bytes>(io));
     let shaken = poll_fn(|cx| match connection.ending.poll(cx) {
         Some(Ending::Now) => Poll::Ready(None),
@@ -52,13 +49,15 @@ pub(super) async fn serve(connection: &Rc<HttpConnection>, io: Metered<ClientIo>
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let window = limits.http2_adaptive_window.then_some(limits.http2_stream_window);
     let bounds = (timeouts.http2_ping, timeouts.http2_ping_answer);
-    let pulse = client.ping_pong().map(|pings| Pulse::new(pings, heard, bounds, window));
+    let pulse =
+        client.ping_pong().map(|pings| Pulse::new(pings, Rc::clone(&heard), bounds, window));
     let answer = |head, body| answer(Rc::clone(connection), head, body);
     let mut turns = Turns::new();
     // Each has its first turn.
     [CLIENT, UPSTREAM, PULSE].iter().for_each(|place| turns.waker(*place).wake());
     let streams = Slots::new();
-    let mut serving = Serving { connection, client, pulse, turns, streams, answer, told: false };
+    let mut serving =
+        Serving { connection, client, heard, pulse, turns, streams, answer, told: false };
     poll_fn(|cx| serving.poll(cx)).await;
     serving.close();
 }
@@ -89,7 +88,8 @@ const FIRST: usize = 3;
 /// A connection that is served. `answer`: what answers a request.
 struct Serving<'a, A, F: 'static> {
     connection: &'a Rc<HttpConnection>,
-    client: Connection<Io, Bytes>,
+    client: Connection<Metered<ClientIo>, Bytes>,
+    heard: Rc<Heard>,
     pulse: Option<Pulse>,
     turns: Turns,
     streams: Slots<Turn<F>>,
@@ -169,8 +169,9 @@ where
             // Nobody wants the answer any more.
             return;
         }
+        self.heard.note();
         let (head, body) = request.into_parts();
-        let body = Received::request(body, &head.headers);
+        let body = Received::request(body, &head.headers, Rc::clone(&self.heard));
         let answering = (self.answer)(Box::new(head), ClientBody::Http2(body));
         self.join(Turn::answering(answering, respond));
     }
@@ -204,7 +205,8 @@ where
                 Poll::Ready(())
             }
             Beat::Window(bytes) => {
-                self.client.set_target_window_size(bytes);
+                let least = self.connection.worker.shared.config.limits.http2_connection_window;
+                self.client.set_target_window_size(bytes.max(least));
                 // Fails while the last change is not acknowledged; another will follow.
                 let _ = self.client.set_initial_window_size(bytes);
                 cx.waker().wake_by_ref();

@@ -234,7 +234,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        // One piece, as most are, costs the system less as what it is.
+        let mut pieces = bufs.iter().filter(|piece| !piece.is_empty());
+        let written = match (pieces.next(), pieces.next()) {
+            (Some(only), None) => Pin::new(&mut self.inner).poll_write(cx, only),
+            (_, _) => Pin::new(&mut self.inner).poll_write_vectored(cx, bufs),
+        };
         self.wrote(&written);
         written
     }

@@ -13,3 +13,7 @@ pub(crate) async fn frame(stream: &mut TcpStream) -> Option<(u8, u8, u32, Vec<u8
     let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
     Some((head[3], head[4], id, payload))
 }
+
+/// What a client that asks nothing of its server begins with.
+pub(crate) const PREFACE: &[u8] =
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";

@@ -3,26 +3,20 @@
 use h2::{Ping, PingPong};
 use std::cell::Cell;
 use std::future::Future;
-use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// What was heard of the other side.
+/// What was heard of the other side. A byte is nothing: only what is whole, a request, an answer, DATA,
+/// a PING's answer, shows that it goes on.
 #[derive(Debug)]
 pub(super) struct Heard {
     last: Cell<Instant>,
+    /// Of DATA, since the last answer to a PING and the pause behind it.
     bytes: Cell<usize>,
-}
-
-/// A stream that notes what is read from it.
-#[derive(Debug)]
-pub(super) struct Listened<S> {
-    inner: S,
-    heard: Rc<Heard>,
+    counted_from: Cell<Instant>,
 }
 
 /// The PINGs of a connection.
@@ -33,8 +27,8 @@ pub(super) struct Pulse {
     answer: Duration,
     /// Until the next look, or until an answer is overdue.
     sleep: Pin<Box<Sleep>>,
-    /// When the PING went whose answer is awaited, and how much had been heard by then.
-    asked: Option<(Instant, usize)>,
+    /// When the PING went whose answer is awaited.
+    asked: Option<Instant>,
     /// Whether `sleep` is the bound of that answer.
     due: bool,
     window: Option<Window>,
@@ -56,16 +50,31 @@ struct Window {
     /// Bytes per second, at their most.
     most: f64,
     round_trip: f64,
+    /// Between an answer and the next PING. Longer while nothing grows.
+    pause: Duration,
+    /// Measurements in a row that left it as it is.
+    stable: u8,
 }
 
-impl<S> Listened<S> {
-    pub(super) fn new(inner: S) -> Self {
-        let (last, bytes) = (Cell::new(Instant::now()), Cell::new(0));
-        Self { inner, heard: Rc::new(Heard { last, bytes }) }
+impl Heard {
+    pub(super) fn new() -> Rc<Self> {
+        let now = Instant::now();
+        let (last, bytes) = (Cell::new(now), Cell::new(0));
+        Rc::new(Self { last, bytes, counted_from: Cell::new(now) })
     }
 
-    pub(super) fn heard(&self) -> Rc<Heard> {
-        Rc::clone(&self.heard)
+    /// Something whole came.
+    pub(super) fn note(&self) {
+        self.last.set(Instant::now());
+    }
+
+    /// DATA came.
+    pub(super) fn data(&self, bytes: usize) {
+        let now = Instant::now();
+        self.last.set(now);
+        if now >= self.counted_from.get() {
+            self.bytes.set(self.bytes.get().saturating_add(bytes));
+        }
     }
 }
 
@@ -78,7 +87,7 @@ impl Pulse {
         window: Option<u32>,
     ) -> Self {
         let sleep = Box::pin(tokio::time::sleep(interval));
-        let window = window.map(|bytes| Window { bytes, most: 0.0, round_trip: 0.0 });
+        let window = window.map(Window::new);
         Self { pings, heard, interval, answer, sleep, asked: None, due: false, window }
     }
 
@@ -89,24 +98,32 @@ impl Pulse {
 
     /// `idle`: nobody needs to know.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<Beat> {
-        if let Some((sent, before)) = self.asked
+        if let Some(sent) = self.asked
             && let Poll::Ready(Ok(_)) = self.pings.poll_pong(cx)
         {
             self.asked = None;
+            self.heard.note();
             if std::mem::take(&mut self.due) {
                 self.wake_after(self.interval);
             }
-            let bytes = self.heard.bytes.get().saturating_sub(before);
-            if let Some(window) = &mut self.window
-                && let Some(bytes) = window.measured(bytes, sent.elapsed())
-            {
-                return Poll::Ready(Beat::Window(bytes));
+            if let Some(grown) = self.measured(sent.elapsed()) {
+                return Poll::Ready(Beat::Window(grown));
             }
         }
-        if self.window.is_some() && self.asked.is_none() && self.heard.bytes.replace(0) > 0 {
+        if self.window.is_some() && self.heard.bytes.get() > 0 {
             self.ask(cx);
         }
         self.poll_late(cx, idle)
+    }
+
+    /// What the answer that came after `time` says of the windows.
+    fn measured(&mut self, time: Duration) -> Option<u32> {
+        let window = self.window.as_mut()?;
+        let grown = window.measured(self.heard.bytes.replace(0), time);
+        if let Some(at) = Instant::now().checked_add(window.pause) {
+            self.heard.counted_from.set(at);
+        }
+        grown
     }
 
     fn poll_late(&mut self, cx: &mut Context<'_>, idle: bool) -> Poll<Beat> {
@@ -132,7 +149,7 @@ impl Pulse {
     /// Sends a PING, unless one is on its way.
     fn ask(&mut self, cx: &mut Context<'_>) {
         if self.asked.is_none() && self.pings.send_ping(Ping::opaque()).is_ok() {
-            self.asked = Some((Instant::now(), self.heard.bytes.get()));
+            self.asked = Some(Instant::now());
             // To be woken by its answer.
             let _ = self.pings.poll_pong(cx);
         }
@@ -146,6 +163,10 @@ impl Pulse {
 }
 
 impl Window {
+    fn new(bytes: u32) -> Self {
+        Self { bytes, most: 0.0, round_trip: 0.0, pause: FIRST_PAUSE, stable: 0 }
+    }
+
     /// `bytes` were heard while a PING and its answer took `time`: the windows, if they were nearly
     /// used up and more goes through than ever before.
     fn measured(&mut self, bytes: usize, time: Duration) -> Option<u32> {
@@ -160,69 +181,33 @@ impl Window {
         let rate = f64::from(bytes) / (self.round_trip * 1.5);
         let nearly = u64::from(bytes).saturating_mul(3) >= u64::from(self.bytes).saturating_mul(2);
         if !nearly || rate < self.most || self.bytes >= LARGEST_WINDOW {
+            self.rest();
             return None;
         }
         self.most = rate;
         self.bytes = bytes.saturating_mul(2).clamp(self.bytes, LARGEST_WINDOW);
+        self.pause = self.pause.checked_div(2).unwrap_or_default();
+        self.stable = 0;
         Some(self.bytes)
+    }
+
+    /// What does not grow is measured less often.
+    fn rest(&mut self) {
+        self.stable = self.stable.saturating_add(1);
+        if self.stable >= 2 {
+            self.pause = self.pause.saturating_mul(4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            self.stable = 0;
+        }
     }
 }
 
+/// Between the first answers to PINGs and the next, and at most: a peer may take many PINGs for an attack.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Windows grow up to this.
 const LARGEST_WINDOW: u32 = 16 * 1024 * 1024;
 /// What the newest round trip counts for in the one that is reckoned with.
 const NEWEST: f64 = 0.125;
-
-impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
-        let bytes = buf.filled().len().saturating_sub(before);
-        let all = self.heard.bytes.get().saturating_add(bytes);
-        self.heard.bytes.set(all);
-        self.heard.last.set(Instant::now());
-        Poll::Ready(read)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Listened<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        // One piece, as most are, costs the system less as what it is.
-        let mut pieces = bufs.iter().filter(|piece| !piece.is_empty());
-        match (pieces.next(), pieces.next()) {
-            (Some(only), None) => Pin::new(&mut self.inner).poll_write(cx, only),
-            (_, _) => Pin::new(&mut self.inner).poll_write_vectored(cx, bufs),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +215,7 @@ mod tests {
 
     #[test]
     fn windows_grow_with_what_goes_through_and_never_beyond_their_bound() {
-        let mut window = Window { bytes: 65_535, most: 0.0, round_trip: 0.0 };
+        let mut window = Window::new(65_535);
         let ten = Duration::from_millis(10);
         assert_eq!(window.measured(1_000, ten), None, "the window was not what held it up");
         assert_eq!(window.measured(60_000, ten), Some(120_000));

@@ -1,5 +1,6 @@
 //! The body that comes by a stream.
 
+use super::pulse::Heard;
 use super::seats::Seat;
 use crate::sidecar::signal::Signal;
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub(in crate::sidecar) struct Received {
     tie: Option<Tie>,
     /// Where the stream goes when it is complete.
     left: Option<Left>,
+    /// Told of what comes.
+    heard: Rc<Heard>,
 }
 
 /// Streams that are over. The library's connection is woken to forget one: that waits until it is polled
@@ -75,15 +78,15 @@ impl Drop for Tie {
 
 impl Received {
     /// The body of a request with these headers.
-    pub(super) fn request(stream: RecvStream, headers: &HeaderMap) -> Self {
+    pub(super) fn request(stream: RecvStream, headers: &HeaderMap, heard: Rc<Heard>) -> Self {
         let (length, ended) = (announced(headers), Cell::new(false));
-        Self { stream: Some(stream), length, data_done: false, ended, tie: None, left: None }
+        Self { stream: Some(stream), length, data_done: false, ended, tie: None, left: None, heard }
     }
 
     /// The body of a response, whose request is held by `tie`.
-    pub(super) fn response(stream: RecvStream, tie: Tie, left: Left) -> Self {
+    pub(super) fn response(stream: RecvStream, tie: Tie, left: Left, heard: Rc<Heard>) -> Self {
         let (tie, left, ended) = (Some(tie), Some(left), Cell::new(false));
-        Self { stream: Some(stream), length: None, data_done: false, ended, tie, left }
+        Self { stream: Some(stream), length: None, data_done: false, ended, tie, left, heard }
     }
 
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
@@ -136,6 +139,7 @@ impl Body for Received {
         if !this.data_done {
             match ready!(stream.poll_data(cx)) {
                 Some(Ok(data)) => {
+                    this.heard.data(data.len());
                     // Fails only where the stream is gone.
                     let _ = stream.flow_control().release_capacity(data.len());
                     let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 //! Requests that are streams of a connection to the application. It is polled by the task of the client's
 //! connection, which its requests come from: nothing passes between tasks.
 
-use super::pulse::{Beat, Listened, Pulse};
+use super::pulse::{Beat, Heard, Pulse};
 use super::pump::Pump;
 use super::received::{Cut, Left, Received, Tie};
 use super::seats::Seats;
@@ -39,11 +39,9 @@ pub(in crate::sidecar) struct Streams {
     pub(in crate::sidecar) connecting: Mutex<()>,
 }
 
-type Stream = Listened<Metered<TcpStream>>;
-
 struct Driver {
     made: u32,
-    connection: Connection<Stream, Bytes>,
+    connection: Connection<Metered<TcpStream>, Bytes>,
     pulse: Option<Pulse>,
 }
 
@@ -64,6 +62,7 @@ pub(in crate::sidecar) struct Sender {
     made: u32,
     sender: SendRequest<Bytes>,
     seats: Rc<Seats>,
+    heard: Rc<Heard>,
 }
 
 impl Streams {
@@ -78,8 +77,7 @@ impl Streams {
         stream: Metered<TcpStream>,
         settings: Settings,
     ) -> Result<Sender, Fault> {
-        let stream = Listened::new(stream);
-        let heard = stream.heard();
+        let heard = Heard::new();
         let mut builder = Builder::new();
         builder
             .enable_push(false)
@@ -91,11 +89,11 @@ impl Streams {
         let handshake = builder.handshake(stream).await;
         let (sender, mut connection) = handshake.map_err(|_| Fault::Connect)?;
         let pings = connection.ping_pong();
-        let pulse = pings.map(|pings| Pulse::new(pings, heard, settings.ping, None));
+        let pulse = pings.map(|pings| Pulse::new(pings, Rc::clone(&heard), settings.ping, None));
         let made = self.made.get().wrapping_add(1);
         self.made.set(made);
         self.drivers.borrow_mut().push(Driver { made, connection, pulse });
-        let sender = Sender { made, sender, seats: Rc::default() };
+        let sender = Sender { made, sender, seats: Rc::default(), heard };
         *self.sender.borrow_mut() = Some(sender.clone());
         if let Some(waker) = &*self.polled_by.borrow() {
             waker.wake_by_ref();
@@ -110,7 +108,7 @@ impl Streams {
         via: Sender,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, Option<Request<RequestBody>>> {
-        let Sender { made, mut sender, seats } = via;
+        let Sender { made, mut sender, seats, heard } = via;
         let Some(seat) = seats.take(&mut sender).await else {
             self.forget(made);
             return Err(Some(request));
@@ -128,7 +126,8 @@ impl Streams {
             Tie::request(cut)
         };
         let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
-        let body = |stream| Received::response(stream, tie, Rc::clone(&self.left));
+        heard.note();
+        let body = |stream| Received::response(stream, tie, Rc::clone(&self.left), heard);
         Ok(answered.map(|stream| UpstreamBody::Http2(body(stream))))
     }
 
@@ -164,8 +163,9 @@ impl Streams {
             }
             !over
         });
-        let refuses =
-            |Sender { made, sender, seats }: &mut Sender| (!seats.look(sender)).then_some(*made);
+        let refuses = |Sender { made, sender, seats, .. }: &mut Sender| {
+            (!seats.look(sender)).then_some(*made)
+        };
         let ended = self.sender.borrow_mut().as_mut().and_then(refuses);
         if let Some(made) = ended {
             self.forget(made);
