@@ -56,8 +56,17 @@ pub(super) async fn serve(connection: &Rc<HttpConnection>, io: Metered<ClientIo>
     // Each has its first turn.
     [CLIENT, UPSTREAM, PULSE].iter().for_each(|place| turns.waker(*place).wake());
     let streams = Slots::new();
-    let mut serving =
-        Serving { connection, client, heard, pulse, turns, streams, answer, told: false };
+    let mut serving = Serving {
+        connection,
+        client,
+        heard,
+        pulse,
+        turns,
+        streams,
+        answer,
+        told: false,
+        over: false,
+    };
     poll_fn(|cx| serving.poll(cx)).await;
     serving.close();
 }
@@ -85,6 +94,15 @@ const UPSTREAM: usize = 1;
 const PULSE: usize = 2;
 const FIRST: usize = 3;
 
+/// How a client's side ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    /// As its streams know.
+    Ended,
+    /// Without a word.
+    Silent,
+}
+
 /// A connection that is served. `answer`: what answers a request.
 struct Serving<'a, A, F: 'static> {
     connection: &'a Rc<HttpConnection>,
@@ -96,6 +114,8 @@ struct Serving<'a, A, F: 'static> {
     answer: A,
     /// Whether the client was told to ask for nothing more.
     told: bool,
+    /// Whether the client's side has ended. What it has sent in full by then is sent on.
+    over: bool,
 }
 
 impl<A, F> Serving<'_, A, F>
@@ -123,6 +143,7 @@ where
             let waker = self.turns.take(place);
             let mut cx = Context::from_waker(&waker);
             let ended = match place {
+                CLIENT | PULSE if self.over => Poll::Pending,
                 CLIENT => self.accept(&mut cx),
                 UPSTREAM => {
                     let idle = self.connection.is_idle();
@@ -135,8 +156,11 @@ where
                     Poll::Pending
                 }
             };
-            if ended.is_ready() {
-                return ended;
+            if let Poll::Ready(gone) = ended {
+                self.leave(gone);
+            }
+            if self.over && self.streams.is_empty() {
+                return Poll::Ready(());
             }
             if !has_budget_remaining() {
                 self.turns.pause();
@@ -147,18 +171,35 @@ where
     }
 
     /// Reads and writes what there is, and begins to answer what is new.
-    fn accept(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn accept(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         loop {
-            if self.pulse.as_ref().is_some_and(Pulse::measures) && self.look(cx).is_ready() {
-                return Poll::Ready(());
+            if self.pulse.as_ref().is_some_and(Pulse::measures)
+                && let Poll::Ready(gone) = self.look(cx)
+            {
+                return Poll::Ready(gone);
             }
             match std::task::ready!(self.client.poll_accept(cx)) {
                 Some(Ok((request, respond))) => self.begin(request, respond),
                 Some(Err(error)) => {
                     self.connection.ended_by(&error);
-                    return Poll::Ready(());
+                    return Poll::Ready(Gone::Ended);
                 }
-                None => return Poll::Ready(()),
+                None => return Poll::Ready(Gone::Ended),
+            }
+        }
+    }
+
+    /// Nobody takes an answer any more. Bodies behind complete answers go on: their streams know
+    /// whether all of them has come.
+    fn leave(&mut self, gone: Gone) {
+        self.over = true;
+        for index in 0..self.streams.places() {
+            let kept = match self.streams.get(index) {
+                Some(Turn::Uploading(_)) => gone == Gone::Ended,
+                Some(Turn::Answering { .. } | Turn::Responding(_)) | None => false,
+            };
+            if !kept {
+                self.streams.remove(index);
             }
         }
     }
@@ -197,12 +238,12 @@ where
     }
 
     /// Whether the client is still there.
-    fn look(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn look(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         let Some(pulse) = &mut self.pulse else { return Poll::Pending };
         match std::task::ready!(pulse.poll(cx, false)) {
             Beat::Dead => {
                 self.connection.http_error(ErrorKind::Http2Protocol);
-                Poll::Ready(())
+                Poll::Ready(Gone::Silent)
             }
             Beat::Window(bytes) => {
                 let least = self.connection.worker.shared.config.limits.http2_connection_window;

@@ -17,6 +17,8 @@ mod http1;
 #[cfg(test)]
 mod http2;
 #[cfg(test)]
+mod http2_ends;
+#[cfg(test)]
 mod http2_headers;
 #[cfg(test)]
 mod http2_limits;
