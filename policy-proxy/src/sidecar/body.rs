@@ -58,7 +58,7 @@ impl ResponseBody {
     }
 
     /// Why the body must end now, if it must.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
         if let Some(reason) = self.open.as_ref().and_then(|open| open.poll_lost(cx)) {
             return Some(Answer::Denied(reason));
         }

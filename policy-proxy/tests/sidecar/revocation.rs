@@ -8,7 +8,7 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use policy_core::{HeaderMatch, PathPattern, RequestMatch, ValueMatch};
+use policy_core::{HeaderMatch, PathPattern, Protocol, RequestMatch, ValueMatch};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -225,4 +225,23 @@ async fn a_stream_that_stays_permitted_does_not_keep_an_old_policy_alive() {
     assert!(old.upgrade().is_none());
     setup.apply(by_role("root")).await;
     assert!(ends(&mut response.into_body()).await.is_some(), "and is judged on");
+}
+
+#[tokio::test]
+async fn a_stream_that_lost_its_permission_ends_though_its_client_opens_no_window() {
+    let app = App::start().await;
+    let setup = Setup::new(server(Protocol::Http2, everybody()), app.address).await;
+    let (mut sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("http://web.example/flood").body(()).unwrap();
+    let (answer, _) = sender.send_request(request, true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    let mut taken = 0;
+    while taken < 65_535 {
+        // Nothing of the window is given back.
+        taken += body.data().await.unwrap().unwrap().len();
+    }
+    setup.apply(server(Protocol::Http2, nobody())).await;
+    let next = tokio::time::timeout(Duration::from_secs(60), body.data()).await.unwrap();
+    assert_eq!(next.unwrap().unwrap_err().reason(), Some(h2::Reason::CANCEL));
 }

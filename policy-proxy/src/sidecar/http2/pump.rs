@@ -27,9 +27,15 @@ pub(super) trait Reset {
     fn reason(&self) -> Reason;
 }
 
+/// A body that may have to end before it is complete.
+pub(super) trait Watched {
+    /// Whether it must end now. Else wakes `cx` when that changes.
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
+}
+
 impl<B> Pump<B>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Watched + Unpin,
     B::Error: Reset,
 {
     pub(super) fn new(stream: SendStream<Bytes>, body: B) -> Self {
@@ -56,12 +62,15 @@ where
 
     fn poll_send(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
         loop {
-            if self.held.is_some() {
-                while self.stream.capacity() == 0 {
-                    match ready!(self.stream.poll_capacity(cx)) {
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => return Poll::Ready(()),
-                    }
+            while self.held.is_some() && self.stream.capacity() == 0 {
+                if self.body.must_end(cx) {
+                    // Which is not to wait for a window that may never open; the body says how.
+                    self.held = None;
+                    break;
+                }
+                match ready!(self.stream.poll_capacity(cx)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Poll::Ready(()),
                 }
             }
             if let Some((data, last)) = self.held.take()

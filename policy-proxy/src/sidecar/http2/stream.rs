@@ -1,7 +1,7 @@
 //! What has turns on an HTTP/2 connection beside its frames: a request that is answered, an answer that
 //! is sent, and a request's body that is sent on.
 
-use super::pump::{Pump, Reset};
+use super::pump::{Pump, Reset, Watched};
 use super::turns::Place;
 use crate::http1::date;
 use crate::sidecar::body::{BrokenOff, NotSent, RequestBody, ResponseBody};
@@ -76,6 +76,18 @@ fn begin(
             respond.send_reset(Reason::INTERNAL_ERROR);
             None
         }
+    }
+}
+
+impl Watched for ResponseBody {
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.poll_end(cx).is_some()
+    }
+}
+
+impl Watched for RequestBody {
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.is_lost(cx)
     }
 }
 
