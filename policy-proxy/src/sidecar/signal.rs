@@ -30,23 +30,28 @@ impl<T: Copy> Signal<T> {
 
     /// The value, if it was raised, and a promise to wake `cx` when another is.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Option<T> {
-        let mut waker = self.waker.borrow_mut();
-        match &mut *waker {
-            Some(known) => known.clone_from(cx.waker()),
-            None => *waker = Some(cx.waker().clone()),
-        }
+        remember(&mut self.waker.borrow_mut(), cx);
         self.value.get()
     }
 }
 
+/// Keeps the waker of `cx`, which is copied only if it is another than the one that is kept.
+pub(super) fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
+    match waker {
+        Some(known) => known.clone_from(cx.waker()),
+        None => *waker = Some(cx.waker().clone()),
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(in crate::sidecar) mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    struct Count(AtomicUsize);
+    /// Counts how often it is woken.
+    pub(in crate::sidecar) struct Count(pub(in crate::sidecar) AtomicUsize);
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {

@@ -6,6 +6,7 @@
 //! kept is copied out of it.
 
 use super::io::{ClientIo, Metered};
+use super::signal::remember;
 use super::upload::{Upload, UploadBody, UploadError};
 use crate::http1::decode::Decoder;
 use crate::http1::out::Out;
@@ -76,10 +77,7 @@ impl Wire {
         cx: &mut Context<'_>,
         part: impl FnOnce(&mut Context<'_>) -> T,
     ) -> T {
-        match &mut self.inner.borrow_mut().task {
-            Some(known) => known.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
+        remember(&mut self.inner.borrow_mut().task, cx);
         self.running.set(true);
         let done = part(cx);
         self.running.set(false);

@@ -119,15 +119,8 @@ impl Wake for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sidecar::signal::tests::Count;
     use std::sync::atomic::AtomicUsize;
-
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 
     #[test]
     fn the_task_is_woken_once_and_each_place_has_its_turn_in_the_order_of_waking() {

@@ -9,6 +9,7 @@ use crate::respond::Fault;
 use crate::sidecar::asked::UpstreamBody;
 use crate::sidecar::body::RequestBody;
 use crate::sidecar::io::Metered;
+use crate::sidecar::signal::remember;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
@@ -150,10 +151,7 @@ impl Streams {
 
     /// Reads and writes what there is. `idle`: no request is open.
     pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) {
-        match &mut *self.polled_by.borrow_mut() {
-            Some(known) => known.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
+        remember(&mut self.polled_by.borrow_mut(), cx);
         self.drivers.borrow_mut().retain_mut(|driver| {
             let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
             let dead = |pulse: &mut Pulse| pulse.poll(cx, idle) == Poll::Ready(Beat::Dead);
