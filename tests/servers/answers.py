@@ -10,7 +10,7 @@ NGINX = re.compile(rb"Nginx-Routed: ([^\t]*)\t([^\t]*)\t(.*)\tthe end", re.DOTAL
 NGINX_HEAD = re.compile(rb"Nginx-Routed: ([^\t]*)\t([^\t]*)\t([^\r\n]*)\t\r\n")
 STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
-# A connection on which the server said something is read until it says no more for this long.
+# A connection on which the server said something is read until it says no more for this part of the patience.
 QUIET = 0.4
 
 
@@ -61,7 +61,7 @@ def read(connection, patience):
         output += part
         if routed(output):
             return output, "answered"
-        until = time.monotonic() + QUIET
+        until = time.monotonic() + QUIET * patience
 
 
 def routed(output):
