@@ -138,23 +138,23 @@ pub struct Answer {
     pub status: Option<u16>,
     /// Statuses that were sent before the handler ran.
     pub before: Vec<u16>,
-    /// `true`: the response has no status line.
+    /// A response without a status line, as HTTP/0.9 has it.
     pub bare: bool,
-    /// `true`: the server answered only when the client had ended its side.
+    /// An answer that came only when the client had ended its side.
     pub at_end: bool,
-    /// `true`: the server ended the connection without a byte.
+    /// An end of the connection without a byte.
     pub closed: bool,
-    /// `true`: the server said nothing and waited.
+    /// Silence on a connection that stays open.
     pub silent: bool,
 }
 
 impl Answer {
-    /// `true` if the server ran its handler.
+    /// Tells whether the server ran its handler.
     pub const fn routed(&self) -> bool {
         self.path.is_some()
     }
 
-    /// `true` if the path, or a view of it, is this.
+    /// Tells whether the path, or a view of it, is this.
     pub fn reads_as(&self, path: &[u8]) -> bool {
         self.path.as_deref() == Some(path) || self.views.values().any(|view| view == path)
     }
