@@ -19,6 +19,13 @@ pub struct RateLimit {
     pub overrides: Vec<LimitOverride>,
 }
 
+impl RateLimit {
+    /// Whether any request is limited.
+    pub fn limits(&self) -> bool {
+        self.total.is_some() || self.identity.is_some() || !self.overrides.is_empty()
+    }
+}
+
 /// One override of a [`RateLimit`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LimitOverride {

@@ -5,7 +5,8 @@
 //! 1. A policy that denies the port denies the connection, with the policy's reason.
 //! 2. An exemption for connections (one without a request match) whose authorization holds
 //!    permits it.
-//! 3. A protocol that is only HTTP refuses it as `protocol_mismatch`.
+//! 3. A protocol that is only HTTP refuses it as `protocol_mismatch`; so does an unknown protocol
+//!    where routes are attached or requests are limited.
 //! 4. On a TLS port, a connection without TLS is refused as `tls_required`.
 //! 5. The first of the Server's authorizations that holds permits it; else `unauthorized`.
 //!
@@ -66,7 +67,7 @@ pub(crate) fn before_grants(
     if let Some(index) = exempt {
         return Some(exempted(policy, index));
     }
-    if !policy.protocol.allows_opaque() {
+    if !policy.admits_bytes() {
         return Some(deny(Denied::ProtocolMismatch, None));
     }
     if policy.protocol == Protocol::Tls && connection.tls == Tls::Absent {

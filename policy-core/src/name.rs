@@ -114,6 +114,15 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Whether the route was attached to the port, by an object or in the place of one; not so what
+    /// every port has.
+    pub fn is_attached(&self) -> bool {
+        match self {
+            Self::Objects(_) | Self::Guard | Self::Deny(_) => true,
+            Self::Default | Self::Probe => false,
+        }
+    }
+
     /// The object that holds the rule, where a user wrote one.
     pub fn object(&self) -> Option<&ObjectRef> {
         match self {

@@ -85,6 +85,30 @@ impl ServerPolicy {
     }
 }
 
+impl ServerPolicy {
+    /// Whether a connection may carry something other than HTTP. On a port of unknown protocol it
+    /// may not once requests are governed, because a request that the proxy takes for other bytes
+    /// would pass by every route and limit.
+    pub fn admits_bytes(&self) -> bool {
+        match self.protocol {
+            Protocol::Detect { .. } => !self.governs_requests(),
+            protocol => protocol.allows_opaque(),
+        }
+    }
+
+    /// Whether routes are attached or requests are limited. Routes for probes and the default route
+    /// do not count, since nearly every port has them.
+    fn governs_requests(&self) -> bool {
+        let RouteTable { routes, hosts, otherwise } = &self.routes;
+        let attached = match routes.as_slice() {
+            // All that was attached is invalid or gone.
+            [] => *otherwise != Unmatched::DefaultRoute,
+            routes => routes.iter().any(|route| route.origin.is_attached()),
+        };
+        attached || !hosts.is_empty() || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
+    }
+}
+
 /// Whose policy a port has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
@@ -123,7 +147,8 @@ impl Protocol {
         }
     }
 
-    /// Whether a connection may carry something other than HTTP.
+    /// Whether a connection may carry something other than HTTP, as far as the protocol says; see
+    /// [`ServerPolicy::admits_bytes`].
     pub fn allows_opaque(self) -> bool {
         match self {
             Self::Detect { .. } | Self::Opaque | Self::Tls => true,

@@ -15,6 +15,7 @@ mod copy;
 mod detect;
 mod direct;
 mod exchange;
+mod first_line;
 mod handle;
 pub mod hello;
 mod http;

@@ -1,8 +1,10 @@
 //! Accepts connections, finds out where they were going, and hands them to what carries them.
 
 use super::arrival::Arrival;
-use super::detect::{self, Detected, Spoken};
+use super::copy::Look;
+use super::detect::{self, Detected};
 use super::direct::{self, Direct};
+use super::first_line::Spoken;
 use super::hello::Scan;
 use super::io::ClientIo;
 use super::listen::Bound;
@@ -84,7 +86,7 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     if arrival.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::carry(arrival, peer, io, false));
+        spawn_local(opaque::carry(arrival, peer, io, Look::Never));
         return;
     }
     let bounds = tls::Bounds::of(&arrival.worker.shared.config);
@@ -104,7 +106,7 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
 pub(super) async fn recognised(arrival: Arrival, peer: Peer, io: ClientIo, said: Option<Spoken>) {
     let bound = match (arrival.protocol(), peer.tls()) {
         (Protocol::Opaque, _) | (_, PeerTls::Passthrough) => {
-            spawn_local(opaque::carry(arrival, peer, io, false));
+            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
             return;
         }
         (Protocol::Tls, PeerTls::Absent) => return arrival.refuse(&peer, Denied::TlsRequired),
@@ -128,7 +130,7 @@ async fn inner_tls(arrival: Arrival, peer: Peer, mut io: ClientIo) {
     match read {
         Ok(Ok((seen, Scan::Hello(_)))) => {
             io.unread(seen);
-            spawn_local(opaque::carry(arrival, peer, io, false));
+            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
         }
         Ok(Ok((_, Scan::NotTls | Scan::Partial))) => arrival.refuse(&peer, Denied::TlsRequired),
         Ok(Err(_)) => arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
@@ -153,15 +155,20 @@ fn carry(arrival: Arrival, peer: Peer, io: ClientIo, detected: Detected) {
     let spoken = match detected {
         Detected::Ended => return,
         Detected::Told(spoken) => spoken,
-        Detected::Silent if protocol == Protocol::Http1 => Spoken::Http1,
+        // Where nothing but HTTP is carried, a silent client may take its time.
+        Detected::Silent if may_be_http1(protocol) && arrival.refuses_bytes() => Spoken::Http1,
         Detected::Silent => Spoken::Other,
     };
     let meshed = matches!(peer.tls(), PeerTls::Terminated(_));
     match (spoken, protocol) {
-        (_, Protocol::Opaque | Protocol::Tls) | (Spoken::Other, Protocol::Detect { .. }) => {
-            // A client that was silent may still turn out to speak HTTP.
-            let late = detected == Detected::Silent;
-            spawn_local(opaque::carry(arrival, peer, io, late));
+        (_, Protocol::Opaque | Protocol::Tls) => {
+            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+        }
+        (Spoken::Other, Protocol::Detect { .. }) => {
+            // A client that was silent, or whose first line has not ended, may still turn out to
+            // speak HTTP.
+            let look = if detected == Detected::Silent { Look::First } else { Look::Beside };
+            spawn_local(opaque::carry(arrival, peer, io, look));
         }
         (Spoken::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
             spawn_local(http::serve(arrival, peer, io, false));
@@ -174,10 +181,16 @@ fn carry(arrival: Arrival, peer: Peer, io: ClientIo, detected: Detected) {
             spawn_local(http::serve(arrival, peer, io, true));
         }
         (Spoken::Http1 | Spoken::Other, Protocol::Http2 | Protocol::Grpc)
-        | (Spoken::Http2 | Spoken::Other, Protocol::Http1) => {
+        | (Spoken::Http2 | Spoken::Other, Protocol::Http1)
+        // Behind a PROXY header the application reads what nobody judged.
+        | (Spoken::Proxy, _) => {
             arrival.refuse(&peer, Denied::ProtocolMismatch);
         }
     }
+}
+
+fn may_be_http1(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Http1 | Protocol::Detect { .. })
 }
 
 /// Which way a connection goes.

@@ -1,6 +1,7 @@
 //! A connection on its way from the listener to what carries it.
 
-use super::detect::{Detected, Spoken};
+use super::detect::Detected;
+use super::first_line::Spoken;
 use super::worker::{Seat, Worker};
 use crate::peer::Peer;
 use crate::record::{Decided, ErrorKind};
@@ -28,6 +29,13 @@ impl Arrival {
         let live = self.handle.live();
         live.in_force()
             .map_or(Protocol::Detect { timeout }, |policy| policy.evaluator.policy().protocol)
+    }
+
+    /// Whether the port's policy refuses whatever is not HTTP. False without a policy, which decides
+    /// nothing.
+    pub(super) fn refuses_bytes(&self) -> bool {
+        let live = self.handle.live();
+        live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
     }
 
     /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
@@ -74,7 +82,7 @@ impl Arrival {
         let counted = match detected {
             Detected::Told(Spoken::Http1) => Counted::Http1,
             Detected::Told(Spoken::Http2) => Counted::Http2,
-            Detected::Told(Spoken::Other) => Counted::NotHttp,
+            Detected::Told(Spoken::Other | Spoken::Proxy) => Counted::NotHttp,
             Detected::Silent => Counted::Timeout,
             Detected::Ended => Counted::Error,
         };

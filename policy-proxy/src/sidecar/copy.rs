@@ -1,7 +1,7 @@
 //! Copies bytes both ways with half-close. Buffers are small until there is much to carry, and small
 //! again afterwards.
 
-use super::detect::{self, Spoken};
+use super::first_line::{FirstLine, Spoken, Told};
 use super::io::{ClientIo, Metered};
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,23 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How copying ended.
+/// How the client's first line is looked at while bytes are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Not at all.
+    Never,
+    /// The bytes are held back until they are told from HTTP.
+    First,
+    /// The bytes are passed on; the piece that makes the line HTTP is not.
+    Beside,
+}
+
+/// The end of copying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
     /// Both sides have said all they had to say.
     Done,
-    /// The client's first bytes are HTTP, which was not to be carried.
+    /// The client's first line is HTTP, which was not to be carried.
     SpokeHttp,
 }
 
@@ -39,8 +50,10 @@ struct Pipe {
     passed: u64,
     /// Whether bytes were written that may sit in the writer.
     unflushed: bool,
-    /// Whether to look for HTTP before anything is passed on.
-    looking: bool,
+    /// The first line, while HTTP is looked for.
+    line: Option<Box<FirstLine>>,
+    /// Whether nothing is passed on until it is told from HTTP.
+    held: bool,
     state: State,
 }
 
@@ -63,9 +76,9 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    /// `look`: hold the client's first bytes back until they are told from HTTP.
-    pub(super) fn new(client: C, server: S, look: bool) -> Self {
-        Self { client, server, up: Pipe::new(look), down: Pipe::new(false) }
+    /// Copies between `client`, whose first line is looked at, and `server`.
+    pub(super) fn new(client: C, server: S, look: Look) -> Self {
+        Self { client, server, up: Pipe::new(look), down: Pipe::new(Look::Never) }
     }
 
     /// Bytes that were passed on, from the client and to it.
@@ -91,7 +104,7 @@ where
 }
 
 impl Pipe {
-    fn new(looking: bool) -> Self {
+    fn new(look: Look) -> Self {
         Self {
             buffer: Vec::new(),
             from: 0,
@@ -99,7 +112,8 @@ impl Pipe {
             carried: 0,
             passed: 0,
             unflushed: false,
-            looking,
+            line: (look != Look::Never).then(Box::default),
+            held: look == Look::First,
             state: State::Open,
         }
     }
@@ -120,7 +134,7 @@ impl Pipe {
                 State::Ended => return Poll::Ready(Ok(Step::Ended)),
                 State::Open | State::Ending => {}
             }
-            if !self.looking {
+            if !self.held {
                 ready!(self.poll_write(cx, writer))?;
             }
             if self.state == State::Ending {
@@ -129,6 +143,7 @@ impl Pipe {
                 self.buffer = Vec::new();
                 continue;
             }
+            let before = self.to;
             match self.poll_read(cx, reader)? {
                 Poll::Ready(()) => {}
                 Poll::Pending => {
@@ -139,7 +154,7 @@ impl Pipe {
                     return Poll::Pending;
                 }
             }
-            if self.looking && self.look() {
+            if self.line.is_some() && self.look(before) {
                 return Poll::Ready(Ok(Step::SpokeHttp));
             }
         }
@@ -201,29 +216,29 @@ impl Pipe {
 
     fn wanted(&self) -> usize {
         match self.carried {
-            _ if self.looking => LOOKING,
+            _ if self.held => HELD,
             carried if carried >= MUCH => LARGE,
             carried if carried >= SOME => MEDIUM,
             _ => SMALL,
         }
     }
 
-    /// True: what was held back is HTTP.
-    fn look(&mut self) -> bool {
-        let seen = self.buffer.get(..self.to).unwrap_or_default();
-        match detect::tell(seen) {
-            Some(Spoken::Http1 | Spoken::Http2) => true,
-            Some(Spoken::Other) => {
-                self.looking = false;
-                false
-            }
+    /// Looks at what was read after `before`. True: the line is HTTP, and its last piece is still here.
+    fn look(&mut self, before: usize) -> bool {
+        let Some(line) = &mut self.line else { return false };
+        let told = line.feed(self.buffer.get(before..self.to).unwrap_or_default());
+        match told {
+            Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy) => return true,
+            Told::Spoken(Spoken::Other) => (self.line, self.held) = (None, false),
+            Told::Doubtful => self.held = false,
             // Nothing at all is not HTTP; half a request line is.
-            None if self.state == State::Ending => {
-                self.looking = false;
-                !seen.is_empty()
+            Told::Unsure if self.state == State::Ending => {
+                (self.line, self.held) = (None, false);
+                return self.to > 0;
             }
-            None => false,
+            Told::Unsure => {}
         }
+        false
     }
 }
 
@@ -235,7 +250,7 @@ const LARGE: usize = 64 * 1024;
 const SOME: usize = 64 * 1024;
 const MUCH: usize = 4 * 1024 * 1024;
 /// More than it can take to tell.
-const LOOKING: usize = 16 * 1024;
+const HELD: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -244,7 +259,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     fn pair(
-        look: bool,
+        look: Look,
     ) -> (DuplexStream, DuplexStream, tokio::task::JoinHandle<io::Result<Copied>>) {
         let (client, near) = duplex(1024);
         let (server, far) = duplex(1024);
@@ -257,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_side_may_end_while_the_other_goes_on() {
-        let (mut client, mut server, task) = pair(false);
+        let (mut client, mut server, task) = pair(Look::Never);
         client.write_all(b"question").await.unwrap();
         client.shutdown().await.unwrap();
         let mut got = Vec::new();
@@ -273,7 +288,7 @@ mod tests {
 
     #[tokio::test]
     async fn much_arrives_as_it_was_sent() {
-        let (mut client, mut server, _task) = pair(false);
+        let (mut client, mut server, _task) = pair(Look::Never);
         let sent: Vec<u8> = (0..300_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         let copy = sent.clone();
         tokio::spawn(async move {
@@ -288,7 +303,7 @@ mod tests {
 
     #[tokio::test]
     async fn late_http_is_not_passed_on_and_other_bytes_are() {
-        let (mut client, mut server, task) = pair(true);
+        let (mut client, mut server, task) = pair(Look::First);
         server.write_all(b"220 mail.example\r\n").await.unwrap();
         let mut banner = [0; 18];
         client.read_exact(&mut banner).await.unwrap();
@@ -299,7 +314,7 @@ mod tests {
         server.read_to_end(&mut got).await.unwrap();
         assert_eq!(got, b"", "nothing of it reached the server");
 
-        let (mut client, mut server, _task) = pair(true);
+        let (mut client, mut server, _task) = pair(Look::First);
         client.write_all(b"EHLO a\r\n").await.unwrap();
         let mut got = [0; 8];
         server.read_exact(&mut got).await.unwrap();

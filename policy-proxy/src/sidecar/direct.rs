@@ -7,7 +7,7 @@
 
 use super::accept;
 use super::arrival::Arrival;
-use super::detect::Spoken;
+use super::first_line::Spoken;
 use super::io::ClientIo;
 use super::tls::{self, Face, Recognised};
 use super::worker::{Seat, Worker};

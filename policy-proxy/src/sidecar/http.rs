@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::sidecar::{accept, opaque};
 
-    fn size<F>(_: fn(Arrival, Peer, ClientIo, bool) -> F) -> usize {
+    fn size<F, L>(_: fn(Arrival, Peer, ClientIo, L) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -4,7 +4,7 @@
 //! falls between the decision and the watch.
 
 use super::arrival::Arrival;
-use super::copy::{Copied, Copy};
+use super::copy::{Copied, Copy, Look};
 use super::io::{ClientIo, Metered};
 use super::signal::Signal;
 use super::upstream;
@@ -46,9 +46,9 @@ enum Over {
     Idle,
 }
 
-/// Decides on a connection and carries it. `silent`: nothing was read although HTTP was looked for;
-/// bytes that turn out to be HTTP are then refused, lest waiting be a way around HTTP policy.
-pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bool) {
+/// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
+/// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
+pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look) {
     let Arrival { worker, seat, handle, client, upstream, at } = arrival;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
@@ -75,7 +75,7 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, silent: bo
         }
     };
     let server = carried.metered(Side::Destination, server);
-    let copied = carried.copy(Copy::new(io, server, silent)).await;
+    let copied = carried.copy(Copy::new(io, server, look)).await;
     match copied {
         Ok(Copied::Done) | Err(_) => {}
         Ok(Copied::SpokeHttp) => carried.refuse_late_http(),
@@ -106,9 +106,12 @@ impl Carried {
                 }
             }
         }
-        let allowed = decision.is_ok();
+        let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);
-        allowed
+        if refused == Some(Denied::ProtocolMismatch) {
+            self.worker.tcp_error(ErrorKind::ProtocolMismatch, self.peer.address());
+        }
+        refused.is_none()
     }
 
     fn count_permit(&self, policy: &InForce, permit: &Permit) {

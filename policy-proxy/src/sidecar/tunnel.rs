@@ -1,6 +1,6 @@
 //! Carries what follows an upgrade, for as long as the request that asked for it is permitted.
 
-use super::copy::Copy;
+use super::copy::{Copy, Look};
 use super::io::{ClientIo, Metered, Prefixed};
 use super::open::OpenGuard;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ pub(super) struct Switch {
 /// Copies until both sides have ended. Ends at any time once permission is lost.
 pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, switch: Switch) {
     let Switch { server, guard } = switch;
-    let mut copy = pin!(Copy::new(client, server, false));
+    let mut copy = pin!(Copy::new(client, server, Look::Never));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),

@@ -1,11 +1,15 @@
 //! A sidecar in a process of its own, so that a test can read its memory: forwards everything that
-//! is well-formed from a free loopback port to the application named on the command line.
+//! is well-formed from a free loopback port to the application named on the command line. If a path
+//! follows, a route for that path is attached to the port.
 //!
 //! Prints its address, then serves until its standard input ends.
 
 use anyhow::{Context, Result};
 use policy_core::testing::default_policy;
-use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
+use policy_core::{
+    AuthorizationSet, DefaultPolicy, ObjectRef, Origin, PathPattern, Protocol, RequestMatch,
+    Revision, Route, RouteKind, Rule, ServerPolicy, Unmatched,
+};
 use policy_proxy::identity::IdentityHandle;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, Target};
 use policy_proxy::store::{PolicyStore, StoreConfig, UndeclaredPorts};
@@ -19,11 +23,12 @@ use std::time::Duration;
 
 fn main() -> Result<()> {
     let upstream: SocketAddr =
-        std::env::args().nth(1).context("usage: sidecar-under-test UPSTREAM")?.parse()?;
+        std::env::args().nth(1).context("usage: sidecar-under-test UPSTREAM [PATH]")?.parse()?;
+    let path = std::env::args().nth(2);
     let port = NonZeroU16::new(8080).context("port")?;
     let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))?;
     store.declare(&BTreeSet::from([port]), UndeclaredPorts::Refuse);
-    store.apply(port, Arc::new(everyone()), Revision::default())?;
+    store.apply(port, Arc::new(everyone(path.as_deref())), Revision::default())?;
     let mut config = SidecarConfig::new("tests/under-test");
     config.listeners = vec![Listener {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -37,9 +42,28 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn everyone() -> ServerPolicy {
-    ServerPolicy {
+fn everyone(path: Option<&str>) -> ServerPolicy {
+    let mut policy = ServerPolicy {
         protocol: Protocol::Detect { timeout: Duration::from_secs(2) },
         ..default_policy(DefaultPolicy::AllUnauthenticated)
+    };
+    if let Some(path) = path {
+        policy.routes.otherwise = Unmatched::NotFound;
+        policy.routes.routes = vec![Arc::new(route(path))];
+    }
+    policy
+}
+
+fn route(path: &str) -> Route {
+    let matches = vec![RequestMatch::path(PathPattern::exact(path))];
+    Route {
+        origin: Origin::Objects(vec![ObjectRef::new("", "HTTPRoute", "ns", "open")].into()),
+        kind: RouteKind::Http,
+        created: None,
+        hosts: Box::default(),
+        rules: vec![Rule { matches: matches.into(), effects: Vec::new().into() }].into(),
+        authorizations: AuthorizationSet::default(),
+        inherits_server: true,
+        withheld: Vec::new().into(),
     }
 }

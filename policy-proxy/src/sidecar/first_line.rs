@@ -1,0 +1,358 @@
+//! A connection's first line, read as it arrives: HTTP/1, HTTP/2, a PROXY header or something else.
+//!
+//! Errs towards HTTP: bytes that some HTTP server would take for a request must not escape HTTP
+//! policy as opaque bytes. What six servers make of hostile first lines is recorded in
+//! `tests/servers`. Two rules follow from it, both after leading blanks of any kind:
+//!
+//! - A line is HTTP if a word in it begins with `HTTP/` and a digit, whatever precedes that word.
+//!   `RTSP/` and `ICE/` count too, because Node takes their requests for HTTP.
+//! - A line is HTTP if it has a known method and a target that begins with `/`, `*` or a scheme,
+//!   because HTTP/0.9 has no version.
+//!
+//! A PROXY header (versions 1 and 2) names a client that nobody vouches for, and hides the request
+//! behind it, so that it is told apart from other bytes.
+
+/// The protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+    /// A PROXY header.
+    Proxy,
+    Other,
+}
+
+/// The state of a first line after some of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// No further byte changes it.
+    Spoken(Spoken),
+    /// So far the bytes may begin a request: wait for more.
+    Unsure,
+    /// The bytes do not look like a request, but the end of the line could still make them one to a
+    /// lenient server: pass them on, and end the connection if it does.
+    Doubtful,
+}
+
+/// A first line that is read in pieces. Pieces of any size give the same answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FirstLine {
+    /// The answer, once no byte can change it.
+    spoken: Option<Spoken>,
+    read: usize,
+    /// Whether all bytes so far are those of the HTTP/2 preface, and of a binary PROXY header.
+    preface: Prefix,
+    signature: Prefix,
+    line: Line,
+}
+
+/// Whether everything that was read is the beginning of a fixed text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Prefix {
+    #[default]
+    Possible,
+    Whole,
+    No,
+}
+
+impl Prefix {
+    /// The state after `byte` at `position` of the connection.
+    fn step(self, text: &[u8], position: usize, byte: u8) -> Self {
+        match self {
+            Self::Possible if text.get(position) == Some(&byte) => {
+                if position.saturating_add(1) == text.len() { Self::Whole } else { Self::Possible }
+            }
+            Self::Possible | Self::No => Self::No,
+            Self::Whole => Self::Whole,
+        }
+    }
+}
+
+impl FirstLine {
+    /// Reads the bytes that follow those before. Never [`Told::Unsure`] beyond [`MAX_LINE`] bytes,
+    /// nor [`Told::Doubtful`] beyond [`MAX_DOUBTFUL`].
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Told {
+        for byte in bytes {
+            if self.spoken.is_some() {
+                break;
+            }
+            self.step(*byte);
+        }
+        match self.spoken {
+            Some(spoken) => Told::Spoken(spoken),
+            None if self.line.plausible || self.is_prefix() => Told::Unsure,
+            None => Told::Doubtful,
+        }
+    }
+
+    fn is_prefix(&self) -> bool {
+        self.preface == Prefix::Possible || self.signature == Prefix::Possible
+    }
+
+    fn step(&mut self, byte: u8) {
+        self.preface = self.preface.step(PREFACE, self.read, byte);
+        self.signature = self.signature.step(SIGNATURE, self.read, byte);
+        self.read = self.read.saturating_add(1);
+        self.line.step(byte);
+        self.spoken = match (self.preface, self.signature) {
+            (Prefix::Whole, _) => Some(Spoken::Http2),
+            (_, Prefix::Whole) => Some(Spoken::Proxy),
+            // The line's own answer waits until it is no preface.
+            (Prefix::Possible, _) | (_, Prefix::Possible) => None,
+            (Prefix::No, Prefix::No) => self.line.spoken.or_else(|| self.at_bound()),
+        };
+    }
+
+    /// A request line that is too long is HTTP/1, whose reader refuses it for its length.
+    fn at_bound(&self) -> Option<Spoken> {
+        match self.line.plausible {
+            true if self.read > MAX_LINE => Some(Spoken::Http1),
+            false if self.read > MAX_DOUBTFUL => Some(Spoken::Other),
+            true | false => None,
+        }
+    }
+}
+
+/// The words of a line.
+#[derive(Clone, Debug)]
+struct Line {
+    spoken: Option<Spoken>,
+    part: Part,
+    method: Text<LONGEST_METHOD>,
+    /// Whether the method is one that HTTP servers know.
+    known: bool,
+    /// How much of a scheme the target begins with; absent: another text.
+    scheme: Option<usize>,
+    /// The beginning of the current word.
+    word: Text<LONGEST_VERSION>,
+    /// Whether a client that speaks HTTP could have sent the bytes so far.
+    plausible: bool,
+}
+
+/// The part of a line that the next byte belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Blanks and empty lines before everything.
+    Lead,
+    Method,
+    /// Blanks between the method and the target.
+    Gap,
+    Target,
+    /// Everything behind the target.
+    Rest,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            spoken: None,
+            part: Part::Lead,
+            method: Text::default(),
+            known: false,
+            scheme: None,
+            word: Text::default(),
+            plausible: true,
+        }
+    }
+}
+
+impl Line {
+    fn step(&mut self, byte: u8) {
+        if self.spoken.is_some() {
+            return;
+        }
+        if byte == b'\n' && self.part != Part::Lead {
+            self.spoken = Some(Spoken::Other);
+            return;
+        }
+        let blank = is_blank(byte);
+        if self.has_version(byte, blank) {
+            self.spoken = Some(Spoken::Http1);
+            return;
+        }
+        match self.part {
+            Part::Lead if blank => {}
+            Part::Lead | Part::Method if !blank => {
+                self.part = Part::Method;
+                self.method.push(byte);
+                self.plausible &= is_token(byte);
+            }
+            Part::Lead | Part::Method => self.end_method(byte),
+            Part::Gap if blank => self.plausible &= self.known || is_ordinary_blank(byte),
+            Part::Gap => self.begin_target(byte),
+            Part::Target if blank => {
+                self.part = Part::Rest;
+                self.plausible &= is_ordinary_blank(byte);
+            }
+            Part::Target => {
+                self.target(byte);
+            }
+            Part::Rest if blank => self.plausible &= is_ordinary_blank(byte),
+            Part::Rest => {
+                self.plausible &= VERSIONS.iter().any(|version| self.word.begins(version));
+            }
+        }
+    }
+
+    /// Follows the current word; true at the digit of `HTTP/1`.
+    fn has_version(&mut self, byte: u8, blank: bool) -> bool {
+        if blank {
+            self.word = Text::default();
+            return false;
+        }
+        if byte.is_ascii_digit() && VERSIONS.iter().any(|version| self.word.is(version)) {
+            return true;
+        }
+        self.word.push(byte);
+        false
+    }
+
+    fn end_method(&mut self, blank: u8) {
+        self.part = Part::Gap;
+        if self.method.is(PROXY) {
+            self.spoken = Some(Spoken::Proxy);
+        }
+        self.known = METHODS.iter().any(|known| self.method.is(known));
+        self.plausible &= self.known || is_ordinary_blank(blank);
+    }
+
+    fn begin_target(&mut self, byte: u8) {
+        self.part = Part::Target;
+        if self.known && matches!(byte, b'/' | b'*') {
+            self.spoken = Some(Spoken::Http1);
+        }
+        self.scheme = byte.is_ascii_alphabetic().then_some(0);
+        self.plausible &= byte.is_ascii_graphic();
+    }
+
+    /// Letters, digits, `+`, `-` and `.`, then `://`, are a scheme.
+    fn target(&mut self, byte: u8) {
+        self.scheme = match (self.scheme, byte) {
+            (Some(0), b':') => Some(1),
+            (Some(0), b'+' | b'-' | b'.') => Some(0),
+            (Some(0), byte) if byte.is_ascii_alphanumeric() => Some(0),
+            (Some(1), b'/') => Some(2),
+            (Some(2), b'/') => {
+                if self.known {
+                    self.spoken = Some(Spoken::Http1);
+                }
+                None
+            }
+            (Some(_) | None, _) => None,
+        };
+        self.plausible &= byte.is_ascii_graphic();
+    }
+}
+
+/// The beginning of a word, as far as it can be one of a few.
+#[derive(Clone, Copy, Debug)]
+struct Text<const LONGEST: usize> {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl<const LONGEST: usize> Default for Text<LONGEST> {
+    fn default() -> Self {
+        Self { bytes: [0; LONGEST], length: 0 }
+    }
+}
+
+impl<const LONGEST: usize> Text<LONGEST> {
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.length) {
+            *place = byte;
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.length == name.len() && self.begins(name)
+    }
+
+    /// Whether `name` begins with it.
+    fn begins(&self, name: &str) -> bool {
+        let (own, name) = (self.bytes.get(..self.length), name.as_bytes().get(..self.length));
+        own.zip(name).is_some_and(|(own, name)| own.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Every byte that some server separates words by: ASCII white space, the separators that Python's
+/// `str.split` knows, and NEL and NBSP of Latin-1.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | 0x1c..=0x1f | b' ' | 0x85 | 0xa0)
+}
+
+/// The blanks that clients write; a CR ends the line.
+fn is_ordinary_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// RFC 9113 section 3.4.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The PROXY protocol, section 2.2.
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The PROXY protocol, section 2.1.
+const PROXY: &str = "PROXY";
+const VERSIONS: [&str; 3] = ["HTTP/", "RTSP/", "ICE/"];
+const LONGEST_VERSION: usize = 5;
+/// A request line longer than this is read as HTTP/1, which then refuses it for its length.
+pub(super) const MAX_LINE: usize = 8 * 1024;
+/// The length of a line that no request has begun with so far, and that no server reads further:
+/// twice the 64 KiB of Python's.
+pub(super) const MAX_DOUBTFUL: usize = 128 * 1024;
+const LONGEST_METHOD: usize = 17;
+
+/// The methods that HTTP servers know; for these a target is enough. From the IANA registry, UPnP and
+/// caches. Node takes `PRI` for one.
+const METHODS: [&str; 42] = [
+    "PRI",
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "SEARCH",
+    "BIND",
+    "REBIND",
+    "UNBIND",
+    "ACL",
+    "LABEL",
+    "REPORT",
+    "MKACTIVITY",
+    "CHECKOUT",
+    "CHECKIN",
+    "UNCHECKOUT",
+    "VERSION-CONTROL",
+    "BASELINE-CONTROL",
+    "MKWORKSPACE",
+    "UPDATE",
+    "MERGE",
+    "M-SEARCH",
+    "NOTIFY",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PURGE",
+    "LINK",
+    "UNLINK",
+    "MKCALENDAR",
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use super::*;
+use proptest::prelude::*;
+
+fn told(bytes: &[u8]) -> Told {
+    FirstLine::default().feed(bytes)
+}
+
+#[track_caller]
+fn check(bytes: &[u8], want: Told) {
+    assert_eq!(told(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
+}
+
+#[track_caller]
+fn is(bytes: &[u8], want: Spoken) {
+    check(bytes, Told::Spoken(want));
+}
+
+#[test]
+fn a_request_line_is_http_1() {
+    is(b"GET / HTTP/1.1\r\n", Spoken::Http1);
+    is(b"GET /a", Spoken::Http1);
+    is(b"BREW coffee HTTP/1.1\r\n", Spoken::Http1);
+    is(b"get /a", Spoken::Http1);
+    is(b"CONNECT a:80 HTTP/1.1\r\n", Spoken::Http1);
+    is(b"GET http://a/b\r\n", Spoken::Http1);
+}
+
+#[test]
+fn the_preface_is_http_2_and_nothing_less() {
+    is(PREFACE, Spoken::Http2);
+    check(b"PRI * HTTP/2.0\r\n\r\nS", Told::Unsure);
+    check(b"P", Told::Unsure);
+    is(b"PRI * HTTP/2.0\r\nHost: a\r\n", Spoken::Http1);
+}
+
+#[test]
+fn a_line_that_may_become_a_request_is_waited_for() {
+    for line in [&b""[..], b"G", b"GET ", b"GET\x0c", b"\r\n", b"BREW coffee HT", b"BREW http://a"]
+    {
+        check(line, Told::Unsure);
+    }
+    check(&[b'A'; 4000], Told::Unsure);
+}
+
+#[test]
+fn a_line_that_a_lenient_server_takes_for_a_request_is_http() {
+    for line in [
+        &b"GET /admin\r\n"[..],
+        b"\r\n\r\nGET /admin HTTP/1.0\r\n",
+        b"GET  /admin",
+        b"GET\t/admin",
+        b" GET /admin HTTP/1.1\r\n",
+        b"\x0b\x0c\x1c\x85\xa0 GET /admin HTTP/1.1\r\n",
+        b"GET\x0c/admin\x0cHTTP/1.1\r\n",
+        b"BREW\x0b/admin\x1fHTTP/1.1\r\n",
+        b"BREW /a b c http/1.1\r\n",
+        b"\0\x01\x02GET /admin HTTP/1.1\r\n",
+        b"\xef\xbb\xbfGET /admin HTTP/1.1\r\n",
+        b"BREW /admin HTTP/9.9\r\n",
+        b"OPTIONS rtsp://a/b",
+        b"DESCRIBE rtsp://a/b RTSP/1.0\r\n",
+        b"SOURCE a ICE/1.0\r\n",
+        b"PRI *\r\n",
+    ] {
+        is(line, Spoken::Http1);
+    }
+    is(&[&[b'A'; 33][..], b" /x HTTP/1.1\r\n"].concat(), Spoken::Http1);
+    is(&[b"GET ".as_slice(), &[b'x'; 9000]].concat(), Spoken::Http1);
+    is(&[b'a'; 9000], Spoken::Http1);
+}
+
+#[test]
+fn a_proxy_header_is_one_in_both_versions() {
+    is(b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\nGET / HTTP/1.1\r\n", Spoken::Proxy);
+    is(b"PROXY UNKNOWN\r\n", Spoken::Proxy);
+    is(&[SIGNATURE, b"\x21\x11\0\x0c"].concat(), Spoken::Proxy);
+    check(b"\r\n\r\n\0\r\nQU", Told::Unsure);
+}
+
+#[test]
+fn other_protocols_are_not_http() {
+    for line in [
+        &b"EHLO mail.example\r\n"[..],
+        b"PING\r\n",
+        b"SET key value\r\n",
+        b"GET key\r\n",
+        b"*1\r\n$4\r\nPING\r\n",
+        b"SSH-2.0-OpenSSH_9\r\n",
+        b"REGISTER sip:a SIP/2.0\r\n",
+        b"CONNECT {\"verbose\":false}\r\n",
+        b"GET user:1\r\n",
+    ] {
+        is(line, Spoken::Other);
+    }
+}
+
+#[test]
+fn bytes_that_no_client_of_http_sends_are_not_waited_for() {
+    for bytes in [
+        &[0, 0, 0, 8, 4, 210, 22, 47][..],
+        &[22, 3, 1, 2, 0],
+        // An LDAP bind: its second byte is a form feed.
+        &[0x30, 0x0c, 2, 1, 1, 0x60, 7, 2, 1, 3, 4, 0, 0x80, 0],
+        b"SET key value",
+        b"\r\n\r\n\0x",
+    ] {
+        check(bytes, Told::Doubtful);
+    }
+}
+
+#[test]
+fn a_doubtful_line_is_watched_until_it_ends() {
+    let mut line = FirstLine::default();
+    assert_eq!(line.feed(b"\x01\x02 "), Told::Doubtful);
+    assert_eq!(line.feed(b"/admin HTT"), Told::Doubtful);
+    assert_eq!(line.feed(b"P/1.1\r\n"), Told::Spoken(Spoken::Http1));
+    let mut line = FirstLine::default();
+    assert_eq!(line.feed(b"\x01\x02 "), Told::Doubtful);
+    assert_eq!(line.feed(b"/admin\n"), Told::Spoken(Spoken::Other));
+}
+
+/// Lines made of the pieces that the rules look at.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "GET", "BREW", "PRI * ", "PROXY", "/a", "*", "http://a", "rtsp://a", "HTTP/1.1", "HTT",
+            " ", "\t", "\r", "\n", "\r\n", "\x0b", "\x0c", "\x1c", "\0", "key",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..3),
+        Just(vec![0x85]),
+        Just(vec![0xa0]),
+    ];
+    prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_any_size_give_the_same_answer(line in line(), cuts in prop::collection::vec(1_usize..5, 0..60)) {
+        let mut pieces = FirstLine::default();
+        let mut rest = line.as_slice();
+        let mut last = Told::Unsure;
+        for cut in cuts.into_iter().chain([line.len().max(1)]) {
+            let (piece, after) = rest.split_at(cut.min(rest.len()));
+            let before = last;
+            last = pieces.feed(piece);
+            if let Told::Spoken(_) = before {
+                prop_assert_eq!(last, before, "an answer is final");
+            }
+            rest = after;
+        }
+        last = pieces.feed(rest);
+        prop_assert_eq!(last, told(&line));
+    }
+
+    #[test]
+    fn a_version_after_a_blank_is_http_whatever_precedes_it(
+        before in prop::collection::vec(any::<u8>().prop_filter("one line", |b| *b != b'\n'), 0..40),
+        blank in prop::sample::select(vec![b' ', b'\t', 0x0b, 0x0c, 0x1c, 0x1f, 0x85, 0xa0]),
+    ) {
+        let line = [&before[..], &[blank], b"HTTP/1.1\r\n"].concat();
+        let spoken = told(&line);
+        prop_assert!(
+            matches!(spoken, Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy)),
+            "{:?} is {:?}", line, spoken
+        );
+    }
+
+    #[test]
+    fn it_is_always_told_within_the_bounds(bytes in prop::collection::vec(any::<u8>(), 8193..9000)) {
+        prop_assert!(told(&bytes) != Told::Unsure);
+        let long = bytes.repeat(MAX_DOUBTFUL / bytes.len() + 1);
+        prop_assert!(matches!(told(&long), Told::Spoken(_)));
+    }
+}
