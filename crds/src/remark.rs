@@ -94,15 +94,56 @@ fn of_route(route: &RouteResource) -> Vec<FieldError> {
     }
     for (i, rule) in route.rules.iter().enumerate() {
         for (j, request) in rule.matches.iter().enumerate() {
+            let field = || format!("spec.rules[{i}].matches[{j}].path.value");
             if has_star(&request.path) {
-                let field = format!("spec.rules[{i}].matches[{j}].path.value");
                 let message = "`*` is an ordinary character here, not a wildcard";
-                remarks.push(remark(&field, message));
+                remarks.push(remark(&field(), message));
+            }
+            if has_percent(&request.path) {
+                let message = "has a `%`: expressions are matched on paths in which letters, digits \
+                               and `-._~!$&'()*+,=:@` are never percent-encoded; write those \
+                               plainly";
+                remarks.push(remark(&field(), message));
+            }
+            if let Some((written, encoded)) = never_plain(&request.path) {
+                let message = format!(
+                    "has `{written}`, which is always percent-encoded in the paths that expressions \
+                     are matched on; write `{encoded}`"
+                );
+                remarks.push(remark(&field(), message));
             }
         }
     }
     remarks
 }
+
+fn has_percent(path: &PathPattern) -> bool {
+    match path {
+        PathPattern::Regex(pattern) => pattern.source().contains('%'),
+        PathPattern::Segments { .. } => false,
+    }
+}
+
+/// A character, written as itself in a regular expression, that no match form of a path has (see
+/// [`policy_core::match_form`]).
+fn never_plain(path: &PathPattern) -> Option<(&'static str, &'static str)> {
+    let PathPattern::Regex(pattern) = path else { return None };
+    let source = pattern.source();
+    NEVER_PLAIN.into_iter().find(|(written, _)| source.contains(written))
+}
+
+/// Characters that are no syntax as they stand here, and their encoding.
+const NEVER_PLAIN: [(&str, &str); 9] = [
+    (" ", "%20"),
+    ("\"", "%22"),
+    ("`", "%60"),
+    ("\\[", "%5B"),
+    ("\\]", "%5D"),
+    ("\\^", "%5E"),
+    ("\\{", "%7B"),
+    ("\\|", "%7C"),
+    ("\\}", "%7D"),
+];
 
 fn has_star(path: &PathPattern) -> bool {
     match path {

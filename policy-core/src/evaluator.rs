@@ -12,6 +12,7 @@ use crate::index::grants::{self, Grants};
 use crate::index::routes::Found;
 use crate::index::{at, next_id};
 use crate::judge::has_ambiguous_bytes;
+use crate::match_form;
 use crate::naive;
 use crate::name::Origin;
 use crate::policy::{Route, Rule, ServerPolicy};
@@ -103,7 +104,8 @@ impl Evaluator {
         for (index, exemption) in policy.exemptions.iter().enumerate() {
             let index = next_id(index, "list of exemptions")?;
             if let Some(request) = &exemption.request {
-                exempt.push(Exempt::new(index, exemption, request, &mut workshop));
+                let request = request.on_port(policy.paths);
+                exempt.push(Exempt::new(index, exemption, &request, &mut workshop));
             }
         }
         let routes = Index::new(&policy, &mut workshop)?;
@@ -126,7 +128,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::build`].
     pub fn changed_to(&self, policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
-        if self.policy.exemptions != policy.exemptions {
+        if self.policy.exemptions != policy.exemptions || self.policy.paths != policy.paths {
             return Self::build(policy);
         }
         match self.routes.changed_to(&policy.routes)? {
@@ -178,7 +180,7 @@ impl Evaluator {
     /// connection and this evaluator.
     ///
     /// Allocates nothing, save where a regular expression is too large for a table or meets a
-    /// parameter value that is not ASCII.
+    /// parameter value that is not ASCII, and where the path's match form is another one.
     pub fn decide_request(
         &self,
         connection: &Connection<'_>,
@@ -194,6 +196,8 @@ impl Evaluator {
         if self.has_obs_text(request.headers) {
             return naive::deny(Denied::Target(TargetFault::ObsText), None);
         }
+        let path = match_form::matched(request.path, self.policy.paths);
+        let request = &RequestView { path: &path, ..*request };
         if let Some(exempt) = self.exempt.iter().find(|e| e.holds(connection, request)) {
             let id = AuthorizationId::Exemption(exempt.index);
             return naive::permit(None, id, &exempt.authorization);

@@ -6,7 +6,7 @@
 //!
 //! **Invariants.** This crate does no I/O, reads no clock, logs nothing, spawns nothing and knows
 //! neither Kubernetes nor protobuf. An empty list never means "everything": each type says what its
-//! empty list means. Deciding does not allocate, with two exceptions that
+//! empty list means. Deciding does not allocate, with the exceptions that
 //! [`Evaluator::decide_request`] names.
 
 pub mod authorization;
@@ -21,6 +21,7 @@ pub mod identity;
 mod index;
 pub mod judge;
 pub mod limit;
+mod match_form;
 pub mod matching;
 pub mod naive;
 pub mod name;
@@ -43,6 +44,7 @@ pub use feature::Feature;
 pub use few::{Few, Rare};
 pub use identity::{Identity, IdentityMatch};
 pub use limit::{LimitOverride, RateLimit};
+pub use match_form::match_form;
 pub use matching::{HeaderMatch, HostPattern, PathPattern, QueryMatch, RequestMatch, ValueMatch};
 pub use name::{ObjectRef, Origin, Source};
 pub use network::{Facts, NetworkMatch, NetworkSymbol, NetworkTerm, fold_mapped};

@@ -58,6 +58,12 @@ impl RequestMatch {
         self.more.as_ref().map_or(&[], |more| &more.query)
     }
 
+    /// The same with this path.
+    #[must_use]
+    pub fn with_path(self, path: PathPattern) -> Self {
+        Self { path, ..self }
+    }
+
     /// The same with this method.
     #[must_use]
     pub fn with_method(mut self, method: Option<Method>) -> Self {
@@ -100,7 +106,8 @@ impl RequestMatch {
     }
 }
 
-/// A pattern over canonical paths.
+/// A pattern over paths. The evaluator brings it to the match form, save where the port takes paths
+/// as they come.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PathPattern {
     /// Segment by segment.

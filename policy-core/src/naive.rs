@@ -15,27 +15,30 @@
 //! 2. Where the protocol is not HTTP there are no routes: `no_route`.
 //! 3. If a header that any match of the policy looks at has bytes outside visible ASCII, the
 //!    request is refused as `header_obs_text`.
-//! 4. The first exemption whose match matches and whose authorization holds permits it.
-//! 5. The tables that the host names are asked one after the other: its own, that of each suffix,
+//! 4. Paths are compared in their match form, those of requests and of matches alike; a regular
+//!    expression sees that form. Where the port takes paths as they come, both stay as they are.
+//! 5. The first exemption whose match matches and whose authorization holds permits it.
+//! 6. The tables that the host names are asked one after the other: its own, that of each suffix,
 //!    the longest first, then the table of routes without hosts. A request without a host asks
 //!    only the last.
-//! 6. In a table, the matches of all rules of its routes are tried in order of precedence: paths
+//! 7. In a table, the matches of all rules of its routes are tried in order of precedence: paths
 //!    without rest before regular expressions before prefixes; of prefixes the one with more
 //!    segments; literal before parameter at the first segment where they differ; with a method
 //!    before without; more headers; more query parameters; earlier in the list of routes, rules
 //!    and matches. A rule without matches matches everything.
-//! 7. The first that is not a plain no settles it: if it cannot be told, the request is refused as
+//! 8. The first that is not a plain no settles it: if it cannot be told, the request is refused as
 //!    `cannot_tell`; else its rule decides.
-//! 8. If none matches, what the table says of that counts: decide by the Server's authorizations
+//! 9. If none matches, what the table says of that counts: decide by the Server's authorizations
 //!    alone, `no_route`, deny with a reason, or ask the next table. After the last table there is
 //!    no next: `no_route`.
-//! 9. A route that only denies refuses with its reason.
-//! 10. The first of the route's own authorizations that holds permits; then, if it inherits, the
+//! 10. A route that only denies refuses with its reason.
+//! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
 //!     first of the Server's; else `unauthorized`.
 
 use crate::authorization::Authorization;
 use crate::decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
 use crate::judge::{Judgement, has_ambiguous_bytes};
+use crate::match_form;
 use crate::matching::{HostPattern, PathPattern, RequestMatch, Segment};
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
@@ -91,8 +94,11 @@ pub fn decide_request(
     if has_obs_text(policy, request) {
         return deny(Denied::Target(TargetFault::ObsText), None);
     }
+    let path = match_form::matched(request.path, policy.paths);
+    let request = &RequestView { path: &path, ..*request };
     let exempt = policy.exemptions.iter().position(|exemption| {
-        let wanted = exemption.request.as_ref().map(|wanted| wanted.judge(request));
+        let wanted = exemption.request.as_ref();
+        let wanted = wanted.map(|wanted| wanted.on_port(policy.paths).judge(request));
         wanted == Some(Judgement::Matches) && exemption.authorization.holds(connection)
     });
     if let Some(index) = exempt {
@@ -172,9 +178,11 @@ fn select(
     }
     // The sort is stable: what ties stays in the order of the list.
     candidates.sort_by(|(a, _), (b, _)| Precedence::of(a).cmp(&Precedence::of(b)));
-    candidates.into_iter().find_map(|(wanted, id)| match wanted.judge(request) {
-        Judgement::Differs => None,
-        told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
+    candidates.into_iter().find_map(|(wanted, id)| {
+        match wanted.on_port(policy.paths).judge(request) {
+            Judgement::Differs => None,
+            told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
+        }
     })
 }
 

@@ -37,7 +37,8 @@ pub struct RequestView<'a> {
     /// Canonical host (lower-case, no port, no userinfo, no trailing dot); absent if the request
     /// names none. Host patterns never match an absent host.
     pub host: Option<&'a str>,
-    /// Canonical path, which begins with `/`. Without query and fragment.
+    /// Canonical path, which begins with `/`. Without query and fragment. The evaluator makes the
+    /// match form of it.
     pub path: &'a str,
     /// Raw query, without the `?`.
     pub query: Option<&'a str>,

@@ -1,6 +1,7 @@
 //! The one canonical form of a request target, made once before anything looks at it.
 //!
-//! What this returns is what is matched, logged and forwarded. Percent-encoded unreserved bytes
+//! What this returns is what is logged and forwarded; routes are matched on the match form that
+//! [`crate::match_form`] makes of it. Percent-encoded unreserved bytes
 //! are decoded and hexadecimal digits upper-cased (RFC 3986 section 6.2.2); what two parsers could
 //! read differently is refused. A fragment never gets here: the sidecar refuses it in HTTP/1, else the
 //! HTTP library cuts it off.
@@ -250,7 +251,8 @@ fn decode(path: &str) -> String {
     out
 }
 
-fn hex_pair(high: u8, low: u8) -> Option<u8> {
+/// The octet that two hexadecimal digits stand for.
+pub(crate) fn hex_pair(high: u8, low: u8) -> Option<u8> {
     let value = char::from(high).to_digit(16)?.checked_mul(16)?;
     u8::try_from(value.checked_add(char::from(low).to_digit(16)?)?).ok()
 }

@@ -13,16 +13,19 @@
 
 use http::{HeaderName, Method};
 use policy_core::testing::{
-    OwnedConnection, OwnedRequest, OwnedTls, grant, identity, network, policy, route, set,
+    OwnedConnection, OwnedRequest, OwnedTls, default_policy, grant, identity, network, policy,
+    route, set,
 };
 use policy_core::{
-    Decision, Denied, Evaluator, Facts, Few, HeaderMatch, HostPattern, Identity, IdentityMatch,
-    Memo, NetworkMatch, NetworkSymbol, Origin, PathPattern, Pattern, QueryMatch, Rare,
-    RequestMatch, Requirement, Rule, ServerPolicy, TargetFault, Test, Unmatched, ValueMatch,
-    fold_mapped, naive,
+    Decision, DefaultPolicy, Denial, Denied, Evaluator, Facts, Few, HeaderMatch, HostPattern,
+    Identity, IdentityMatch, Memo, NetworkMatch, NetworkSymbol, Origin, PathHandling, PathPattern,
+    Pattern, Protocol, QueryMatch, Rare, RateLimit, RequestMatch, Requirement, Route, Rule,
+    ServerPolicy, Source, TargetFault, Test, Unmatched, ValueMatch, fold_mapped, naive,
 };
 use proptest::prelude::*;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Both evaluators, which must agree.
 fn decide(policy: &ServerPolicy, client: &OwnedConnection, request: &OwnedRequest) -> Decision {
@@ -365,6 +368,67 @@ fn a_tls_port_refuses_connections_without_tls() {
     made.protocol = Protocol::Http1;
     let mismatch = Denied::ProtocolMismatch;
     assert!(matches!(connect(&made, &client), Decision::Deny(d) if d.reason == mismatch));
+}
+
+#[test]
+fn a_port_of_unknown_protocol_carries_no_bytes_where_requests_are_governed() {
+    let detect = Protocol::Detect { timeout: Duration::from_secs(1) };
+    let open =
+        ServerPolicy { protocol: detect, ..default_policy(DefaultPolicy::AllUnauthenticated) };
+    let client = OwnedConnection::plaintext([10, 0, 0, 1]);
+    let refused = Decision::Deny(Denial { reason: Denied::ProtocolMismatch, route: None });
+    let carries = |policy: &ServerPolicy| {
+        let decision = connect(policy, &client);
+        assert!(matches!(decision, Decision::Permit(_)) || decision == refused, "{decision:?}");
+        decision != refused
+    };
+    assert!(carries(&open));
+
+    let with_route = |origin: Origin| {
+        let mut made = open.clone();
+        let route = Route { origin, ..route("a", vec![exact("/a")]) };
+        made.routes.routes = vec![Arc::new(route)];
+        made.routes.otherwise = Unmatched::NotFound;
+        made
+    };
+    assert!(carries(&with_route(Origin::Probe)));
+    assert!(carries(&with_route(Origin::Default)));
+    assert!(!carries(&with_route(route("a", vec![]).origin)));
+    assert!(!carries(&with_route(Origin::Guard)));
+    assert!(!carries(&with_route(Origin::Deny(Denied::RoutesInvalid))));
+
+    let mut none_left = open.clone();
+    none_left.routes.otherwise = Unmatched::NotFound;
+    assert!(!carries(&none_left));
+
+    let limited = |total: Option<NonZeroU32>| {
+        let source = Source::Default("limit".into());
+        let limit = RateLimit { source, total, identity: None, overrides: Vec::new() };
+        ServerPolicy { rate_limit: Some(limit), ..open.clone() }
+    };
+    assert!(carries(&limited(None)), "it limits nothing");
+    assert!(!carries(&limited(NonZeroU32::new(1))));
+    let opaque = ServerPolicy { protocol: Protocol::Opaque, ..limited(NonZeroU32::new(1)) };
+    assert!(carries(&opaque));
+}
+
+#[test]
+fn two_spellings_of_a_character_are_one_path_unless_paths_are_raw() {
+    let mut made =
+        table(vec![("few", exact("/a%3Ab")), ("exact", exact("/c|d")), ("all", prefix("/"))]);
+    for (path, want) in [
+        ("/a:b", "few"),
+        ("/a%3Ab", "few"),
+        ("/a%253Ab", "all"),
+        ("/c|d", "exact"),
+        ("/c%7Cd", "exact"),
+    ] {
+        assert_eq!(outcome(&made, &OwnedRequest::get(path)), want, "{path}");
+    }
+    made.paths = PathHandling::Raw;
+    for (path, want) in [("/a:b", "all"), ("/a%3Ab", "few"), ("/c|d", "exact"), ("/c%7Cd", "all")] {
+        assert_eq!(outcome(&made, &OwnedRequest::get(path)), want, "raw: {path}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) fn rows(policy: &ServerPolicy) -> (Vec<Access>, Option<String>) {
         return (Vec::new(), None);
     }
     let mut access = exempt(policy);
-    let shadowed = shadowed(&policy.routes.routes);
+    let shadowed = shadowed(&policy.routes.routes, policy.paths);
     for number in 0..policy.routes.routes.len() {
         access.extend(by_route(policy, number, &shadowed));
     }
@@ -43,7 +43,7 @@ fn by_port(policy: &ServerPolicy, access: &mut Vec<Access>) -> Option<String> {
     let ServerPolicy { authorizations, protocol, routes, .. } = policy;
     // On a TLS port, a connection without TLS is refused before grants are looked at.
     let connections = if *protocol == Protocol::Tls { "TLS connections" } else { "connections" };
-    let connections = protocol.allows_opaque().then(|| connections.to_owned());
+    let connections = policy.admits_bytes().then(|| connections.to_owned());
     let mut decided = |what: Vec<String>, hosts: Vec<String>| {
         access.extend(by_all(authorizations.iter(), &Access { what, hosts, ..nobody() }));
     };

@@ -37,7 +37,7 @@ fn unreached(policy: &ServerPolicy) -> Vec<(&ObjectRef, String, String, &ObjectR
         let field = format!("spec.rules[{rule}].matches[{number}]");
         Some((route.origin.object()?, field, request(wanted), by.origin.object()?))
     };
-    shadowed(routes).into_iter().filter_map(told).collect()
+    shadowed(routes, policy.paths).into_iter().filter_map(told).collect()
 }
 
 fn key(object: &ObjectRef) -> Option<ObjectKey> {

@@ -12,9 +12,9 @@ use crate::resolve::route::Attached;
 use crate::resolve::{Memo, Question};
 use crate::source::{Batch, Change};
 use crate::view::{Shadowed, shadowed};
-use policy_core::{ObjectRef, Route};
+use policy_core::{ObjectRef, PathHandling, Route};
 use policy_crds::resource::{IdentityRef, IdentityRequirement};
-use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Resource, annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,11 +129,14 @@ impl Snapshot {
         let servers: BTreeSet<ObjectKey> =
             parents(route).iter().filter_map(|parent| server_of(parent, namespace)).collect();
         for server in servers {
+            let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
+                annotation::path_normalization(&server.meta.annotations).value
+            });
             let attached = self.ask(&Attached(server));
             if !attached.routes.iter().any(|r| r.origin.object() == Some(&name)) {
                 continue;
             }
-            let mut here = never_reached(&attached.routes, &name);
+            let mut here = never_reached(&attached.routes, paths, &name);
             everywhere = Some(match everywhere {
                 None => here,
                 Some(mut both) => {
@@ -196,7 +199,11 @@ impl Snapshot {
 }
 
 /// What of the route `own` is never reached, by rule and match.
-fn never_reached(routes: &[Arc<Route>], own: &ObjectRef) -> BTreeMap<(usize, usize), FieldError> {
+fn never_reached(
+    routes: &[Arc<Route>],
+    paths: PathHandling,
+    own: &ObjectRef,
+) -> BTreeMap<(usize, usize), FieldError> {
     let told = |shadowed: Shadowed| {
         let Shadowed { route, rule, number, by } = shadowed;
         let (route, by) = (routes.get(route)?, routes.get(by)?.origin.object()?);
@@ -209,7 +216,7 @@ fn never_reached(routes: &[Arc<Route>], own: &ObjectRef) -> BTreeMap<(usize, usi
         let message = format!("never reached: {by} matches the same requests first");
         Some(((rule, number), FieldError { field, message }))
     };
-    shadowed(routes).into_iter().filter_map(told).collect()
+    shadowed(routes, paths).into_iter().filter_map(told).collect()
 }
 
 /// Whether something is not as it should be. What breaks a rule, and annotations, are judged before.

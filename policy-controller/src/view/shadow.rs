@@ -1,6 +1,6 @@
 //! Matches that are never reached, because an earlier one matches the same requests.
 
-use policy_core::{HostPattern, RequestMatch, Route};
+use policy_core::{HostPattern, PathHandling, RequestMatch, Route};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct Shadowed {
 }
 
 /// The matches that are never reached. `routes` are those of one Server, in the order in which equal
-/// matches are decided.
-pub fn shadowed(routes: &[Arc<Route>]) -> Vec<Shadowed> {
+/// matches are decided; `paths` is how it handles paths.
+pub fn shadowed(routes: &[Arc<Route>], paths: PathHandling) -> Vec<Shadowed> {
     let everything = [RequestMatch::everything()];
     // By host table and what a request must be, in words that say everything about it.
     let mut first: HashMap<(Option<&HostPattern>, String), usize> = HashMap::new();
@@ -29,7 +29,7 @@ pub fn shadowed(routes: &[Arc<Route>]) -> Vec<Shadowed> {
             let stated = &entry.matches[..];
             let matches = if stated.is_empty() { &everything[..] } else { stated };
             for (number, wanted) in matches.iter().enumerate() {
-                let words = format!("{wanted:?}");
+                let words = format!("{:?}", wanted.on_port(paths));
                 let mut reached = false;
                 let mut by = route;
                 for host in tables(content) {

@@ -60,11 +60,13 @@ impl Index {
         workshop: &mut Workshop,
     ) -> Result<Self, BuildError> {
         let RouteTable { routes: table, hosts, otherwise } = &policy.routes;
+        let paths = policy.paths;
         let mut routes = Vec::with_capacity(table.len());
         for (number, route) in table.iter().enumerate() {
             routes.push((next_id(number, "route table")?, &**route));
         }
-        let listed = Listed { routes: &routes, hosts, otherwise: *otherwise, all_hosts: true };
+        let otherwise = *otherwise;
+        let listed = Listed { routes: &routes, hosts, otherwise, all_hosts: true, paths };
         let (mut sorted, mut gap) = (Vec::new(), 1);
         let rank = |matches: &[Listing<'_>]| {
             let count = u32::try_from(matches.len()).unwrap_or(u32::MAX);
@@ -90,7 +92,8 @@ impl Index {
         Ok(Self { base: Arc::new(base), changed: None })
     }
 
-    /// The index of `table`, made of this one; `None`: they have too little in common.
+    /// The index of `table`, made of this one; `None`: they have too little in common. Both handle
+    /// paths alike.
     pub(crate) fn changed_to(&self, table: &RouteTable) -> Result<Option<Self>, BuildError> {
         let base = &self.base;
         let old = &base.policy.routes;
@@ -107,7 +110,8 @@ impl Index {
             routes.extend(at(&table.routes, *place).map(|route| (number, &**route)));
         }
         let RouteTable { hosts, otherwise, .. } = table;
-        let listed = Listed { routes: &routes, hosts, otherwise: *otherwise, all_hosts: false };
+        let (otherwise, paths) = (*otherwise, base.policy.paths);
+        let listed = Listed { routes: &routes, hosts, otherwise, all_hosts: false, paths };
         let mut room = true;
         let first = next_id(old.routes.len(), "route table")?;
         let rank = |matches: &[Listing<'_>]| {

@@ -13,8 +13,9 @@ use crate::judge::Judgement;
 use crate::matching::{HostPattern, PathPattern, RequestMatch};
 use crate::naive::Precedence;
 use crate::pattern::Pattern;
-use crate::policy::{Route, Unmatched};
+use crate::policy::{PathHandling, Route, Unmatched};
 use crate::request::RequestView;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 /// What the routes say about a request.
@@ -73,6 +74,8 @@ pub(crate) struct Listed<'a> {
     pub(crate) otherwise: Unmatched,
     /// Whether hosts without a route get a table too.
     pub(crate) all_hosts: bool,
+    /// The form in which paths are compared.
+    pub(crate) paths: PathHandling,
 }
 
 impl Routes {
@@ -220,7 +223,7 @@ pub(crate) struct Listing<'a> {
     pub(crate) precedence: Precedence,
     /// Its rule.
     pub(crate) id: RuleId,
-    path: &'a PathPattern,
+    path: Cow<'a, PathPattern>,
 }
 
 /// Tables while they are being built.
@@ -258,12 +261,16 @@ impl<'a> Draft<'a> {
                 let id = RuleId { route: *route, rule: next_id(rule, "route")? };
                 if entry.matches.is_empty() {
                     let precedence = Precedence::of(&everything);
-                    matches.push(Listing { precedence, id, path: &EVERY_PATH });
+                    matches.push(Listing { precedence, id, path: Cow::Borrowed(&EVERY_PATH) });
                     wanted.push(Wanted::new(&everything, id, workshop));
                 }
                 for one in &entry.matches {
                     let precedence = Precedence::of(one);
-                    matches.push(Listing { precedence, id, path: &one.path });
+                    let path = match listed.paths {
+                        PathHandling::Canonical => one.path.in_match_form(),
+                        PathHandling::Raw => Cow::Borrowed(&one.path),
+                    };
+                    matches.push(Listing { precedence, id, path });
                     wanted.push(Wanted::new(one, id, workshop));
                 }
             }
@@ -300,7 +307,7 @@ impl<'a> Draft<'a> {
         for wanted in ordered {
             let listed = at(&self.matches, wanted).zip(at(&self.ranks, wanted).copied());
             let Some((Listing { path, .. }, rank)) = listed else { continue };
-            let slot = match path {
+            let slot = match &**path {
                 PathPattern::Segments { segments, rest } => {
                     Some(self.trie.slot(root, (segments, *rest), rank)?)
                 }

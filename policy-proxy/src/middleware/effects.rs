@@ -8,7 +8,7 @@ use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use policy_core::effect::{Failure, HeaderChange, Redirect, RedirectPath};
 use policy_core::matching::{PathPattern, Segment};
-use policy_core::{EffectKind, Permit, Rule};
+use policy_core::{EffectKind, Permit, Rule, match_form};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -179,7 +179,7 @@ fn prefix_length(pattern: &PathPattern, path: &str) -> Option<usize> {
         left = left.strip_prefix('/')?;
         let own = left.split('/').next().unwrap_or_default();
         match segment {
-            Segment::Literal(text) if **text != *own => return None,
+            Segment::Literal(text) if match_form(text) != match_form(own) => return None,
             Segment::Literal(_) | Segment::Parameter(_) => {}
         }
         left = left.get(own.len()..)?;

@@ -117,7 +117,7 @@ proptest! {
             // Nobody gets through with such a request, whoever it is.
         } else if let Some((route, rule)) = matched.and_then(|id| evaluator.rule(id)) {
             let number = policy.routes.routes.iter().position(|own| std::ptr::eq(&**own, route));
-            let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes));
+            let told = by_route(&policy, number.unwrap(), &shadowed(&policy.routes.routes, policy.paths));
             prop_assert!(told.iter().all(|row| access.contains(row)));
             // Of what the rule asks for, some is told as reached.
             let asked: Vec<String> = rule.matches.iter().map(request).collect();

@@ -1,0 +1,169 @@
+//! The match form of a path: the form that routes are matched on.
+//!
+//! The canonical form (see [`crate::target`]) keeps reserved characters as the client wrote them,
+//! because it is what is forwarded. Nearly every application decodes them before it routes: it reads
+//! `/a%3Ab` as `/a:b`. Two spellings that an application takes for one path have one match form, so
+//! that no spelling passes by a tighter route.
+//!
+//! In the match form every character that may stand in a path segment (RFC 3986 section 3.3, `pchar`)
+//! is written plainly and every other one percent-encoded. Decoding is one pass: `%25` stays, because
+//! `%253A` is not `/`-separated text with a colon but with `%3A`. `;` stays encoded: requests with it
+//! are refused in both spellings. An encoded slash stays encoded, too.
+
+use crate::matching::{PathPattern, RequestMatch, Segment};
+use crate::policy::PathHandling;
+use crate::target::hex_pair;
+use std::borrow::Cow;
+
+/// The match form of `path`, a canonical path. Does not allocate if both forms are equal.
+pub fn match_form(path: &str) -> Cow<'_, str> {
+    if path.bytes().all(is_plain) { Cow::Borrowed(path) } else { rewrite(path) }
+}
+
+/// The text that routes are matched on, for a request whose path is handled so.
+pub(crate) fn matched(path: &str, handling: PathHandling) -> Cow<'_, str> {
+    match handling {
+        PathHandling::Canonical => match_form(path),
+        PathHandling::Raw => Cow::Borrowed(path),
+    }
+}
+
+impl PathPattern {
+    /// The pattern over match forms. A regular expression is one already.
+    pub fn in_match_form(&self) -> Cow<'_, Self> {
+        let is_literal = |segment: &Segment| match segment {
+            Segment::Literal(text) => text.bytes().all(is_plain),
+            Segment::Parameter(_) => true,
+        };
+        match self {
+            Self::Segments { segments, rest } if !segments.iter().all(is_literal) => {
+                let segments = segments.iter().map(Segment::in_match_form).collect();
+                Cow::Owned(Self::Segments { segments, rest: *rest })
+            }
+            Self::Segments { .. } | Self::Regex(_) => Cow::Borrowed(self),
+        }
+    }
+}
+
+impl Segment {
+    fn in_match_form(&self) -> Self {
+        match self {
+            Self::Literal(text) => Self::Literal(match match_form(text) {
+                Cow::Borrowed(_) => text.clone(),
+                Cow::Owned(form) => form.into(),
+            }),
+            Self::Parameter(_) => self.clone(),
+        }
+    }
+}
+
+impl RequestMatch {
+    /// The match as it is judged on a port that handles paths so.
+    pub fn on_port(&self, handling: PathHandling) -> Cow<'_, Self> {
+        match (handling, self.path.in_match_form()) {
+            (PathHandling::Raw, _) | (_, Cow::Borrowed(_)) => Cow::Borrowed(self),
+            (PathHandling::Canonical, Cow::Owned(path)) => Cow::Owned(self.clone().with_path(path)),
+        }
+    }
+}
+
+fn rewrite(path: &str) -> Cow<'_, str> {
+    let mut form = String::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let mut ahead = bytes.clone();
+            let octet = ahead.next().zip(ahead.next()).and_then(|(high, low)| hex_pair(high, low));
+            // A `%` that encodes nothing stands for itself; no canonical path has one.
+            let Some(octet) = octet else {
+                form.push('%');
+                continue;
+            };
+            bytes = ahead;
+            push(octet, is_segment_character(octet), &mut form);
+        } else {
+            push(byte, is_plain(byte) || byte == b';', &mut form);
+        }
+    }
+    if form == path { Cow::Borrowed(path) } else { Cow::Owned(form) }
+}
+
+fn push(octet: u8, plainly: bool, form: &mut String) {
+    if plainly {
+        form.push(char::from(octet));
+        return;
+    }
+    form.push('%');
+    for digit in [octet >> 4, octet & 0xf] {
+        form.extend(char::from_digit(digit.into(), 16).map(|digit| digit.to_ascii_uppercase()));
+    }
+}
+
+/// Whether the byte stands for itself in both forms.
+fn is_plain(byte: u8) -> bool {
+    byte == b'/' || is_segment_character(byte)
+}
+
+/// RFC 3986 section 3.3: `pchar`, without `;`.
+fn is_segment_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'-' | b'.' | b'_' | b'~')
+        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'=')
+        || matches!(byte, b':' | b'@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical_path;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(path: &str, want: &str) {
+        assert_eq!(match_form(path), want);
+    }
+
+    #[test]
+    fn every_segment_character_is_written_plainly_and_every_other_one_encoded() {
+        check("/admin%3Ax", "/admin:x");
+        check("/%21%24%26%27%28%29%2A%2B%2C%3D%3A%40", "/!$&'()*+,=:@");
+        check("/a%20%22%3C%3E%5B%5D%5E%60%7B%7C%7D", "/a%20%22%3C%3E%5B%5D%5E%60%7B%7C%7D");
+        check("/a|b[c]{d}^\"", "/a%7Cb%5Bc%5D%7Bd%7D%5E%22");
+        check("/caf%c3%a9", "/caf%C3%A9");
+    }
+
+    #[test]
+    fn decoding_is_one_pass_and_splits_no_segment() {
+        check("/a%253Ab", "/a%253Ab");
+        check("/a%2Fb%5Cc%3Bd;e", "/a%2Fb%5Cc%3Bd;e");
+        check("/a%", "/a%");
+        check("/a%zz%4", "/a%zz%4");
+    }
+
+    proptest! {
+        #[test]
+        fn the_form_of_a_form_is_itself(text in "/([a-c/.:@!*|\\[%]|%[0-9a-fA-F]{2}){0,12}") {
+            let form = match_form(&text);
+            prop_assert_eq!(match_form(&form), form.clone());
+        }
+
+        #[test]
+        fn two_spellings_of_one_text_have_one_form(
+            text in "[a-c!$&'()*+,=:@|\\[\\]{}^\"]{0,12}",
+            encoded in prop::collection::vec(any::<bool>(), 12),
+        ) {
+            let mut other = String::from("/");
+            for (byte, encoded) in text.bytes().zip(encoded) {
+                push(byte, !encoded, &mut other);
+            }
+            let other = canonical_path(&other).unwrap();
+            let plain = format!("/{text}");
+            prop_assert_eq!(match_form(&other), match_form(&plain));
+        }
+
+        #[test]
+        fn a_form_has_as_many_segments(text in "/([a-c/.:;|]|%[0-9a-fA-F]{2}){0,12}") {
+            prop_assert_eq!(match_form(&text).split('/').count(), text.split('/').count());
+        }
+    }
+}

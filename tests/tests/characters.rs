@@ -1,0 +1,59 @@
+//! Characters in paths: two targets that one of six HTTP servers routes alike (`tests/servers`) are matched
+//! alike, or one of them is refused.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
+
+use policy_core::{canonical_path, match_form};
+use policy_tests::servers::{Character, characters};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The form that routes are matched on; none: the target is refused.
+fn matched(target: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(target).ok()?;
+    // As the HTTP library reads it: without a fragment, and not at all where it refuses it.
+    let uri: http::Uri = text.parse().ok()?;
+    let path = canonical_path(uri.path()).ok()?;
+    Some(match_form(&path).into_owned())
+}
+
+/// The paths that each server reads in a target, by the name of the server and of the reading.
+fn readings(character: &Character) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for (server, answer) in &character.answers {
+        found.extend(answer.path.iter().map(|path| (server.clone(), path.clone())));
+        let views = answer.views.iter();
+        found.extend(views.map(|(view, path)| (format!("{server} {view}"), path.clone())));
+    }
+    found
+}
+
+#[test]
+fn targets_that_a_server_routes_alike_are_matched_alike() {
+    let mut forms: BTreeMap<(String, Vec<u8>), BTreeSet<String>> = BTreeMap::new();
+    let mut targets = 0;
+    for character in characters().unwrap() {
+        let Some(form) = matched(&character.target) else { continue };
+        targets += 1;
+        for reading in readings(&character) {
+            forms.entry(reading).or_default().insert(form.clone());
+        }
+    }
+    assert!(targets > 200, "{targets} targets are matched at all");
+    let different: Vec<_> = forms.iter().filter(|(_, forms)| forms.len() > 1).collect();
+    assert!(different.is_empty(), "{} paths: {different:#?}", different.len());
+}
+
+#[test]
+fn every_segment_character_is_matched_alike_in_all_spellings() {
+    for byte in b"!$&'()*+,=:@-._~aZ5" {
+        let plain = format!("/admin{}x", char::from(*byte));
+        for encoded in [format!("/admin%{byte:02X}x"), format!("/admin%{byte:02x}x")] {
+            assert_eq!(matched(encoded.as_bytes()), Some(plain.clone()), "{encoded}");
+        }
+        let twice = format!("/admin%25{byte:02X}x");
+        assert_eq!(matched(twice.as_bytes()), Some(twice.clone()), "decoded once only");
+    }
+    for refused in ["/admin;x", "/admin%3Bx", "/admin%2Fx", "/admin%5Cx", "/admin%00x"] {
+        assert_eq!(matched(refused.as_bytes()), None, "{refused}");
+    }
+}
