@@ -42,6 +42,9 @@ pub const INFORMATIONAL_HEADERS: [&str; 2] =
 /// Annotations as metadata holds them.
 pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
 
+/// The numbers of a port name in a list of ports, or why the item cannot be read.
+pub type PortsByName<'a> = dyn Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> + 'a;
+
 /// What an annotation means, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -131,10 +134,7 @@ pub fn meet(a: DefaultPolicy, b: DefaultPolicy) -> DefaultPolicy {
 ///
 /// An item that cannot be read is reported and the rest is kept: whether a port without a Server
 /// is opaque changes how its bytes are read, never whom its default policy admits.
-pub fn opaque_ports(
-    annotations: &Annotations,
-    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
-) -> Reading<PortSet> {
+pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Reading<PortSet> {
     ports(annotations, OPAQUE_PORTS, named, "is left out")
 }
 
@@ -144,7 +144,7 @@ pub fn opaque_ports(
 /// them, and leaving it out would admit clients without one.
 pub fn require_identity_ports(
     annotations: &Annotations,
-    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+    named: &PortsByName<'_>,
 ) -> Reading<PortSet> {
     let consequence = "every port requires an identity until it is corrected";
     let reading = ports(annotations, REQUIRE_IDENTITY, named, consequence);
@@ -152,6 +152,57 @@ pub fn require_identity_ports(
         return reading;
     }
     Reading { value: PortSet::all(), errors: reading.errors }
+}
+
+/// The numbers of a port name in a workload's own list; `known` are those of its ports.
+///
+/// # Errors
+/// No port of the workload has the name.
+pub fn own_name(known: Option<Vec<NonZeroU16>>) -> Result<Vec<NonZeroU16>, &'static str> {
+    known.ok_or("is not the name of a port of this workload")
+}
+
+/// The numbers of a port name in a list that the workloads of a namespace share; `known` are those
+/// of one workload. A name that only other workloads have means no port of this one.
+///
+/// # Errors
+/// No port of the workload has the name, and it does not begin with a letter or is none at all:
+/// `8o80` is a mistyped number sooner than the name of a port elsewhere, and taking it for a name
+/// would leave out the port that was meant.
+pub fn shared_name(
+    name: &str,
+    known: Option<Vec<NonZeroU16>>,
+) -> Result<Vec<NonZeroU16>, &'static str> {
+    let begins_with_a_letter = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    match known {
+        Some(numbers) => Ok(numbers),
+        None if begins_with_a_letter && is_port_name(name) => Ok(Vec::new()),
+        None => {
+            Err("is neither a port from 1 to 65535, nor a range of them, nor the name of a port")
+        }
+    }
+}
+
+/// The names in a list of ports that workloads share, those of ports that only some of them have
+/// included. Items that cannot be read are left out.
+pub fn shared_names<'a>(annotations: &'a Annotations, list: &str) -> Vec<&'a str> {
+    let is_name = |item: &&str| {
+        item.bytes().any(|b| b.is_ascii_alphabetic()) && shared_name(item, None).is_ok()
+    };
+    items(annotations, list).filter(is_name).collect()
+}
+
+fn items<'a>(annotations: &'a Annotations, list: &str) -> impl Iterator<Item = &'a str> {
+    let text = annotations.get(list).map(|text| &**text).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// The syntax of port names in Kubernetes (IANA service names, RFC 6335 section 5.1).
+fn is_port_name(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let hyphens = text.starts_with('-') || text.ends_with('-') || text.contains("--");
+    let letters = text.bytes().any(|b| b.is_ascii_lowercase());
+    text.len() <= 15 && text.bytes().all(allowed) && letters && !hyphens
 }
 
 /// What holds for undeclared ports; `None` if the object does not say. A value that cannot be read
@@ -238,12 +289,11 @@ fn unknown(name: &str, text: &str, known: &[&str], consequence: &str) -> FieldEr
 fn ports(
     annotations: &Annotations,
     name: &str,
-    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+    named: &PortsByName<'_>,
     consequence: &str,
 ) -> Reading<PortSet> {
     let (mut set, mut errors) = (PortSet::default(), Vec::new());
-    let text = annotations.get(name).map(|text| &**text).unwrap_or_default();
-    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    for item in items(annotations, name) {
         match item_ranges(item, named) {
             Ok(ranges) => set.ranges.extend(ranges),
             Err(reason) => {
@@ -258,15 +308,11 @@ fn ports(
 /// One item: `80`, `8000-8080` or the name of a port.
 fn item_ranges(
     item: &str,
-    named: &dyn Fn(&str) -> Vec<NonZeroU16>,
+    named: &PortsByName<'_>,
 ) -> Result<Vec<RangeInclusive<u16>>, &'static str> {
     const FORM: &str = "is neither a port from 1 to 65535 nor a range of them";
     if item.bytes().any(|b| b.is_ascii_alphabetic()) {
-        let numbers = named(item);
-        if numbers.is_empty() {
-            return Err("is not the name of a port of this workload");
-        }
-        return Ok(numbers.iter().map(|n| n.get()..=n.get()).collect());
+        return Ok(named(item)?.iter().map(|n| n.get()..=n.get()).collect());
     }
     let (first, last) = item.split_once('-').unwrap_or((item, item));
     let number = |text: &str| {

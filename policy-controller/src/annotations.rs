@@ -1,6 +1,6 @@
 //! Mistakes in annotations that policy depends on.
 
-use policy_crds::annotation::{self, Annotations};
+use policy_crds::annotation::{self, Annotations, PortsByName};
 use policy_crds::resource::{ContainerPort, Pod};
 use policy_crds::{Body, FieldError, Kind, Object, ObjectMeta, Resource};
 use std::num::NonZeroU16;
@@ -20,15 +20,18 @@ pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
             workload_annotations(&workload.annotations, &ports(&workload.pod), path)
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
-            let ports = |name: &str| workload.named_ports.get(name).copied().into_iter().collect();
+            let ports = |name: &str| {
+                annotation::own_name(workload.named_ports.get(name).map(|number| vec![*number]))
+            };
             workload_annotations(annotations, &ports, "")
         }
         Body::Valid(Resource::Namespace) => {
             let mut errors = annotation::default_policy(annotations).errors;
             errors.extend(annotation::undeclared_ports(annotations).errors);
             // Which names there are, its workloads decide.
-            let any = |_: &str| vec![NonZeroU16::MIN];
+            let any = |name: &str| annotation::shared_name(name, None);
             errors.extend(annotation::opaque_ports(annotations, &any).errors);
+            errors.extend(annotation::require_identity_ports(annotations, &any).errors);
             errors
         }
         Body::Valid(Resource::Server(_)) => {
@@ -40,12 +43,11 @@ pub fn annotation_errors(object: &Object) -> Vec<FieldError> {
     }
 }
 
-type PortsByName<'a> = dyn Fn(&str) -> Vec<NonZeroU16> + 'a;
-
-fn ports(pod: &Pod) -> impl Fn(&str) -> Vec<NonZeroU16> {
+fn ports(pod: &Pod) -> impl Fn(&str) -> Result<Vec<NonZeroU16>, &'static str> {
     |name: &str| {
         let named = |port: &&ContainerPort| port.name.as_deref() == Some(name);
-        pod.ports.iter().filter(named).map(|port| port.number).collect()
+        let numbers: Vec<_> = pod.ports.iter().filter(named).map(|port| port.number).collect();
+        annotation::own_name(Some(numbers).filter(|numbers| !numbers.is_empty()))
     }
 }
 

@@ -122,6 +122,74 @@ fn opaque_ports_are_the_pod_s_else_the_namespace_s() {
 }
 
 #[test]
+fn ports_that_ask_for_identities_are_the_workload_s_else_the_namespace_s() {
+    const LIST: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
+    let namespace = |list: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{name: shop, annotations: {{{LIST}: '{list}'}}}}"
+        )
+    };
+    let asks = |documents: &[&str], number: u16| {
+        web(&compiled(documents), number).owner == Owner::Default(DefaultPolicy::AllAuthenticated)
+    };
+    let listed = namespace("9000,http,smtp");
+    assert!(!asks(&[POD], 8080));
+    assert!(asks(&[POD, &listed], 9000));
+    assert!(asks(&[POD, &listed], 8080), "by the name that it has in this pod");
+    assert!(!asks(&[POD, &listed], 9001), "`smtp` may be a port of another pod");
+    let own = annotated(&format!("{LIST}: '9001'"));
+    assert!(asks(&[&own, &listed], 9001) && !asks(&[&own, &listed], 9000));
+    let none = annotated(&format!("{LIST}: ''"));
+    assert!(!asks(&[&none, &listed], 9000), "an empty list is one");
+    for broken in ["9000,8o80", "9000,70000", "9000,9-8", "9000,HTTP"] {
+        assert!(asks(&[POD, &namespace(broken)], 1), "{broken} may have meant any port");
+        assert!(!asks(&[&own, &namespace(broken)], 1), "{broken} where the pod says its own");
+    }
+    let external = "apiVersion: workload.linkerd.io/v1beta1\nkind: ExternalWorkload\n\
+                    metadata: {name: web, namespace: shop}\nspec: {meshTLS: {identity: a.b, serverName: a.b}, \
+                    ports: [{name: http, port: 8080}], workloadIPs: [{ip: 10.0.0.1}]}";
+    let compiled = compiled(&[external, &listed]);
+    let key = WorkloadKey::external("shop", "web");
+    let owner = |number| compiled.port(&key, port(number)).unwrap().owner.clone();
+    assert_eq!(owner(8080), Owner::Default(DefaultPolicy::AllAuthenticated));
+    assert_eq!(owner(9001), Owner::Default(DefaultPolicy::AllUnauthenticated));
+}
+
+#[test]
+fn a_namespace_that_cannot_be_read_opens_nothing() {
+    let namespace = "apiVersion: v9\nkind: Namespace\nmetadata: {name: shop}";
+    let asked = |pod: &str, number: u16| {
+        let compiled = compiled(&[pod, namespace]);
+        [NEIGHBOUR, Who::Meshed("a.b")].map(|who| ask(&compiled, number, who, GET))
+    };
+    assert_eq!(asked(POD, 8080), ["unauthorized", "unauthorized"]);
+    let open = "config.linkerd.io/default-inbound-policy: all-unauthenticated";
+    assert_eq!(asked(&annotated(open), 8080), ["unauthorized", "allow"]);
+    assert_eq!(asked(&annotated(open), 9999), ["port_undeclared", "port_undeclared"]);
+    let all = format!(
+        "{open}, config.linkerd.io/proxy-require-identity-inbound-ports: '', \
+         portcullis.dev/undeclared-ports: default"
+    );
+    assert_eq!(asked(&annotated(&all), 8080), ["allow", "allow"]);
+    assert_eq!(asked(&annotated(&all), 9999), ["allow", "allow"]);
+}
+
+#[test]
+fn the_admin_port_that_a_pod_states_is_none_of_our_sidecar() {
+    let config =
+        ControllerConfig { proxy_ports: [port(4191)].into(), ..with_default(DefaultPolicy::Deny) };
+    let linkerds = annotated("config.linkerd.io/admin-port: '9090'");
+    let ours = linkerds.replace("{app: web}", "{app: web, portcullis.dev/proxy: injected}");
+    assert_ne!(linkerds, ours);
+    let asked = |pod: &str| {
+        let compiled = compiled_with(&[pod], &config);
+        [4191, 9090].map(|number| ask(&compiled, number, Who::Meshed("a.b"), "GET /metrics"))
+    };
+    assert_eq!(asked(&linkerds), ["allow", "allow"]);
+    assert_eq!(asked(&ours), ["allow", "unauthorized"], "there is the application");
+}
+
+#[test]
 fn the_proxys_admin_port_is_declared_where_there_are_proxies() {
     let declared = |stated: &str, proxy_ports: &[u16]| {
         let pod = annotated(&format!("config.linkerd.io/admin-port: '{stated}'"));

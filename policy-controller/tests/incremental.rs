@@ -71,7 +71,8 @@ fn catalogue() -> Vec<Object> {
         "apiVersion: policy.linkerd.io/v1alpha1\nkind: HTTPLocalRateLimitPolicy\nmetadata: {name: l, namespace: shop}\n\
          spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: a}, total: {requestsPerSecond: 5}}".to_owned(),
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: \
-         {config.linkerd.io/default-inbound-policy: cluster-authenticated}}".to_owned(),
+         {config.linkerd.io/default-inbound-policy: cluster-unauthenticated, \
+         config.linkerd.io/proxy-require-identity-inbound-ports: 'http,9090'}}".to_owned(),
         "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\nspec: {podCIDR: 10.42.1.0/24}\n\
          status: {addresses: [{type: InternalIP, address: 172.18.0.2}]}".to_owned(),
         grant("auth", "AuthorizationPolicy", "shop", "MeshTLSAuthentication"),

@@ -4,7 +4,8 @@ use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
 use policy_crds::annotation::{
     Annotations, DEFAULT_POLICY, INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION,
     REQUIRE_IDENTITY, UNDECLARED_PORTS, UndeclaredPorts, default_policy, informational_headers,
-    meet, opaque_ports, path_normalization, require_identity_ports, undeclared_ports,
+    meet, opaque_ports, own_name, path_normalization, require_identity_ports, shared_name,
+    undeclared_ports,
 };
 use std::num::NonZeroU16;
 
@@ -16,8 +17,12 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
 }
 
-fn named(name: &str) -> Vec<NonZeroU16> {
-    if name == "http" { vec![port(8080), port(8081)] } else { Vec::new() }
+fn known(name: &str) -> Option<Vec<NonZeroU16>> {
+    (name == "http").then(|| vec![port(8080), port(8081)])
+}
+
+fn named(name: &str) -> Result<Vec<NonZeroU16>, &'static str> {
+    own_name(known(name))
 }
 
 #[test]
@@ -119,6 +124,29 @@ fn one_unreadable_item_makes_every_port_require_identity() {
         bad.errors[0].message,
         "`8o81` is not the name of a port of this workload, every port requires an identity until \
          it is corrected"
+    );
+}
+
+#[test]
+fn a_shared_list_names_ports_of_other_workloads_and_an_unreadable_item_still_means_every_port() {
+    let of = |text: &str| {
+        let list = annotations(&[(REQUIRE_IDENTITY, text)]);
+        require_identity_ports(&list, &|name| shared_name(name, known(name)))
+    };
+    for text in ["90,http", "90,http,metrics", "90,http,a-name-of-15-ch,h2"] {
+        let reading = of(text);
+        let asks = [90, 8080, 8081, 1].map(|number| reading.value.contains(port(number)));
+        assert_eq!((asks, reading.errors), ([true, true, true, false], Vec::new()), "{text}");
+    }
+    for item in ["8o81", "HTTP", "http/2", "-a", "a-", "a--b", "sixteen-letters-", "70000", "9-8"] {
+        let reading = of(&format!("90,{item}"));
+        assert!(reading.value.contains(port(1)) && reading.value.contains(port(65535)), "{item}");
+        assert_eq!(reading.errors.len(), 1, "{item}");
+    }
+    assert_eq!(
+        of("8o81").errors[0].message,
+        "`8o81` is neither a port from 1 to 65535, nor a range of them, nor the name of a port, \
+         every port requires an identity until it is corrected"
     );
 }
 

@@ -4,6 +4,7 @@
 mod conditions;
 mod empty;
 mod idle;
+mod listed;
 mod objects;
 mod places;
 mod remarks;
@@ -121,6 +122,7 @@ fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) 
     findings.extend(servers::findings(world, places, unknown));
     findings.extend(routes::findings(compiled));
     findings.extend(empty::findings(compiled, places));
+    findings.extend(listed::findings(world, unknown));
     if world.whole {
         let idle = idle::findings(world, &findings, unknown);
         findings.extend(idle);

@@ -57,13 +57,14 @@ const SERVER_ANNOTATIONS: [&str; 3] = [
 ];
 
 /// Annotations of a namespace that policy depends on.
-const NAMESPACE_ANNOTATIONS: [&str; 6] = [
+const NAMESPACE_ANNOTATIONS: [&str; 7] = [
     annotation::DEFAULT_POLICY[0],
     annotation::DEFAULT_POLICY[1],
     annotation::DEFAULT_POLICY[2],
     annotation::DEFAULT_POLICY[3],
     annotation::UNDECLARED_PORTS,
     annotation::OPAQUE_PORTS,
+    annotation::REQUIRE_IDENTITY,
 ];
 
 impl Concern {

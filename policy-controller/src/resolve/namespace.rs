@@ -1,4 +1,7 @@
 //! What a Namespace says about ports that no Server owns, read live.
+//!
+//! A Namespace that cannot be read may have said anything: nobody is admitted by default, undeclared
+//! ports are refused, and clients need an identity, where a workload does not say otherwise itself.
 
 use super::{Context, question};
 use crate::publish::UndeclaredPorts;
@@ -19,7 +22,12 @@ pub(crate) struct NamespaceSettings {
     pub(crate) undeclared: Option<UndeclaredPorts>,
     /// Opaque ports, as annotated: names mean ports of each workload.
     pub(crate) opaque: Option<Arc<str>>,
+    /// Ports whose clients must have an identity, as annotated.
+    pub(crate) require_identity: Option<Arc<str>>,
 }
+
+/// A list of all ports.
+const EVERY_PORT: &str = "1-65535";
 
 question!(NamespaceDefaults, NamespaceSettings, settings);
 
@@ -31,13 +39,21 @@ pub(crate) fn key(namespace: &Arc<str>) -> ObjectKey {
 fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
     let Some(object) = cx.object(&key(&question.0)) else { return NamespaceSettings::default() };
     let annotations = &object.meta.annotations;
-    let default_policy = match &object.body {
-        Body::Valid(_) => annotation::default_policy(annotations).value,
-        Body::Invalid(_) => Some(DefaultPolicy::Deny),
-    };
-    let undeclared = annotation::undeclared_ports(annotations).value.map(undeclared);
     let opaque = annotations.get(annotation::OPAQUE_PORTS).cloned();
-    NamespaceSettings { default_policy, undeclared, opaque }
+    match &object.body {
+        Body::Valid(_) => NamespaceSettings {
+            default_policy: annotation::default_policy(annotations).value,
+            undeclared: annotation::undeclared_ports(annotations).value.map(undeclared),
+            opaque,
+            require_identity: annotations.get(annotation::REQUIRE_IDENTITY).cloned(),
+        },
+        Body::Invalid(_) => NamespaceSettings {
+            default_policy: Some(DefaultPolicy::Deny),
+            undeclared: Some(UndeclaredPorts::Deny),
+            opaque,
+            require_identity: Some(EVERY_PORT.into()),
+        },
+    }
 }
 
 /// The same choice in the words of what is published.

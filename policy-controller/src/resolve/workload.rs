@@ -1,12 +1,12 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 
-use super::namespace::{self, NamespaceDefaults};
+use super::namespace::{self, NamespaceDefaults, NamespaceSettings};
 use super::owner::{PortsOwned, SelectorKeys};
 use super::{Context, question};
 use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts};
-use policy_crds::annotation::{self, PortSet};
+use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
 use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::hash_map::DefaultHasher;
@@ -122,8 +122,8 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
     let key = &question.0;
     let object = cx.object(&object_key(key))?;
     let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
-    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone())).opaque;
-    let shape = Shape::new(content(cx, object, &keys, inherited));
+    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone()));
+    let shape = Shape::new(content(cx, object, &keys, &inherited));
     let shape = cx.intern_shape(shape);
     let owners = cx.ask(&PortsOwned(shape.clone()));
     let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
@@ -178,13 +178,14 @@ fn content(
     cx: &Context<'_>,
     object: &Object,
     keys: &BTreeSet<Arc<str>>,
-    inherited: Option<Arc<str>>,
+    inherited: &NamespaceSettings,
 ) -> Content {
     let (named_ports, ports, probes) = ports(object);
     let annotations = &object.meta.annotations;
-    let numbers = |name: &str| named_ports.get(name).cloned().unwrap_or_default();
-    let opaque = Ports::from(&opaque(annotations, inherited, &numbers));
-    let identity = annotation::require_identity_ports(annotations, &numbers).value;
+    let known = |name: &str| named_ports.get(name).cloned();
+    let NamespaceSettings { opaque, require_identity, .. } = inherited;
+    let opaque = listed(OPAQUE, annotations, opaque.as_ref(), &known);
+    let require_identity = listed(IDENTITY, annotations, require_identity.as_ref(), &known);
     let probed = probes.iter().map(|probe: &Probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
     Content {
@@ -203,7 +204,7 @@ fn content(
         },
         undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
         opaque,
-        require_identity: Ports::from(&identity),
+        require_identity,
         declared: ports.into_iter().chain(probed).chain(proxy.iter().copied()).collect(),
         proxy,
         named_ports,
@@ -218,26 +219,34 @@ fn kind_of(object: &Object) -> WorkloadKind {
     }
 }
 
-/// The opaque ports: those of the workload's own annotation, else of its namespace's, which may name
-/// ports that only other workloads have.
-fn opaque(
-    own: &annotation::Annotations,
-    inherited: Option<Arc<str>>,
-    numbers: &dyn Fn(&str) -> Vec<NonZeroU16>,
-) -> PortSet {
-    let name = annotation::OPAQUE_PORTS;
+/// An annotation that lists ports, and how it is read.
+type List = (&'static str, fn(&Annotations, &PortsByName<'_>) -> Reading<PortSet>);
+
+const OPAQUE: List = (annotation::OPAQUE_PORTS, annotation::opaque_ports);
+const IDENTITY: List = (annotation::REQUIRE_IDENTITY, annotation::require_identity_ports);
+
+/// The ports of a list: of the workload's own annotation, else of its namespace's, which may name
+/// ports that only other workloads have. `known` gives the numbers of the workload's port names.
+fn listed(
+    (name, read): List,
+    own: &Annotations,
+    inherited: Option<&Arc<str>>,
+    known: &dyn Fn(&str) -> Option<Vec<NonZeroU16>>,
+) -> Ports {
     let inherited = inherited.filter(|_| !own.contains_key(name));
-    let Some(inherited) = inherited else { return annotation::opaque_ports(own, numbers).value };
-    let annotations = annotation::Annotations::from([(Arc::from(name), inherited)]);
-    annotation::opaque_ports(&annotations, numbers).value
+    let Some(inherited) = inherited else {
+        return Ports::from(&read(own, &|name| annotation::own_name(known(name))).value);
+    };
+    let shared = Annotations::from([(Arc::from(name), inherited.clone())]);
+    Ports::from(&read(&shared, &|name| annotation::shared_name(name, known(name))).value)
 }
 
 /// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the
-/// workload states.
+/// workload states, unless its sidecar is ours, whose port is always the usual one.
 fn proxy_ports(cx: &Context<'_>, object: &Object) -> impl Iterator<Item = NonZeroU16> {
     let usual = cx.config.proxy_ports.clone();
     let own = annotation::admin_port(&object.meta.annotations).value;
-    let own = own.filter(|_| !usual.is_empty());
+    let own = own.filter(|_| !usual.is_empty() && !has_our_sidecar(object));
     usual.into_iter().chain(own)
 }
 
@@ -291,14 +300,19 @@ fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
     }
 }
 
+/// Tells by the mark of the injector whether a workload has a sidecar of ours.
+fn has_our_sidecar(object: &Object) -> bool {
+    let label = object.meta.labels.get(annotation::PROXY_LABEL);
+    label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
+}
+
 /// A workload that cannot be read may run.
 fn answers(object: &Object) -> bool {
-    let label = object.meta.labels.get(annotation::PROXY_LABEL);
     let runs = match &object.body {
         Body::Valid(Resource::Pod(pod)) => pod.running,
         Body::Valid(_) | Body::Invalid(_) => true,
     };
-    runs && label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
+    runs && has_our_sidecar(object)
 }
 
 fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {

@@ -44,6 +44,27 @@ async fn a_file_that_is_written_where_it_is_counts_like_one_that_is_replaced() {
 }
 
 #[tokio::test]
+async fn ports_that_the_namespace_lists_ask_for_identities_on_a_connection_that_stays_open() {
+    // The pod without its Servers.
+    let pod = BASE.split("---\n").nth(1).unwrap();
+    let listing = |list: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations:\n    \
+             config.linkerd.io/proxy-require-identity-inbound-ports: \"{list}\"\n---\n{pod}"
+        )
+    };
+    let world = World::with(&[("base.yaml", &listing("9000,metrics"))]).await;
+    let mut client = world.client(Kind::Http1).await;
+    assert_eq!(client.ask("/").await, 200);
+    for asks in ["9000,http", "9000,8o80"] {
+        world.write("base.yaml", &listing(asks));
+        assert!(client.turns("/", 200, 403).await < EDIT, "{asks}");
+        world.write("base.yaml", &listing("9000,metrics"));
+        assert!(client.turns("/", 403, 200).await < EDIT, "{asks}");
+    }
+}
+
+#[tokio::test]
 async fn deleting_an_authentication_revokes_and_adding_it_again_grants() {
     let world = World::start().await;
     let mut client = world.client(Kind::Http1).await;

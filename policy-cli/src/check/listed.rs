@@ -1,0 +1,74 @@
+//! Names in the port lists of a Namespace that no workload of it has: they may be mistyped, and the
+//! ports that were meant are then left out.
+
+use super::{Finding, Unknown, World};
+use crate::cluster::unknown;
+use policy_crds::annotation::{self, OPAQUE_PORTS, REQUIRE_IDENTITY};
+use policy_crds::{Body, Kind, Object, Resource, nearest};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const WORKLOADS: [Kind; 2] = [Kind::Pod, Kind::ExternalWorkload];
+
+pub(super) fn findings(world: &World<'_>, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
+    let objects = world.compiled.objects.iter();
+    let namespaces = objects.filter(|o| matches!(o.body, Body::Valid(Resource::Namespace)));
+    let mut findings = Vec::new();
+    for namespace in namespaces {
+        let lists = [OPAQUE_PORTS, REQUIRE_IDENTITY].into_iter();
+        let named =
+            lists.map(|list| (list, annotation::shared_names(&namespace.meta.annotations, list)));
+        let named: Vec<_> = named.filter(|(_, names)| !names.is_empty()).collect();
+        if named.is_empty() {
+            continue;
+        }
+        let key = &namespace.meta.key;
+        if let Some(missing) = unknown::of_kinds(&WORKLOADS, &key.name, world.gaps).first() {
+            let message = format!(
+                "whether its workloads have ports of the names that it lists is not known, because \
+                 {missing} may not be listed"
+            );
+            unknown.push(Unknown { object: key.clone(), message });
+            continue;
+        }
+        let Some(ports) = port_names(world, &key.name) else { continue };
+        for (list, names) in named {
+            let strange = names.into_iter().filter(|name| !ports.contains(*name));
+            let message = |name: &str| without_port(name, &ports);
+            let field = annotation::field(list);
+            let warning = |name: &str| Finding::warning(key, field.clone(), message(name));
+            findings.extend(strange.map(warning));
+        }
+    }
+    findings
+}
+
+fn without_port(name: &str, ports: &BTreeSet<Arc<str>>) -> String {
+    let ports: Vec<&str> = ports.iter().map(|port| &**port).collect();
+    let hint = nearest(name, &ports).map(|near| format!("; did you mean `{near}`?"));
+    format!("`{name}` is the name of no port of a workload here{}", hint.unwrap_or_default())
+}
+
+/// The names of the ports of a namespace's workloads; absent: there are no workloads.
+fn port_names(world: &World<'_>, namespace: &str) -> Option<BTreeSet<Arc<str>>> {
+    let inside = |object: &&Arc<Object>| {
+        let key = &object.meta.key;
+        WORKLOADS.contains(&key.kind) && &*key.namespace == namespace
+    };
+    let mut workloads = world.compiled.objects.iter().filter(inside).peekable();
+    workloads.peek()?;
+    let mut names = BTreeSet::new();
+    for workload in workloads {
+        match &workload.body {
+            Body::Valid(Resource::Pod(pod)) => {
+                names.extend(pod.ports.iter().filter_map(|port| port.name.clone()));
+            }
+            Body::Valid(Resource::ExternalWorkload(workload)) => {
+                names.extend(workload.named_ports.keys().cloned());
+            }
+            // Its ports cannot be read, and any name may be among them.
+            Body::Valid(_) | Body::Invalid(_) => return None,
+        }
+    }
+    Some(names)
+}
