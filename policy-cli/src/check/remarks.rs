@@ -2,6 +2,7 @@
 
 use super::Finding;
 use policy_controller::Compiled;
+use policy_controller::injector::namespace_remarks;
 use policy_crds::remark::remarks;
 
 /// Remarks, save for places of which something has been said already.
@@ -10,7 +11,7 @@ pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
         let about = |error: policy_crds::FieldError| {
             Finding::warning(&object.meta.key, error.field, error.message)
         };
-        remarks(object).into_iter().map(about)
+        remarks(object).into_iter().chain(namespace_remarks(object)).map(about)
     });
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = all.filter(|finding| finding.field != "spec.client.networks");

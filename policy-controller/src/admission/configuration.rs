@@ -236,6 +236,6 @@ fn annotated() -> String {
          [{}].exists(name, name in object.metadata.annotations)) || \
          (request.kind.kind == 'Namespace' && {})",
         names.join(", "),
-        crate::injector::asks()
+        crate::injector::says_of_injection()
     )
 }

@@ -2,7 +2,7 @@
 //! while nobody answers.
 
 use super::ask::{INJECT, INJECT_LABEL};
-use super::setting::OWN;
+use super::setting::{LINKERDS, OWN};
 use crate::admission::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
@@ -107,10 +107,24 @@ fn opts_in() -> String {
 }
 
 /// It has an annotation that asks, or one of ours, which may be one that asks with a slip.
-pub(crate) fn asks() -> String {
-    let names = names();
+fn asks() -> String {
+    has_annotation(&[OWN])
+}
+
+/// A namespace has an annotation about injection, Linkerd's included, which ours may leave aside.
+pub(crate) fn says_of_injection() -> String {
+    let prefixes: Vec<&str> = [OWN].into_iter().chain(LINKERDS).collect();
+    has_annotation(&prefixes)
+}
+
+/// It has an annotation that asks, or one with such a prefix.
+fn has_annotation(prefixes: &[&str]) -> String {
+    let begins: Vec<String> =
+        prefixes.iter().map(|prefix| format!("a.startsWith('{prefix}')")).collect();
     format!(
         "has(object.metadata.annotations) && object.metadata.annotations.exists(a, \
-         a in [{names}] || a.startsWith('{OWN}'))"
+         a in [{}] || {})",
+        names(),
+        begins.join(" || ")
     )
 }

@@ -40,11 +40,12 @@ pub use args::{
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
 pub use chosen::Defaults;
 pub use configuration::injector_configuration;
-pub(crate) use configuration::{PATH as INJECT_PATH, asks};
+pub(crate) use configuration::{PATH as INJECT_PATH, says_of_injection};
 pub use container::Places;
 pub use keeper::{Keeper, KeeperInputs};
 pub use lack::{Lack, PodFacts, lack};
 pub use metrics::InjectorMetrics;
+pub use names::namespace_remarks;
 pub(crate) use names::{about_injection, injection_remarks};
 pub use review::Injector;
 pub(crate) use review::Reply;
@@ -130,6 +131,7 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
+    warnings.extend(names::left_aside(&annotations, around));
     let mut injected = pod.clone();
     let tcp_probes = probe::rewrite(&mut injected, &chosen.skipped, &mut warnings);
     let native = settings.native;

@@ -1,19 +1,19 @@
 //! Annotations that nobody knows: ours are refused, others that were surely meant are told.
 
-use super::ask::{INJECT, Texts, of_namespace};
+use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
 use super::container::VERSION_ANNOTATION;
 use super::element::texts;
-use super::setting::{LINKERD, OWN, Setting};
-use policy_crds::{FieldError, annotation, nearest};
+use super::setting::{LINKERDS, OWN, Setting};
+use policy_crds::{Body, FieldError, Object, ObjectMeta, Resource, annotation, nearest};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the controller reads from pods and namespaces.
-const OF_POLICY: [&str; 7] = [
+/// What the controller reads from pods and namespaces. The admin port is none of it: it concerns
+/// proxies that others inject, ours is always where the injector puts it.
+const OF_POLICY: [&str; 6] = [
     annotation::DEFAULT_POLICY[0],
     annotation::DEFAULT_POLICY[1],
     annotation::UNDECLARED_PORTS,
-    annotation::ADMIN_PORT,
     annotation::OPAQUE_PORTS,
     annotation::REQUIRE_IDENTITY,
     annotation::PATH_NORMALIZATION,
@@ -80,35 +80,87 @@ pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
 /// The annotations of a namespace that are about injection, or would be if they were spelled well.
 pub(crate) fn about_injection(namespace: &Value) -> Texts {
     let mut annotations = texts(namespace.pointer("/metadata/annotations"));
-    annotations.retain(|name, _| name.starts_with(OWN) || INJECT.contains(&name.as_str()));
+    let is_ours = |name: &str| name.starts_with(OWN) || is_of_linkerds_injector(name);
+    annotations.retain(|name, _| is_ours(name) || INJECT.contains(&name.as_str()));
     annotations
 }
 
-/// What is wrong with them. Whoever writes them should know before pods are refused, or, where it is
-/// the one that asks, before they run without a sidecar.
+fn is_of_linkerds_injector(name: &str) -> bool {
+    LINKERDS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// What is wrong with them. Their author should know before pods are refused, or, where the namespace
+/// is the one that asks, before they run without a sidecar or without what a setting asks for.
 pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     let annotations = about_injection(namespace);
+    let labels = texts(namespace.pointer("/metadata/labels"));
     let mut remarks = mistyped(&annotations, "");
-    remarks.extend(of_namespace(&annotations, &Texts::new(), "").err().unwrap_or_default());
+    match of_namespace(&annotations, &labels, "") {
+        Ok(Some(Answer::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
+        Ok(Some(Answer::Disabled) | None) => {}
+        Err(errors) => remarks.extend(errors),
+    }
     remarks
 }
 
-/// Annotations of Linkerd that mean nothing to us, or are near to one that asks.
+/// Remarks on a valid Namespace from which our injector takes settings: the annotations that it
+/// leaves aside, where Linkerd's would heed them. A Namespace that says `linkerd.io/inject` alone may
+/// mean Linkerd's injector; where ours is at work, it has our label too.
+pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
+    let ObjectMeta { annotations, labels, .. } = &namespace.meta;
+    let answer = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
+    let asks = answer.is_some_and(|answer| &**answer == "enabled");
+    if !asks || !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
+        return Vec::new();
+    }
+    let text = |(name, value): (&Arc<str>, &Arc<str>)| (name.to_string(), value.to_string());
+    without_effect(&annotations.iter().map(text).collect(), OURS)
+}
+
+/// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
+/// of a pod that does not state them itself.
+pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
+    let mut inherited = around.annotations.clone();
+    inherited.retain(|name, _| !pod.contains_key(name));
+    let remarks = without_effect(&inherited, THIS);
+    remarks.into_iter().map(|remark| format!("{}{remark}", around.place())).collect()
+}
+
+/// Annotations of a pod that Linkerd's injector would heed and ours leaves aside, or that are near to
+/// one that asks.
 pub(super) fn doubtful(annotations: &Texts) -> Vec<String> {
-    let known = known();
-    let mut warnings = Vec::new();
-    for name in annotations.keys().filter(|name| name.len() <= 128 && !known.contains(name)) {
+    let remarks = without_effect(annotations, THIS);
+    let mut warnings: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+    let asks = INJECT.join("` and `");
+    let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
+    let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
+    for name in shown.filter(|name| nearest(name, &INJECT).is_some()) {
         let field = annotation::field(name);
-        if name.starts_with(LINKERD) {
-            let hint = near(name, &known).map(|near| format!("; did you mean `{near}`?"));
-            let hint = hint.unwrap_or_default();
-            warnings.push(format!("{field}: has no effect on this sidecar{hint}"));
-        } else if nearest(name, &INJECT).is_some() && name.starts_with("linkerd.io/") {
-            let asks = INJECT.join("` and `");
-            warnings.push(format!("{field}: has no effect; `{asks}` ask for a sidecar"));
-        }
+        warnings.push(format!("{field}: has no effect; `{asks}` ask for a sidecar"));
     }
     warnings
+}
+
+/// The sidecar of one pod.
+const THIS: &str = "this sidecar";
+/// Those of a namespace, which may have others too.
+const OURS: &str = "the sidecars of Portcullis";
+/// Bytes of a name that is shown.
+const LONGEST: usize = 128;
+
+/// Annotations that Linkerd's injector would heed and ours leaves aside.
+fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
+    let known = known();
+    let names = annotations.keys().filter(|name| is_of_linkerds_injector(name));
+    let unknown = names.filter(|name| name.len() <= LONGEST && !known.contains(name));
+    let remark = |name: &String| {
+        // What is about the other direction is no slip: `skip-inbound-ports` would open ports.
+        let near = near(name, &known).filter(|_| !name.contains("outbound"));
+        let hint = near.map(|near| format!("; did you mean `{near}`?"));
+        let message = format!("has no effect on {sidecars}{}", hint.unwrap_or_default());
+        FieldError { field: annotation::field(name), message }
+    };
+    unknown.map(remark).collect()
 }
 
 #[cfg(test)]
@@ -152,7 +204,7 @@ mod tests {
             doubtful(&texts(&names)),
             [
                 "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
-                 this sidecar; did you mean `config.linkerd.io/skip-inbound-ports`?",
+                 this sidecar",
                 "metadata.annotations[\"linkerd.io/injct\"]: has no effect; \
                  `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
             ]

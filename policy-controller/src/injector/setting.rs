@@ -9,6 +9,9 @@ use tracing_subscriber::EnvFilter;
 pub(super) const OWN: &str = "portcullis.dev/";
 /// The prefix of Linkerd's.
 pub(super) const LINKERD: &str = "config.linkerd.io/";
+/// Every prefix under which Linkerd's injector reads settings of a proxy.
+pub(super) const LINKERDS: [&str; 3] =
+    [LINKERD, "config.alpha.linkerd.io/", "config.beta.linkerd.io/"];
 
 /// A setting. Its name follows the prefix of an annotation, and `--injector-default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

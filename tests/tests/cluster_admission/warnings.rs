@@ -135,6 +135,27 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
           `portcullis.dev/inject`?"
         ]
     );
+    // And of settings for Linkerd's proxies that ours leave aside, of which policy knows nothing.
+    let aside = json!({"metadata": {"annotations": {
+        "portcullis.dev/injcet": null, "linkerd.io/inject": "enabled",
+        "config.linkerd.io/proxy-await": "enabled",
+    }}});
+    let answer = merge(&client, &namespace, "", &aside).await;
+    assert!(answer.is_done(), "{answer:?}");
+    let words = "has no effect on the sidecars of Portcullis";
+    assert_eq!(
+        answer.warnings,
+        [format!("metadata.annotations[\"config.linkerd.io/proxy-await\"]: {words}")]
+    );
+    let list = json!({"metadata": {"annotations": {
+        "linkerd.io/inject": null, "config.linkerd.io/proxy-await": null,
+        "config.linkerd.io/proxy-require-identity-inbound-ports": "8o80",
+    }}});
+    let answer = merge(&client, &namespace, "", &list).await;
+    assert!(answer.is_done(), "{answer:?}");
+    assert_eq!(answer.warnings.len(), 1, "{answer:?}");
+    let words = "every port requires an identity until it is corrected";
+    assert!(answer.warnings[0].ends_with(words), "{answer:?}");
     installed.remove().await;
 }
 

@@ -156,6 +156,36 @@ fn a_namespace_whose_wish_for_sidecars_is_mistyped_is_told() {
 }
 
 #[test]
+fn a_namespace_is_told_of_a_list_that_cannot_be_read_and_of_settings_that_are_left_aside() {
+    let namespace = |annotations: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: one, \
+              annotations: {{{annotations}}}}}, spec: {{}}}}"
+        )
+    };
+    let list = |ports: &str| {
+        namespace(&format!("config.linkerd.io/proxy-require-identity-inbound-ports: '{ports}'"))
+    };
+    let told = "sound: metadata.annotations[\"config.linkerd.io/proxy-require-identity-inbound-ports\"]: \
+                `8o80` is neither a port from 1 to 65535, nor a range of them, nor the name of a port, \
+                every port requires an identity until it is corrected";
+    assert_eq!(created(&list("metrics,8o80")), told);
+    assert_eq!(updated(&list("metrics"), &list("metrics,8o80")), told);
+    assert_eq!(created(&list("metrics,8080,9000-9010")), "sound");
+    for name in ["config.linkerd.io/proxy-await", "config.alpha.linkerd.io/anything"] {
+        let [off, on] = ["disabled", "enabled"]
+            .map(|asks| namespace(&format!("linkerd.io/inject: {asks}, {name}: enabled")));
+        let told = format!(
+            "sound: metadata.annotations[\"{name}\"]: has no effect on the sidecars of Portcullis"
+        );
+        assert_eq!(created(&on), told);
+        assert_eq!(updated(&namespace("linkerd.io/inject: enabled"), &on), told);
+        assert_eq!(created(&off), "sound", "there are none");
+        assert_eq!(updated(&on, &on), "passed", "told when it was written");
+    }
+}
+
+#[test]
 fn objects_whose_name_the_api_server_has_yet_to_make() {
     let generated = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
                      metadata: {generateName: web-}, \
