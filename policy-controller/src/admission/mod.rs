@@ -5,14 +5,20 @@
 //! HTTPS ─▶ review ─▶ concern ─▶ judge (policy_crds::parse) ─▶ what-if (crate::review) ─▶ answer
 //! ```
 //!
+//! Anybody may connect: what a client can make scarce is divided by its network (`shares`, `turns`),
+//! so that nobody can keep API servers from their answers.
+//!
 //! The verdict follows from the request alone: what the controller has not seen yet never refuses
 //! anything, and only warnings depend on it. Everything that is refused here is refused by the
 //! controller too, so that an object stored while the webhook was away grants nothing either.
 //!
 //! The API server asks where [`configuration()`] tells it to. What it asks beyond that is passed.
 
+mod answering;
 mod args;
+mod arrival;
 mod certificate;
+mod clients;
 mod concern;
 mod configuration;
 mod judge;
@@ -20,8 +26,10 @@ mod listener;
 mod metrics;
 pub(crate) mod review;
 mod service;
+mod shares;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod warning;
 
 pub use args::{AdmissionArgs, AdmissionArgsError, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};

@@ -152,6 +152,11 @@ impl Answer {
         Self::new(version, uid, Some(status), Vec::new())
     }
 
+    /// Tells whether it answers a review, which has a uid.
+    pub(crate) fn is_of_a_review(&self) -> bool {
+        !self.response.uid.is_empty()
+    }
+
     fn new(
         api_version: &'static str,
         uid: &str,

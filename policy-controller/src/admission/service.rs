@@ -1,34 +1,55 @@
 //! One admission review over HTTP: from the bytes to the answer.
+//!
+//! Whatever a client can make scarce is divided by its network: room for the bytes ([`SharedRoom`]),
+//! and the turns ([`Turns`]) in which reviews are judged and others are asked about them.
 
+use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable};
+use super::arrival::{ArrivalError, Arrived, arrive};
+use super::clients::{AnsweredNetworks, ClientNetwork};
 use super::judge::{Judgement, Verdict, judge};
 use super::metrics::{AdmissionMetrics, Outcome};
 use super::review::{Answer, Request, Status, version};
+use super::shares::{Bounds, Revoked, Share, SharedRoom};
+use super::turns::{Turn, Turns};
 use super::warning::warnings;
 use crate::beside::{BESIDE_PATH, Repoint};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::review::ReviewHandle;
 use bytes::Bytes;
-use http::{Method, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use http::{Method, Response, StatusCode};
+#[cfg(test)]
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The largest review: the API server takes objects of up to 3 MiB, and sends the old one too.
-const MAX_BODY: u32 = 8 * 1024 * 1024;
+/// Room for reviews, in bytes that came, and the most that one network may hold of it.
+const ROOM: u64 = 64 * 1024 * 1024;
+const ROOM_PER_NETWORK: u64 = 32 * 1024 * 1024;
 
-/// Bytes of reviews held at once.
-const MAX_HELD: usize = 64 * 1024 * 1024;
+/// The room that a review takes before its first byte, so that their number is bounded, too.
+const REVIEW: u64 = 16 * 1024;
 
-/// Memory for reviews that are being judged, in bytes as `weight` reckons them. The longest list of
-/// networks that fits into an object weighs half of it, old and new together.
-const MAX_JUDGED: u32 = 192 * 1024 * 1024;
+/// The largest review that is judged among the others, in bytes and by weight. Larger ones take turns
+/// of their own, so that nobody with an ordinary one waits for them. Pods and nearly all policies are
+/// far below it.
+const LIGHT: u64 = 512 * 1024;
+const LIGHT_WEIGHT: u64 = 4 * 1024 * 1024;
 
-/// How long a review may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(10);
+/// Ordinary reviews that are judged at once. Large ones are judged one by one, which bounds their
+/// memory, and that all of them keep every core busy.
+const LIGHT_AT_ONCE: usize = 2;
+
+/// Pods about which the API server is asked at once.
+const QUESTIONS: usize = 16;
+
+/// Objects about which the index is asked at once, and how long one may wait for that. An answer
+/// without advice is better than a late one.
+const ADVICE: usize = 4;
+const ADVICE_WAITS: Duration = Duration::from_millis(500);
 
 /// Answers reviews.
 #[derive(Clone)]
@@ -37,8 +58,20 @@ pub(super) struct Service {
     injector: Option<Injector>,
     repoint: Option<Arc<Repoint>>,
     pub(super) metrics: AdmissionMetrics,
-    room: Arc<Semaphore>,
-    judging: Arc<Semaphore>,
+    pub(super) answered: AnsweredNetworks,
+    room: SharedRoom,
+    light: Turns,
+    heavy: Turns,
+    questions: Turns,
+    advice: Turns,
+}
+
+/// The connection that a request came on.
+pub(super) struct ClientConnection {
+    pub(super) network: ClientNetwork,
+    pub(super) share: Share,
+    /// Whether there has been a request.
+    pub(super) used: AtomicBool,
 }
 
 /// Who is asked.
@@ -48,19 +81,44 @@ enum Asked {
     Repoint(Arc<Repoint>),
 }
 
+/// A review that has arrived, and the room it takes.
+struct Review<'a> {
+    network: ClientNetwork,
+    share: &'a Share,
+    bytes: Bytes,
+    weight: u64,
+}
+
 /// What was made of a body.
 struct Judged {
     version: &'static str,
     uid: String,
-    judgement: Option<Judgement>,
+    kind: Option<Kind>,
+    step: Step,
+}
+
+/// What is left to do.
+enum Step {
+    Write(Written, Outcome),
+    Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
 }
 
 impl Service {
     pub(super) fn new(review: Option<ReviewHandle>, metrics: AdmissionMetrics) -> Self {
-        let room = Arc::new(Semaphore::new(MAX_HELD));
-        let judging = usize::try_from(MAX_JUDGED).unwrap_or(MAX_HELD);
-        let judging = Arc::new(Semaphore::new(judging));
-        Self { review, injector: None, repoint: None, metrics, room, judging }
+        let answered = AnsweredNetworks::default();
+        let bounds = Bounds { total: ROOM, per_network: ROOM_PER_NETWORK, first: Revoked::Newest };
+        Self {
+            review,
+            injector: None,
+            repoint: None,
+            metrics,
+            room: SharedRoom::new(bounds, answered.clone()),
+            answered,
+            light: Turns::new(LIGHT_AT_ONCE),
+            heavy: Turns::new(1),
+            questions: Turns::new(QUESTIONS),
+            advice: Turns::new(ADVICE),
+        }
     }
 
     /// Answers reviews of pods too, on a path of their own.
@@ -86,100 +144,150 @@ impl Service {
     }
 
     /// Answers one HTTP request.
-    pub(super) async fn serve(&self, request: http::Request<Incoming>) -> Response<Full<Bytes>> {
+    pub(super) async fn serve(
+        &self,
+        connection: &ClientConnection,
+        request: http::Request<Incoming>,
+    ) -> Response<Answering> {
+        connection.used.store(true, Ordering::Relaxed);
+        connection.share.used();
         let Some(asked) = self.asked(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
         }
-        let started = Instant::now();
-        let (status, reason, text) = match tokio::time::timeout(ARRIVAL, self.read(request)).await {
-            Ok(Ok(body)) => {
-                return match asked {
-                    Asked::Rules => self.answer(body, started).await,
-                    Asked::Injector(injector) => inject(&injector, body).await,
-                    Asked::Repoint(repoint) => match read_review(body).await {
-                        Ok(review) => json(&repoint.review(&review)),
-                        Err(refusal) => refusal,
-                    },
-                };
-            }
-            Ok(Err(ReadError::TooLarge)) => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                "more than is read: 8 MiB, or too many fields\n",
-            ),
-            Ok(Err(ReadError::Broken)) => (StatusCode::BAD_REQUEST, "broken", "no whole body\n"),
-            Err(_) => (StatusCode::REQUEST_TIMEOUT, "slow", "the body took too long\n"),
+        let Ok(share) = self.room.take(connection.network, REVIEW) else {
+            return self.refuse(ArrivalError::NoRoom.into());
         };
-        self.metrics.refused(reason);
-        plain(status, text)
+        let started = Instant::now();
+        let answered = async {
+            let Arrived { bytes, weight } = arrive(request.into_body(), &share).await?;
+            let review = Review { network: connection.network, share: &share, bytes, weight };
+            self.review(asked, review, started).await
+        };
+        let response = tokio::select! {
+            answered = answered => answered,
+            () = share.revoked() => Err(ArrivalError::NoRoom.into()),
+            () = connection.share.revoked() => Err(ArrivalError::NoRoom.into()),
+        };
+        connection.share.used();
+        match response {
+            Ok(response) => {
+                // Until it has been sent, room is made by the end of the connection.
+                share.ends(connection.share.token());
+                response.map(|body| body.holding(share))
+            }
+            Err(refusal) => self.refuse(refusal),
+        }
     }
 
-    fn not_found(&self) -> Response<Full<Bytes>> {
+    async fn review(
+        &self,
+        asked: Asked,
+        review: Review<'_>,
+        started: Instant,
+    ) -> Result<Response<Answering>, Refusal> {
+        let written = match asked {
+            Asked::Rules => self.answer(&review, started).await?,
+            Asked::Injector(injector) => match self.inject(&injector, &review).await? {
+                Reply::Answer(answer) => Written::of(&answer)?,
+                // Whether the pod is created without an answer, the webhook's failure policy says.
+                Reply::Unavailable(text) => return Ok(unavailable(text)),
+            },
+            Asked::Repoint(repoint) => {
+                let work = move |bytes: Bytes| Written::of(&repoint.review(&value(&bytes)?));
+                self.judge(&review, work).await?.0
+            }
+        };
+        // It may have to wait for its reader.
+        review.share.grow(u64::try_from(written.body.len()).unwrap_or(u64::MAX))?;
+        if written.is_of_a_review {
+            self.answered.remember(review.network, Instant::now());
+        }
+        Ok(reviewed(written.body))
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Response<Answering> {
+        if let Some(reason) = refusal.reason() {
+            self.metrics.refused(reason);
+        }
+        refusal.response()
+    }
+
+    fn not_found(&self) -> Response<Answering> {
         self.metrics.refused("not_found");
         plain(StatusCode::NOT_FOUND, "reviews are posted to /\n")
     }
 
-    async fn read(&self, request: http::Request<Incoming>) -> Result<Held, ReadError> {
-        let body = request.into_body();
-        let stated = body.size_hint().upper().unwrap_or_else(|| MAX_BODY.into());
-        let wanted = u32::try_from(stated).ok().filter(|size| *size <= MAX_BODY);
-        let wanted = wanted.ok_or(ReadError::TooLarge)?;
-        let room = self.room.clone().acquire_many_owned(wanted).await;
-        let room = room.map_err(|_| ReadError::Broken)?;
-        let limit = usize::try_from(MAX_BODY).unwrap_or(usize::MAX);
-        let bytes = match Limited::new(body, limit).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => return Err(ReadError::TooLarge),
-            Err(_) => return Err(ReadError::Broken),
-        };
-        // Whoever waits here waits for reviews that have arrived already, and are soon judged.
-        let weight = weight(&bytes).filter(|weight| *weight <= MAX_JUDGED);
-        let weight = weight.ok_or(ReadError::TooLarge)?;
-        let judging = self.judging.clone().acquire_many_owned(weight).await;
-        let judging = judging.map_err(|_| ReadError::Broken)?;
-        Ok(Held { bytes, _room: Some((room, judging)) })
+    /// Does the work on a body away from the connections, in the turn of its network, which is given
+    /// back with the result.
+    async fn judge<T: Send + 'static>(
+        &self,
+        review: &Review<'_>,
+        work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<(T, Turn), Refusal> {
+        let turns = if review.is_light() { &self.light } else { &self.heavy };
+        let turn = turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)?;
+        if review.is_light() {
+            // It outlasts its turn. Of a large one the turn bounds the memory.
+            review.share.grow(review.weight)?;
+        }
+        let bytes = review.bytes.clone();
+        // The turn lasts as long as the work, whether or not somebody still waits for it.
+        let work = move || work(bytes).map(|done| (done, turn));
+        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Failed)?
     }
 
-    async fn answer(&self, body: Held, started: Instant) -> Response<Full<Bytes>> {
-        // Large objects take milliseconds to parse, for which nobody else should wait.
-        let judged = tokio::task::spawn_blocking(move || judged(&body.bytes)).await;
-        let Ok(judged) = judged else {
-            return plain(StatusCode::INTERNAL_SERVER_ERROR, "the review could not be judged\n");
-        };
-        let Some(Judged { version, uid, judgement }) = judged else {
-            self.metrics.answered("", Outcome::Malformed, started.elapsed());
-            return plain(StatusCode::BAD_REQUEST, "the body is not JSON\n");
-        };
-        let kind = judgement.as_ref().and_then(|judgement| judgement.kind).map_or("", Kind::as_str);
-        let (answer, outcome) = match judgement.map(|judgement| judgement.verdict) {
-            None => {
-                let message = "the body is not an AdmissionReview: it has no `request`";
-                (Answer::deny(version, &uid, Status::malformed(message)), Outcome::Malformed)
+    /// Answers a review of an object by the rules of its kind.
+    async fn answer(&self, review: &Review<'_>, started: Instant) -> Result<Written, Refusal> {
+        let judged = match self.judge(review, |bytes| judged(&bytes)).await {
+            Err(Refusal::NotJson) => {
+                self.metrics.answered("", Outcome::Malformed, started.elapsed());
+                return Err(Refusal::NotJson);
             }
-            Some(Verdict::Refused(status)) => {
-                tracing::debug!(message = status.message, "denied");
-                (Answer::deny(version, &uid, status), Outcome::Denied)
-            }
-            Some(Verdict::Passed) => (Answer::allow(version, &uid, Vec::new()), Outcome::Passed),
-            Some(Verdict::Sound { remarks, object }) => {
-                let warnings = self.warnings(&remarks, object).await;
+            judged => judged?.0,
+        };
+        let Judged { version, uid, kind, step } = judged;
+        let (written, outcome) = match step {
+            Step::Write(written, outcome) => (written, outcome),
+            Step::Advise { remarks, object } => {
+                let warnings = self.warnings(review.network, &remarks, object).await;
                 let silent = warnings.is_empty();
                 let outcome = if silent { Outcome::Admitted } else { Outcome::Warned };
-                (Answer::allow(version, &uid, warnings), outcome)
+                (Written::of(&Answer::allow(version, &uid, warnings))?, outcome)
             }
         };
-        self.metrics.answered(kind, outcome, started.elapsed());
-        json(&answer)
+        self.metrics.answered(kind.map_or("", Kind::as_str), outcome, started.elapsed());
+        Ok(written)
     }
 
-    async fn warnings(&self, remarks: &[FieldError], object: Option<Box<Object>>) -> Vec<String> {
+    async fn warnings(
+        &self,
+        network: ClientNetwork,
+        remarks: &[FieldError],
+        object: Option<Box<Object>>,
+    ) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
         let found = match &self.review {
-            Some(review) => review.review(*object).await,
+            Some(review) => {
+                let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
+                match turn {
+                    Ok(Some(_turn)) => review.review(*object).await,
+                    Ok(None) | Err(_) => None,
+                }
+            }
             None => None,
         };
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
+    }
+
+    /// Answers a review of a pod.
+    async fn inject(&self, injector: &Injector, review: &Review<'_>) -> Result<Reply, Refusal> {
+        let (read, turn) = self.judge(review, |bytes| value(&bytes)).await?;
+        // A large one keeps its turn until it is answered.
+        let _turn = (!review.is_light()).then_some(turn);
+        let question = self.questions.next(review.network, 1).await;
+        let _question = question.ok_or(Refusal::Failed)?;
+        Ok(injector.review(read).await)
     }
 }
 
@@ -187,109 +295,59 @@ impl Service {
 impl Service {
     /// The status and the body of the answer to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
-        let body = Held { bytes: Bytes::copy_from_slice(body), _room: None };
-        let response = self.answer(body, Instant::now()).await;
+        let network = ClientNetwork::of([127, 0, 0, 1].into());
+        let share = self.room.take(network, REVIEW).unwrap();
+        let bytes = Bytes::copy_from_slice(body);
+        let review = Review { network, share: &share, bytes, weight: 0 };
+        let response = self.review(Asked::Rules, review, Instant::now()).await;
+        let response = response.unwrap_or_else(|refusal| self.refuse(refusal));
         let status = response.status().as_u16();
-        // A body that is held whole cannot fail.
-        let Ok(body) = response.into_body().collect().await;
-        (status, body.to_bytes())
+        (status, response.into_body().collect().await.unwrap().to_bytes())
     }
 }
 
-/// A body and the room it takes: its bytes, and what they become.
-struct Held {
-    bytes: Bytes,
-    _room: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
-}
-
-enum ReadError {
-    TooLarge,
-    Broken,
-}
-
-/// The memory that a text of JSON takes once it is read, at most: a field or an element of a few bytes
-/// takes a hundred times as many. `None`: more than can be counted.
-fn weight(text: &[u8]) -> Option<u32> {
-    const MAPPING: u32 = 768;
-    const LIST: u32 = 256;
-    const ITEM: u32 = 160;
-    let (mut weight, mut quoted, mut escaped) = (0u32, false, false);
-    for byte in text {
-        let more = match byte {
-            _ if escaped => {
-                escaped = false;
-                0
-            }
-            b'\\' if quoted => {
-                escaped = true;
-                0
-            }
-            b'"' => {
-                quoted = !quoted;
-                0
-            }
-            _ if quoted => 0,
-            b'{' => MAPPING,
-            b'[' => LIST,
-            b',' => ITEM,
-            _ => 0,
-        };
-        weight = weight.checked_add(more)?;
+impl Review<'_> {
+    fn size(&self) -> u64 {
+        u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
-    Some(weight)
-}
 
-/// A body as JSON, or the answer to what is none.
-async fn read_review(body: Held) -> Result<Value, Response<Full<Bytes>>> {
-    let Held { bytes, _room } = body;
-    let read = tokio::task::spawn_blocking(move || serde_json::from_slice::<Value>(&bytes)).await;
-    match read {
-        Ok(Ok(review)) => Ok(review),
-        Ok(Err(_)) | Err(_) => Err(plain(StatusCode::BAD_REQUEST, "the body is not JSON\n")),
+    /// About what judging takes, compared with others.
+    fn cost(&self) -> u64 {
+        self.size().saturating_add(self.weight)
+    }
+
+    fn is_light(&self) -> bool {
+        self.size() <= LIGHT && self.weight <= LIGHT_WEIGHT
     }
 }
 
-/// Answers a review of a pod.
-async fn inject(injector: &Injector, body: Held) -> Response<Full<Bytes>> {
-    let review = match read_review(body).await {
-        Ok(review) => review,
-        Err(refusal) => return refusal,
+/// A body as JSON.
+fn value(body: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(body).map_err(|_| Refusal::NotJson)
+}
+
+fn judged(body: &[u8]) -> Result<Judged, Refusal> {
+    let review = value(body)?;
+    let (version, request) = (version(&review), Request::read(&review));
+    let uid = request.map_or("", |request| request.uid);
+    let Some(request) = request else {
+        let message = "the body is not an AdmissionReview: it has no `request`";
+        let written = Written::of(&Answer::deny(version, uid, Status::malformed(message)))?;
+        let step = Step::Write(written, Outcome::Malformed);
+        return Ok(Judged { version, uid: String::new(), kind: None, step });
     };
-    match injector.review(&review).await {
-        Reply::Answer(answer) => json(&answer),
-        // Whether the pod is created without an answer, the webhook's failure policy says.
-        Reply::Unavailable(text) => {
-            response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", text.into())
+    let Judgement { kind, verdict } = judge(&request);
+    let (answer, outcome) = match verdict {
+        Verdict::Refused(status) => {
+            tracing::debug!(message = status.message, "denied");
+            (Answer::deny(version, uid, status), Outcome::Denied)
         }
-    }
-}
-
-/// `None`: not JSON.
-fn judged(body: &[u8]) -> Option<Judged> {
-    let review: Value = serde_json::from_slice(body).ok()?;
-    let request = Request::read(&review);
-    Some(Judged {
-        version: version(&review),
-        uid: request.map(|request| request.uid.to_owned()).unwrap_or_default(),
-        judgement: request.as_ref().map(judge),
-    })
-}
-
-fn json(answer: &Answer) -> Response<Full<Bytes>> {
-    match serde_json::to_vec(answer) {
-        Ok(body) => response(StatusCode::OK, "application/json", body.into()),
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written\n"),
-    }
-}
-
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    response(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
-}
-
-fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static(kind);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+        Verdict::Passed => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
+        Verdict::Sound { remarks, object } => {
+            let step = Step::Advise { remarks, object };
+            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+        }
+    };
+    let step = Step::Write(Written::of(&answer)?, outcome);
+    Ok(Judged { version, uid: uid.to_owned(), kind, step })
 }

@@ -59,9 +59,9 @@ impl Injector {
     }
 
     /// Answers a review.
-    pub(crate) async fn review(&self, review: &Value) -> Reply {
-        let version = version(review);
-        let Some(request) = Request::read(review) else {
+    pub(crate) async fn review(&self, review: Value) -> Reply {
+        let version = version(&review);
+        let Some(request) = Request::read(&review) else {
             self.metrics.answered("malformed");
             let message = "the body is not an AdmissionReview: it has no `request`";
             let answer = Answer::deny(version, "", Status::malformed(message));
@@ -69,10 +69,10 @@ impl Injector {
         };
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let is_pod = new && request.group.is_empty() && request.kind == "Pod";
-        let Some(pod) = request.object.filter(|_| is_pod) else {
+        if !is_pod || request.object.is_none() {
             self.metrics.answered("passed");
             return Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new())));
-        };
+        }
         let known = async {
             let around = self.surroundings(request.namespace).await?;
             Ok::<_, String>((around, self.native().await?))
@@ -86,8 +86,21 @@ impl Injector {
             }
         };
         let settings = Settings { native, ..self.settings.clone() };
-        let outcome = inject(pod, &around, &settings);
-        Reply::Answer(Box::new(self.answer(version, &request, pod, outcome)))
+        let injector = self.clone();
+        // Large pods take long to compare, for which no connection should wait.
+        let work = move || {
+            let request = Request::read(&review)?;
+            let pod = request.object?;
+            let outcome = inject(pod, &around, &settings);
+            Some(Box::new(injector.answer(version, &request, pod, outcome)))
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(Some(answer)) => Reply::Answer(answer),
+            Ok(None) | Err(_) => {
+                self.metrics.answered("failed");
+                Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
+            }
+        }
     }
 
     fn answer(

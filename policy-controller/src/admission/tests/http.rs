@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -169,6 +170,31 @@ async fn a_body_that_takes_much_more_memory_than_it_is_long_is_refused_unparsed(
     let review = review("UPDATE", &new, &old).to_string();
     let response = sender.send_request(request(Method::POST, "/", review)).await.unwrap();
     assert!(allowed(response).await);
+}
+
+#[tokio::test]
+async fn a_body_takes_room_for_the_bytes_that_came_and_one_that_lags_is_answered_408() {
+    let (webhook, roots) = webhook().await;
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{{",
+        8 * 1024 * 1024
+    );
+    let mut slow = Vec::new();
+    for _ in 0..9 {
+        let mut stream = connect(webhook.address, &roots, b"http/1.1").await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        slow.push(stream);
+    }
+    let mut sender = http1(webhook.address, &roots).await;
+    let asked = tokio::time::timeout(Duration::from_secs(1), sender.send_request(sound())).await;
+    assert!(allowed(asked.expect("it waited for the slow ones").unwrap()).await);
+    for stream in &mut slow {
+        let mut answer = [0; 12];
+        let read = stream.read_exact(&mut answer);
+        tokio::time::timeout(Duration::from_secs(8), read).await.unwrap().unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 408");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,100 @@
+//! The networks that connections and reviews are counted by, and those that have been answered.
+//!
+//! API servers do not prove who they are, so the address is all there is. A well-formed review says
+//! little more, because anybody can post one: answered networks get a reserve, never a precedence
+//! over all others.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time for which an answered network stays in the reserve. An API server with anything to do
+/// asks more often.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// The largest number of answered networks that are remembered.
+const MOST: usize = 1024;
+
+/// The network that a client counts as: an IPv4 address, or the /64 of an IPv6 address, because one
+/// host has all addresses of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ClientNetwork(IpAddr);
+
+impl ClientNetwork {
+    /// The network of an address.
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self(match policy_core::fold_mapped(address) {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
+        })
+    }
+}
+
+/// The networks whose reviews have lately been answered. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AnsweredNetworks(Arc<Mutex<HashMap<ClientNetwork, Instant>>>);
+
+impl AnsweredNetworks {
+    /// Remembers that a well-formed review of `network` was answered.
+    pub(super) fn remember(&self, network: ClientNetwork, now: Instant) {
+        let mut answered = self.0.lock();
+        if answered.len() >= MOST && !answered.contains_key(&network) {
+            answered.retain(|_, last| is_recent(*last, now));
+            let oldest =
+                answered.iter().min_by_key(|(_, last)| **last).map(|(network, _)| *network);
+            if let Some(oldest) = oldest.filter(|_| answered.len() >= MOST) {
+                answered.remove(&oldest);
+            }
+        }
+        answered.insert(network, now);
+    }
+
+    /// Tells whether a review of `network` was answered lately.
+    pub(super) fn contains(&self, network: ClientNetwork, now: Instant) -> bool {
+        self.0.lock().get(&network).is_some_and(|last| is_recent(*last, now))
+    }
+}
+
+fn is_recent(last: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(last) < REMEMBERED
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> ClientNetwork {
+        ClientNetwork::of(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_host_with_many_ipv6_addresses_is_one_client() {
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1:2"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+        assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
+        assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
+    }
+
+    #[test]
+    fn an_answered_network_is_forgotten_in_time_and_their_number_is_bounded() {
+        let (answered, start) = (AnsweredNetworks::default(), Instant::now());
+        answered.remember(network("10.0.0.1"), start);
+        assert!(answered.contains(network("10.0.0.1"), start + Duration::from_secs(599)));
+        assert!(!answered.contains(network("10.0.0.1"), start + Duration::from_secs(600)));
+        assert!(!answered.contains(network("10.0.0.2"), start));
+        for n in 0..u32::try_from(MOST).unwrap() {
+            let now = start + Duration::from_millis(u64::from(n) + 1);
+            answered.remember(ClientNetwork::of(IpAddr::from((n + (11 << 24)).to_be_bytes())), now);
+        }
+        assert_eq!(answered.0.lock().len(), MOST);
+        let now = start + Duration::from_secs(2);
+        assert!(!answered.contains(network("10.0.0.1"), now), "the oldest made room");
+        assert!(answered.contains(network("11.0.0.1"), now));
+    }
+}

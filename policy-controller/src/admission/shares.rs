@@ -1,0 +1,259 @@
+//! Room that is divided fairly among client networks: connections, and bytes of reviews.
+//!
+//! Nobody waits for room. Where it is short, the network that holds the most gives something back:
+//! its connection or review is revoked, and ends. Half of the room is for networks whose reviews have
+//! been answered, half for strangers; either may use all of it until the other needs its half.
+//!
+//! A client therefore gets room as long as it holds less than the largest holder of its half does,
+//! however early the others came and however much they ask for.
+
+use super::clients::{AnsweredNetworks, ClientNetwork};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The share of a network that is revoked first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Revoked {
+    /// The one that has been unused for the longest time.
+    LeastRecentlyUsed,
+    /// The newest, so that those before it get finished.
+    Newest,
+}
+
+/// The size of the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// All of it.
+    pub(super) total: u64,
+    /// The most that one network may hold.
+    pub(super) per_network: u64,
+    /// The share that is revoked where there are several of one network.
+    pub(super) first: Revoked,
+}
+
+/// The error of a share that has lost its room to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// Room, and who holds it. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct SharedRoom {
+    ledger: Arc<Mutex<Ledger>>,
+    answered: AnsweredNetworks,
+}
+
+/// Room that is held by one connection or review; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    id: u64,
+    room: SharedRoom,
+    revoked: CancellationToken,
+}
+
+impl SharedRoom {
+    /// Room of this size; `answered` tells which networks may use the reserve.
+    pub(super) fn new(bounds: Bounds, answered: AnsweredNetworks) -> Self {
+        Self { ledger: Arc::new(Mutex::new(Ledger::new(bounds))), answered }
+    }
+
+    /// Takes room for something new of `network`.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: the network holds the most already.
+    pub(super) fn take(&self, network: ClientNetwork, amount: u64) -> Result<Share, NoRoom> {
+        let revoked = CancellationToken::new();
+        let mut ledger = self.ledger.lock();
+        let id = ledger.open(network, revoked.clone());
+        self.grow(&mut ledger, id, amount)?;
+        drop(ledger);
+        Ok(Share { id, room: self.clone(), revoked })
+    }
+
+    fn grow(&self, ledger: &mut Ledger, id: u64, more: u64) -> Result<(), NoRoom> {
+        let now = Instant::now();
+        ledger.grow(id, more, &|network| self.answered.contains(network, now))
+    }
+}
+
+impl Share {
+    /// Takes more room.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: this share was revoked, now or before.
+    pub(super) fn grow(&self, more: u64) -> Result<(), NoRoom> {
+        self.room.grow(&mut self.room.ledger.lock(), self.id, more)
+    }
+
+    /// Notes that it is in use.
+    pub(super) fn used(&self) {
+        self.room.ledger.lock().used(self.id);
+    }
+
+    /// Ends once the share is revoked.
+    pub(super) async fn revoked(&self) {
+        self.revoked.cancelled().await;
+    }
+
+    /// Has `instead` cancelled where the share is revoked from now on.
+    pub(super) fn ends(&self, instead: CancellationToken) {
+        if let Some(entry) = self.room.ledger.lock().entries.get_mut(&self.id) {
+            entry.revoke = instead;
+        }
+    }
+
+    /// The token that is cancelled once the share is revoked.
+    pub(super) fn token(&self) -> CancellationToken {
+        self.revoked.clone()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.room.ledger.lock().close(self.id);
+    }
+}
+
+/// The state: no clock, no waiting.
+#[derive(Debug)]
+struct Ledger {
+    bounds: Bounds,
+    held: u64,
+    next: u64,
+    entries: HashMap<u64, Entry>,
+    networks: HashMap<ClientNetwork, Holding>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    network: ClientNetwork,
+    amount: u64,
+    used: u64,
+    revoke: CancellationToken,
+}
+
+/// The entries of one network.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holding {
+    entries: usize,
+    amount: u64,
+}
+
+impl Ledger {
+    fn new(bounds: Bounds) -> Self {
+        let (entries, networks) = (HashMap::new(), HashMap::new());
+        Self { bounds, held: 0, next: 0, entries, networks }
+    }
+
+    fn open(&mut self, network: ClientNetwork, revoke: CancellationToken) -> u64 {
+        let id = self.tick();
+        self.entries.insert(id, Entry { network, amount: 0, used: id, revoke });
+        let holding = self.networks.entry(network).or_default();
+        holding.entries = holding.entries.saturating_add(1);
+        id
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.next = self.next.saturating_add(1);
+        self.next
+    }
+
+    fn used(&mut self, id: u64) {
+        let tick = self.tick();
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.used = tick;
+        }
+    }
+
+    fn grow(
+        &mut self,
+        id: u64,
+        more: u64,
+        is_answered: &dyn Fn(ClientNetwork) -> bool,
+    ) -> Result<(), NoRoom> {
+        // Every turn of the loop but the last removes an entry.
+        loop {
+            let network = self.entries.get(&id).ok_or(NoRoom)?.network;
+            let own = self.amount_of(network).saturating_add(more);
+            let victim = if own > self.bounds.per_network {
+                self.first_of(&|other| other == network)
+            } else if self.held.saturating_add(more) > self.bounds.total {
+                self.victim(network, more, is_answered)
+            } else {
+                self.add(id, more);
+                return Ok(());
+            };
+            self.revoke(victim.unwrap_or(id));
+        }
+    }
+
+    fn add(&mut self, id: u64, more: u64) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.amount = entry.amount.saturating_add(more);
+        self.held = self.held.saturating_add(more);
+        if let Some(holding) = self.networks.get_mut(&entry.network) {
+            holding.amount = holding.amount.saturating_add(more);
+        }
+    }
+
+    fn amount_of(&self, network: ClientNetwork) -> u64 {
+        self.networks.get(&network).map_or(0, |holding| holding.amount)
+    }
+
+    /// The entry that makes room where `network` needs `more`.
+    fn victim(
+        &self,
+        network: ClientNetwork,
+        more: u64,
+        is_answered: &dyn Fn(ClientNetwork) -> bool,
+    ) -> Option<u64> {
+        let networks = self.networks.iter().map(|(other, holding)| {
+            let more = if *other == network { more } else { 0 };
+            (*other, holding.amount.saturating_add(more), is_answered(*other))
+        });
+        let networks: Vec<_> = networks.collect();
+        let strangers = networks.iter().filter(|(.., answered)| !answered);
+        let strangers: u64 = strangers.map(|(_, amount, _)| *amount).sum();
+        // One of the halves is over its size, because both together are.
+        let answered = strangers <= self.bounds.total / 2;
+        let half = || networks.iter().filter(|(.., is_answered)| *is_answered == answered);
+        let most = half().map(|(_, amount, _)| *amount).max()?;
+        let largest = half().filter(|(_, amount, _)| *amount == most);
+        let largest: HashSet<ClientNetwork> = largest.map(|(network, ..)| *network).collect();
+        self.first_of(&|other| largest.contains(&other))
+    }
+
+    /// The entry of these networks that is revoked first.
+    fn first_of(&self, of: &dyn Fn(ClientNetwork) -> bool) -> Option<u64> {
+        let entries = self.entries.iter().filter(|(_, entry)| of(entry.network));
+        let first = match self.bounds.first {
+            Revoked::LeastRecentlyUsed => entries.min_by_key(|(_, entry)| entry.used),
+            Revoked::Newest => entries.max_by_key(|(id, _)| **id),
+        };
+        first.map(|(id, _)| *id)
+    }
+
+    fn revoke(&mut self, id: u64) {
+        if let Some(entry) = self.close(id) {
+            entry.revoke.cancel();
+        }
+    }
+
+    fn close(&mut self, id: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.held = self.held.saturating_sub(entry.amount);
+        if let Some(holding) = self.networks.get_mut(&entry.network) {
+            holding.amount = holding.amount.saturating_sub(entry.amount);
+            holding.entries = holding.entries.saturating_sub(1);
+            if holding.entries == 0 {
+                self.networks.remove(&entry.network);
+            }
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Turns that client networks take fairly: handshakes, judging, questions to the API server.
+//!
+//! Of those that wait, the one whose work would be done first if all networks worked side by side has
+//! the next turn (self-clocked fair queueing). A network with much to do therefore delays itself: one
+//! small review waits for the work under way and for a small one of each other network, however
+//! many large ones they have sent before.
+
+use super::clients::ClientNetwork;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// A number of turns at once. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    queue: Arc<Mutex<Queue<oneshot::Sender<Turn>>>>,
+}
+
+/// A turn; passed on when dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    of: Option<Turns>,
+}
+
+impl Turns {
+    /// Allows `at_once` turns at a time.
+    pub(super) fn new(at_once: usize) -> Self {
+        Self { queue: Arc::new(Mutex::new(Queue::new(at_once))) }
+    }
+
+    /// Waits for a turn in which work of this cost is done. Cancelled when dropped. `None` cannot be
+    /// had as long as the turns exist.
+    pub(super) async fn next(&self, network: ClientNetwork, cost: u64) -> Option<Turn> {
+        let (call, called) = oneshot::channel();
+        let place = {
+            let mut queue = self.queue.lock();
+            if queue.start() {
+                return Some(Turn { of: Some(self.clone()) });
+            }
+            queue.join(network, cost, call)
+        };
+        let _waiting = Waiting { turns: self, place };
+        called.await.ok()
+    }
+
+    fn pass_on(&self) {
+        loop {
+            let Some(call) = self.queue.lock().finish() else { return };
+            let turn = Turn { of: Some(self.clone()) };
+            match call.send(turn) {
+                Ok(()) => return,
+                // It has just stopped waiting; the turn is the next one's.
+                Err(mut turn) => turn.of = None,
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(turns) = self.of.take() {
+            turns.pass_on();
+        }
+    }
+}
+
+/// A place in the queue; left when dropped.
+struct Waiting<'a> {
+    turns: &'a Turns,
+    place: Place,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.turns.queue.lock().leave(self.place);
+    }
+}
+
+/// The virtual time at which the work would be done, and the order of arrival.
+type Place = (u64, u64);
+
+/// The state: no clock, no waiting. While a turn is free nobody waits.
+#[derive(Debug)]
+struct Queue<W> {
+    free: usize,
+    /// Virtual time: that of the work begun last.
+    now: u64,
+    arrivals: u64,
+    waiting: BTreeMap<Place, (ClientNetwork, W)>,
+    backlogs: HashMap<ClientNetwork, Backlog>,
+}
+
+/// The work of one network that waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backlog {
+    count: usize,
+    done: u64,
+}
+
+impl<W> Queue<W> {
+    fn new(at_once: usize) -> Self {
+        let (waiting, backlogs) = (BTreeMap::new(), HashMap::new());
+        Self { free: at_once, now: 0, arrivals: 0, waiting, backlogs }
+    }
+
+    /// Takes a turn if one is free.
+    fn start(&mut self) -> bool {
+        let left = self.free.checked_sub(1);
+        self.free = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    fn join(&mut self, network: ClientNetwork, cost: u64, waiter: W) -> Place {
+        self.arrivals = self.arrivals.saturating_add(1);
+        let backlog = self.backlogs.entry(network).or_default();
+        backlog.count = backlog.count.saturating_add(1);
+        backlog.done = backlog.done.max(self.now).saturating_add(cost.max(1));
+        let place = (backlog.done, self.arrivals);
+        self.waiting.insert(place, (network, waiter));
+        place
+    }
+
+    /// Takes somebody out who does not wait any longer.
+    fn leave(&mut self, place: Place) {
+        if let Some((network, _)) = self.waiting.remove(&place) {
+            self.left(network);
+        }
+    }
+
+    /// Ends a turn, and names the one whose it is next; without one it is free.
+    fn finish(&mut self) -> Option<W> {
+        let Some(((done, _), (network, waiter))) = self.waiting.pop_first() else {
+            self.free = self.free.saturating_add(1);
+            return None;
+        };
+        self.now = done;
+        self.left(network);
+        Some(waiter)
+    }
+
+    fn left(&mut self, network: ClientNetwork) {
+        if let Some(backlog) = self.backlogs.get_mut(&network) {
+            backlog.count = backlog.count.saturating_sub(1);
+            if backlog.count == 0 {
+                self.backlogs.remove(&network);
+            }
+        }
+        if self.waiting.is_empty() {
+            self.now = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
