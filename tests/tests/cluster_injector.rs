@@ -1,5 +1,5 @@
 //! The injector as the API server sees it: which pods it asks about, what is stored, and what happens
-//! where nobody answers.
+//! where nobody answers, or where everybody asks.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,6 +13,10 @@
 
 #[path = "cluster_injector/away.rs"]
 mod away;
+#[path = "cluster_injector/crowd.rs"]
+mod crowd;
+#[path = "cluster_injector/crowded.rs"]
+mod crowded;
 #[path = "cluster_injector/labels.rs"]
 mod labels;
 #[path = "cluster_injector/lacking.rs"]
