@@ -240,6 +240,11 @@ impl Owner {
         let (before, began) = (self.engine.effort_by_stage(), Instant::now());
         let changes = self.engine.apply(batch);
         let resolved = Instant::now();
+        if let Some(epoch) = &batch.epoch {
+            self.epoch = epoch.clone();
+            self.passed.clear();
+            self.subscriptions.begin_epoch(epoch.clone());
+        }
         self.subscriptions.publish(&mut self.engine, &changes);
         self.measured(batch, before, (began, resolved));
         self.demand.note(&changes);

@@ -28,6 +28,7 @@ mod resolve;
 mod compile;
 
 mod engine;
+mod epoch;
 
 mod review;
 

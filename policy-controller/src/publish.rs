@@ -1,6 +1,7 @@
 //! What `serve` sees: workloads, their facts, and one policy per port, each behind a watch channel.
 //! No Kubernetes type appears here.
 
+use crate::epoch;
 use crate::latest::Latest;
 use policy_core::{Facts, Revision, ServerPolicy};
 use std::collections::BTreeSet;
@@ -107,6 +108,16 @@ pub struct Seen {
     /// other. A list begun after a client connected shows everything that the client can have seen:
     /// the second to end after that moment is one for certain.
     pub lists: u64,
+}
+
+impl Seen {
+    /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
+    /// differ in their counter cannot be compared: the storage was restored between them, and either
+    /// side may be the one that has not noticed. Other epochs are accepted.
+    pub(crate) fn is_behind(&self, applied: &Revision) -> bool {
+        epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
+            && !self.revision.has_caught_up_with(applied)
+    }
 }
 
 /// Why there is no channel for a workload or port. Each may be worth asking again.

@@ -18,6 +18,8 @@ use std::time::Instant;
 /// Every channel there is.
 pub(crate) struct Subscriptions {
     epoch: Arc<str>,
+    /// Whether the epoch is new since anything was last published.
+    epoch_began: bool,
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, Held>,
     watchers: Watchers,
@@ -45,7 +47,11 @@ impl Watching {
         let versions = engine.versions(kinds, question.shape.kind);
         let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, &policy));
         let content = match newest {
-            Some(newest) if newest.revision.versions == versions => return newest,
+            Some(newest)
+                if newest.revision.versions == versions && newest.revision.epoch == *epoch =>
+            {
+                return newest;
+            }
             Some(newest) => newest.revision.content,
             None => content_hash(&policy),
         };
@@ -75,6 +81,7 @@ impl Subscriptions {
     pub(crate) fn new(epoch: Arc<str>, config: &ControllerConfig) -> Self {
         Self {
             epoch,
+            epoch_began: false,
             port_cap: config.limits.undeclared_ports_per_workload.get(),
             workloads: BTreeMap::new(),
             watchers: Watchers::new(),
@@ -118,6 +125,14 @@ impl Subscriptions {
         Ok(receiver)
     }
 
+    /// Labels by this epoch what is published from now on. The next batch tells every watcher, because
+    /// a client that went on naming the epoch before would be compared by versions that mean nothing
+    /// any more.
+    pub(crate) fn begin_epoch(&mut self, epoch: Arc<str>) {
+        self.epoch = epoch;
+        self.epoch_began = true;
+    }
+
     /// Tells whoever is concerned what a batch changed.
     pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
         for key in &changes.workloads {
@@ -128,7 +143,11 @@ impl Subscriptions {
                 }
             }
         }
-        for question in &changes.policies {
+        let every: Vec<PolicyOf> = match std::mem::take(&mut self.epoch_began) {
+            true => self.watchers.keys().cloned().collect(),
+            false => Vec::new(),
+        };
+        for question in changes.policies.iter().chain(&every) {
             let Some(watching) = self.watchers.get_mut(question) else { continue };
             let published = watching.published(engine, question, &self.epoch);
             for key in &watching.keys {
@@ -238,7 +257,8 @@ fn tell(
 ) {
     if let Some(sender) = workloads.get(key).and_then(|held| held.ports.get(&port)) {
         sender.send_if_modified(|current| {
-            let differs = current.policy != published.policy;
+            let differs = current.policy != published.policy
+                || current.revision.epoch != published.revision.epoch;
             if differs {
                 *current = published.clone();
             }

@@ -41,6 +41,9 @@ impl Index {
     /// already was touches nothing.
     pub(crate) fn apply(&mut self, batch: &Batch) -> Touched {
         let mut touched = Touched::new();
+        if batch.epoch.is_some() {
+            self.versions = Arc::default();
+        }
         for change in &batch.changes {
             match change {
                 Change::Apply(object) => self.replace(&object.meta.key, Some(object), &mut touched),

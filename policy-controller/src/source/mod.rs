@@ -30,8 +30,12 @@ pub enum Change {
 pub struct Batch {
     /// The changes, in order.
     pub changes: Vec<Change>,
-    /// Per kind, the resource version of the last event in here, deletes and relists included.
-    /// Never smaller than in an earlier batch.
+    /// The epoch that begins with this batch; absent: the one before goes on. Nothing that was stated
+    /// of versions before counts any more.
+    pub epoch: Option<Arc<str>>,
+    /// Per kind that has news in here, the newest resource version that any of its watches has told,
+    /// deletes and relists included: an event may be older, because another watch of its kind is
+    /// further. Never smaller than in an earlier batch of the same epoch.
     pub versions: BTreeMap<Kind, u64>,
     /// Of kinds that several watches share, each of a namespace: the resource version up to which
     /// all of them have seen everything, where it has changed. What is published is labelled by the
@@ -41,7 +45,8 @@ pub struct Batch {
 
 /// Supplies objects.
 pub trait Source: Send + 'static {
-    /// Names the numbering of the versions: revisions of different epochs are not comparable.
+    /// Names the numbering of the versions that it begins with: revisions of different epochs are not
+    /// comparable.
     fn epoch(&self) -> Arc<str>;
 
     /// What it finds wrong in manifests, each time it looks.

@@ -1,6 +1,7 @@
 //! One native watch: what the client asked for, what it was sent, what it has in force.
 
 mod fields;
+pub(crate) mod hold;
 mod inbound;
 mod outbound;
 mod port;
@@ -13,11 +14,12 @@ use crate::serve::codec::Payload;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::{refusal, slot, token};
+use hold::Hold;
 use policy_core::Revision;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, WatchRequest};
 use policy_proto::native::decode_features;
-use port::{Hold, Port};
+use port::Port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::num::NonZeroU16;
@@ -194,53 +196,39 @@ impl Session {
     }
 
     async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
-        let mut policy = self.service.core.policies.port(&self.key, port).await?;
-        let revision = policy.read().revision.clone();
+        let policy = self.service.core.policies.port(&self.key, port).await?;
         let applied = self.applied.remove(&port);
-        let hold = applied.as_ref().and_then(|applied| self.hold(&revision, applied));
+        let hold = applied.as_ref().and_then(|applied| self.hold(applied));
         self.refused.remove(&port);
         let watched = Box::new(Port::new(policy, subscribed, hold, applied));
         self.ports.insert(port, watched);
         Ok(())
     }
 
-    /// Whether this replica lags behind what the client applied. A revision of another epoch
-    /// cannot be compared and holds up nothing.
-    fn hold(&self, own: &Revision, applied: &Revision) -> Option<Hold> {
+    /// The wait for what the client applied and this replica may not have seen.
+    fn hold(&self, applied: &Revision) -> Option<Hold> {
         let seen = self.service.core.policies.seen();
         let seen = seen.borrow();
-        if own.epoch != applied.epoch || seen.revision.has_caught_up_with(applied) {
+        if !seen.is_behind(applied) {
             return None;
         }
         // Where events do not come any more, only a list shows what was missed.
         self.service.core.policies.refresh();
-        let (lists, until) = (seen.lists, applied.clone());
-        let gauge = self.service.core.metrics.hold();
-        Some(Hold { until, lists, asked: lists, _gauge: gauge })
+        Some(Hold::new(applied, &seen, self.service.core.metrics.hold()))
     }
 
     fn holds(&self) -> bool {
         self.ports.values().any(|port| port.hold.is_some())
     }
 
-    /// Lets go what this replica has caught up with. A list begun after the client asked shows
-    /// everything the client can have seen; the first to end may have begun before, the second has
-    /// not.
+    /// Lets go what this replica has caught up with.
     fn end_holds(&mut self) {
         let seen = self.service.core.policies.seen();
         let seen = seen.borrow();
         for port in self.ports.values_mut() {
-            let caught_up = port.hold.as_ref().is_some_and(|hold| {
-                seen.lists > hold.lists.saturating_add(1)
-                    || seen.revision.has_caught_up_with(&hold.until)
-            });
-            if caught_up {
+            if port.hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
                 port.hold = None;
-            } else if let Some(hold) = &mut port.hold
-                && seen.lists > hold.asked
-            {
-                // That list may have begun before the client asked, so one more is needed.
-                hold.asked = seen.lists;
+            } else if port.hold.as_mut().is_some_and(|hold| hold.asks_again(&seen)) {
                 self.service.core.policies.refresh();
             }
         }

@@ -1,10 +1,10 @@
 //! What a watch knows of one port.
 
+use super::hold::Hold;
 use crate::latest::Latest;
 use crate::publish::PortPolicy;
 use crate::serve::applied::Refused;
 use crate::serve::encodings::Encoding;
-use crate::serve::metrics::OpenGauge;
 use policy_core::{Revision, ServerPolicy};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,16 +37,6 @@ pub(super) struct Port {
     sent_count: u64,
     /// Whether the client ever answered.
     pub(super) answered: bool,
-}
-
-/// A wait for this replica to catch up.
-pub(super) struct Hold {
-    pub(super) until: Revision,
-    /// How many lists had ended when the client asked.
-    pub(super) lists: u64,
-    /// How many had ended when another was last asked for.
-    pub(super) asked: u64,
-    pub(super) _gauge: OpenGauge,
 }
 
 /// What was sent last; the next change builds on it.

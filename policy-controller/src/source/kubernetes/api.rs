@@ -96,6 +96,16 @@ impl Failure {
         self.code() == Some(404)
     }
 
+    /// Whether somebody else has written meanwhile.
+    pub(super) fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// Whether asking again soon does not help: not allowed, not there, not accepted.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self.code(), Some(403 | 404 | 405 | 422))
+    }
+
     /// Whether it may not be asked for.
     pub(super) fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
@@ -178,9 +188,21 @@ impl Api {
 
     /// The body of the answer to a POST.
     pub(super) async fn post(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
+        self.with_object(Request::post(uri), object).await
+    }
+
+    /// The body of the answer to a PUT, which an object that names its version makes optimistic.
+    pub(super) async fn put(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
+        self.with_object(Request::put(uri), object).await
+    }
+
+    async fn with_object(
+        &self,
+        request: http::request::Builder,
+        object: &Value,
+    ) -> Result<Bytes, Failure> {
         let body = Body::from(object.to_string().into_bytes());
-        self.whole(Request::post(uri).header(header::CONTENT_TYPE, "application/json").body(body))
-            .await
+        self.whole(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
     }
 
     async fn whole(&self, request: http::Result<Request<Body>>) -> Result<Bytes, Failure> {

@@ -1,9 +1,16 @@
 //! Makes batches of what the watches tell: one watch's news of one moment is never torn apart, and
 //! news that arrive together share a batch.
+//!
+//! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
+//! on until the epoch has a new name and every watch has been listed in it: objects of before and
+//! after a restore are never one policy.
 
+use super::newest::Newest;
+use super::news::{News, Told};
+use super::numbering::Numbered;
 use crate::source::{Batch, Change, SourceContext};
 use policy_crds::Kind;
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -24,26 +31,18 @@ const MANY: u32 = 10;
 /// After so long without one a row has ended.
 const ROW_ENDS: Duration = Duration::from_secs(120);
 
-/// What one watch has to tell.
-#[derive(Debug)]
-pub(super) struct Told {
-    /// Which watch, by its place in the list of watches.
-    pub(super) watch: usize,
-    /// What it watches.
-    pub(super) kind: Kind,
-    /// Changes that belong together.
-    pub(super) changes: Vec<Change>,
-    /// The resource version up to which it has seen everything.
-    pub(super) version: Option<u64>,
-    /// If it has been listed completely: the refresh that the list is part of or comes after.
-    pub(super) listed: Option<u64>,
-}
-
 /// Passes on what is told until the sink closes or nobody tells anything any more.
 pub(super) struct Gatherer {
     told: mpsc::Receiver<Told>,
     /// Numbers the refreshes; a watch that sees a new one lists.
     refresh: watch::Sender<u64>,
+    epochs: Epochs,
+    /// Counts the epochs: which one goes on.
+    epoch: u64,
+    /// The epoch that the next batch begins; it is not sent before all has been listed.
+    beginning: Option<Arc<str>>,
+    /// Whether a list was older than what was read before it.
+    older: bool,
     news: News,
     /// Whether everything has been listed once.
     synced: bool,
@@ -53,16 +52,33 @@ pub(super) struct Gatherer {
     wanted: bool,
 }
 
+/// What connects the gatherer with who names the epochs.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    /// The epoch, and up to which refresh it is known to be the current one.
+    pub(super) numbered: watch::Receiver<Numbered>,
+    /// The epoch in which a list was older than what was read before it.
+    pub(super) older: watch::Sender<Option<u64>>,
+    /// What lists are compared with.
+    pub(super) newest: Arc<Newest>,
+}
+
 impl Gatherer {
     /// Gathers from watches of these kinds.
     pub(super) fn new(
         kinds: impl IntoIterator<Item = Kind>,
         told: mpsc::Receiver<Told>,
         refresh: watch::Sender<u64>,
+        epochs: Epochs,
     ) -> Self {
+        let epoch = epochs.numbered.borrow().number;
         Self {
             told,
             refresh,
+            epochs,
+            epoch,
+            beginning: None,
+            older: false,
             news: News::new(kinds),
             synced: false,
             pace: Pace::default(),
@@ -78,8 +94,12 @@ impl Gatherer {
             tokio::select! {
                 () = context.sink.closed() => return,
                 told = self.told.recv() => match told {
-                    Some(told) => self.news.add(told),
+                    Some(told) => self.hear(told),
                     None => return,
+                },
+                changed = self.epochs.numbered.changed() => match changed {
+                    Ok(()) => self.follow(),
+                    Err(_) => return,
                 },
                 () = context.refresh.notified() => {
                     self.wanted = true;
@@ -102,18 +122,57 @@ impl Gatherer {
         }
     }
 
+    /// Takes in what a watch tells.
+    fn hear(&mut self, told: Told) {
+        if !told.older {
+            self.news.add(told);
+        } else if told.since >= self.news.since && !self.older {
+            self.older = true;
+            self.epochs.older.send_replace(Some(self.epoch));
+        }
+    }
+
+    /// Takes note of the epoch. Another one begins with a list of everything, whatever the pace.
+    fn follow(&mut self) {
+        let Numbered { epoch, number, .. } = self.epochs.numbered.borrow_and_update().clone();
+        if number == self.epoch {
+            return;
+        }
+        let since = self.refresh.borrow().saturating_add(1);
+        self.news.restart(since);
+        self.epochs.newest.restart(since);
+        (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
+        (self.refreshing, self.wanted) = (true, false);
+        self.refresh.send_replace(since);
+    }
+
+    /// True while nothing may be passed on.
+    fn waits(&self) -> bool {
+        self.older || (self.beginning.is_some() && !self.is_complete())
+    }
+
+    /// True if every watch has been listed as often as it has to, and the epoch was found to be the
+    /// current one since.
+    fn is_complete(&self) -> bool {
+        let current = *self.refresh.borrow();
+        self.news.is_listed(current) && self.epochs.numbered.borrow().looked >= current
+    }
+
     /// Takes in what is told until then, and whatever has been told already.
     async fn gather_until(&mut self, until: Option<Instant>) {
         let until = until.unwrap_or_else(Instant::now);
         while let Ok(Some(told)) = tokio::time::timeout_at(until, self.told.recv()).await {
-            self.news.add(told);
+            self.hear(told);
         }
     }
 
     /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
     async fn send(&mut self, context: &SourceContext) -> bool {
         while let Ok(told) = self.told.try_recv() {
-            self.news.add(told);
+            self.hear(told);
+        }
+        if self.waits() {
+            return true;
         }
         let room = context.sink.reserve();
         tokio::pin!(room);
@@ -121,10 +180,13 @@ impl Gatherer {
             tokio::select! {
                 biased;
                 room = &mut room => break room,
-                Some(told) = self.told.recv() => self.news.add(told),
+                Some(told) = self.told.recv() => self.hear(told),
             }
         };
         let Ok(room) = room else { return false };
+        if self.waits() {
+            return true;
+        }
         self.note_listed();
         let batch = std::mem::take(&mut self.news.batch);
         if batch != Batch::default() {
@@ -135,10 +197,9 @@ impl Gatherer {
 
     /// Ends the batch with [`Change::Synced`] if every watch has been listed as often as it has to.
     fn note_listed(&mut self) {
-        let current = *self.refresh.borrow();
-        let complete = self.news.watches.iter().all(|w| w.listed.is_some_and(|l| l >= current));
-        if complete && (self.refreshing || !self.synced) {
+        if self.is_complete() && (self.refreshing || !self.synced) {
             self.news.batch.changes.push(Change::Synced);
+            self.news.batch.epoch = self.beginning.take();
             self.synced = true;
             self.refreshing = false;
         }
@@ -189,62 +250,6 @@ async fn pause(next: Option<Instant>) {
     } else {
         // Nothing has been listed yet: what is told next leads on.
         std::future::pending::<()>().await;
-    }
-}
-
-/// What has been told and not been passed on, and how far each watch is.
-#[derive(Debug)]
-struct News {
-    batch: Batch,
-    watches: Vec<Progress>,
-    /// By kind, the newest version of any of its watches.
-    newest: BTreeMap<Kind, u64>,
-    /// By kind that several watches share, the version that all of them have passed.
-    passed: BTreeMap<Kind, u64>,
-}
-
-/// How far a watch is.
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    kind: Kind,
-    /// The last refresh that it has been listed for.
-    listed: Option<u64>,
-    /// The version up to which it has seen everything.
-    version: u64,
-}
-
-impl News {
-    fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
-        let progress = |kind| Progress { kind, listed: None, version: 0 };
-        let watches: Vec<Progress> = kinds.into_iter().map(progress).collect();
-        let shared = |kind: &Kind| watches.iter().filter(|watch| watch.kind == *kind).count() > 1;
-        let passed = watches.iter().map(|watch| watch.kind).filter(shared).map(|kind| (kind, 0));
-        let passed = passed.collect();
-        Self { batch: Batch::default(), watches, newest: BTreeMap::new(), passed }
-    }
-
-    fn add(&mut self, told: Told) {
-        self.batch.changes.extend(told.changes);
-        if let Some(watch) = self.watches.get_mut(told.watch) {
-            watch.listed = watch.listed.max(told.listed);
-            watch.version = watch.version.max(told.version.unwrap_or_default());
-        }
-        let Some(version) = told.version else { return };
-        let newest = self.newest.entry(told.kind).or_default();
-        // Another watch of the kind may be further, and an API server may be restored from a backup.
-        if version > *newest {
-            *newest = version;
-            self.batch.versions.insert(told.kind, version);
-        }
-        if let Some(passed) = self.passed.get_mut(&told.kind) {
-            let versions = self.watches.iter().filter(|w| w.kind == told.kind).map(|w| w.version);
-            let all = versions.min().unwrap_or_default();
-            // The first is told even if it is 0: the newest is no answer then.
-            if all > *passed || *newest == version {
-                *passed = all;
-                self.batch.passed.insert(told.kind, all);
-            }
-        }
     }
 }
 

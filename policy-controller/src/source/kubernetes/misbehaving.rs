@@ -6,10 +6,11 @@ use super::api::{Api, Failure};
 use super::board::Board;
 use super::decode::{self, Reading};
 use super::discover::discover;
-use super::gather::Told;
 use super::lines::Lines;
 use super::metrics::WatchMetrics;
 use super::namespaces::Poll;
+use super::newest::Newest;
+use super::news::Told;
 use super::watch::{Shared, Watch};
 use crate::source::{Change, WatchKey, WatchState};
 use bytes::Bytes;
@@ -23,7 +24,6 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ struct Scripted {
     asked: Arc<Mutex<Vec<String>>>,
     shared: Shared,
     told: mpsc::Receiver<Told>,
-    _refresh: watch::Sender<u64>,
+    refresh: watch::Sender<u64>,
     tasks: JoinSet<()>,
 }
 
@@ -68,10 +68,10 @@ impl Scripted {
         let metrics = WatchMetrics::new(board.reports());
         let (sender, told) = mpsc::channel(64);
         let (refreshes, refresh) = watch::channel(0);
-        let newest = Arc::new(AtomicU64::new(0));
+        let newest = Arc::<Newest>::default();
         let shared =
             Shared { api, board, metrics, told: sender, refresh, page_size: 5, silence, newest };
-        Self { asked, shared, told, _refresh: refreshes, tasks: JoinSet::new() }
+        Self { asked, shared, told, refresh: refreshes, tasks: JoinSet::new() }
     }
 
     /// Follows Servers.
@@ -173,10 +173,22 @@ async fn what_is_older_than_what_was_seen_is_not_told() {
     let told = scripted.next().await;
     assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
     assert_eq!((told.version, told.listed), (Some(9), None));
-    // A list says how things are.
-    let told = scripted.next().await;
+    // The list that follows is of version 5. It says how things are only in another epoch.
+    for _ in 0..2 {
+        let told = scripted.next().await;
+        assert!(told.older && told.changes.is_empty(), "{told:?}");
+        assert_eq!((told.since, told.version, told.listed), (0, None, None));
+    }
+    scripted.shared.newest.restart(1);
+    scripted.refresh.send_replace(1);
+    let told = loop {
+        let told = scripted.next().await;
+        if !told.older {
+            break told;
+        }
+    };
     assert!(matches!(told.changes.as_slice(), [Change::Apply(_)]), "{:?}", told.changes);
-    assert_eq!(told.listed, Some(0));
+    assert_eq!((told.version, told.listed, told.since), (Some(5), Some(1), 1));
 }
 
 #[tokio::test]
@@ -264,7 +276,9 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         let body = body.to_string();
         let mut scripted =
             Scripted::new(LONG, Arc::new(move |_: &str| (status, once(body.clone()))));
-        scripted.shared.newest.store(before, Ordering::Relaxed);
+        if before > 0 {
+            scripted.shared.newest.note(0, Kind::Pod, before);
+        }
         scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
         let told = scripted.next().await;
         assert_eq!((told.watch, told.version, told.listed), (3, version, Some(0)));
@@ -272,4 +286,26 @@ async fn a_namespace_that_is_asked_for_has_passed_what_was_seen_before() {
         let deleted = matches!(told.changes.as_slice(), [Change::Delete(_)]);
         assert_eq!((applied, deleted), (status == 200, status == 404));
     }
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_older_than_it_was_belongs_to_another_epoch() {
+    let version = Arc::new(Mutex::new(20));
+    let answered = version.clone();
+    let there = move |_: &str| {
+        let version = answered.lock().to_string();
+        let there = json!({"apiVersion": "v1", "kind": "Namespace",
+                           "metadata": {"name": "a", "resourceVersion": version}});
+        (200, once(there.to_string()))
+    };
+    let mut scripted = Scripted::new(LONG, Arc::new(there));
+    scripted.tasks.spawn(Poll::new(scripted.shared.clone(), 3, "a".into()).run());
+    assert_eq!(scripted.next().await.version, Some(20));
+    *version.lock() = 10;
+    scripted.refresh.send_replace(1);
+    assert!(scripted.next().await.older);
+    scripted.shared.newest.restart(2);
+    scripted.refresh.send_replace(2);
+    let told = scripted.next().await;
+    assert_eq!((told.older, told.version, told.since), (false, Some(10), 2));
 }

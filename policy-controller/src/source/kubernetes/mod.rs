@@ -7,10 +7,13 @@
 //!    │ how it does                               └ refresh: all list again
 //!    ▼
 //! board ──Health──▶ readiness, metrics
+//!
+//! numbering (the Lease) ──epoch──▶ gather: all list again, then one batch
 //! ```
 //!
 //! The loop is our own, as what it is for needs what ready-made ones hide: bookmarks, which tell
-//! that nothing happened, and the versions of lists, which revisions are compared by.
+//! that nothing happened, and the versions of lists, which revisions are compared by and which show
+//! that a backup was restored.
 //!
 //! **Invariants.** No failure takes away what is held: only an event, a complete list, or a kind that
 //! was found absent twice does. A list arrives as one batch, with the deletions that were missed.
@@ -32,6 +35,9 @@ mod metrics;
 #[cfg(test)]
 mod misbehaving;
 mod namespaces;
+mod newest;
+mod news;
+mod numbering;
 mod prune;
 #[cfg(test)]
 mod tests;
@@ -43,10 +49,14 @@ pub use metrics::WatchMetrics;
 
 use super::directory::Diagnostic;
 use super::{Change, Health, Source, SourceContext, SourceError, WatchKey};
-use api::Api;
+use api::{Api, Failure};
 use backoff::Backoff;
 use board::Board;
-use gather::{Gatherer, Told};
+use epoch::{Lease, Names};
+use gather::{Epochs, Gatherer};
+use newest::Newest;
+use news::Told;
+use numbering::{Numbered, Numbering};
 use policy_crds::{Kind, Object};
 use serde_json::Value;
 use std::sync::Arc;
@@ -95,15 +105,15 @@ impl Connecting {
 
     /// Waits until the API server says what the numbering of its versions is called.
     pub async fn connected(self) -> KubernetesSource {
-        let names = epoch::Names {
+        let names = Names {
             namespace: self.config.control_plane_namespace.clone(),
             lease: self.config.lease_name.clone(),
             fallback: self.fallback(),
         };
         let mut backoff = Backoff::default();
         let mut reported = None;
-        let epoch = loop {
-            let failure = match epoch::epoch(&self.api, &names).await {
+        let (epoch, lease) = loop {
+            let failure = match Self::epoch(&self.api, &names).await {
                 Ok(epoch) => break epoch,
                 Err(failure) => failure,
             };
@@ -120,7 +130,18 @@ impl Connecting {
         }
         let Self { api, config, board, metrics } = self;
         let diagnostics = channel::Sender::new(Arc::from([]));
-        KubernetesSource { epoch, api, config, board, metrics, diagnostics }
+        KubernetesSource { epoch, lease, names, api, config, board, metrics, diagnostics }
+    }
+
+    /// The epoch, and the Lease if it names it. Fails only where asking again may help.
+    async fn epoch(api: &Api, names: &Names) -> Result<(Arc<str>, Option<Lease>), Failure> {
+        match epoch::read(api, names).await {
+            Ok(lease) => Ok((lease.epoch(), Some(lease))),
+            Err(failure) if failure.is_final() => {
+                Ok((epoch::without_lease(api, names, &failure).await?, None))
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Namespaces whose uid names the numbering where there is no Lease.
@@ -138,6 +159,9 @@ impl Connecting {
 #[derive(Debug)]
 pub struct KubernetesSource {
     epoch: Arc<str>,
+    /// The Lease, if it names the epoch.
+    lease: Option<Lease>,
+    names: Names,
     api: Api,
     config: KubernetesConfig,
     board: Arc<Board>,
@@ -158,7 +182,12 @@ impl KubernetesSource {
         Self::prepare(client, config).connected().await
     }
 
-    fn spawn(&self, told: mpsc::Sender<Told>, refresh: channel::Receiver<u64>) -> JoinSet<()> {
+    fn spawn(
+        &self,
+        told: mpsc::Sender<Told>,
+        refresh: channel::Receiver<u64>,
+        newest: Arc<Newest>,
+    ) -> JoinSet<()> {
         let shared = Shared {
             api: self.api.clone(),
             board: self.board.clone(),
@@ -167,7 +196,7 @@ impl KubernetesSource {
             refresh,
             page_size: self.config.page_size,
             silence: self.config.freshness.silence(),
-            newest: Arc::default(),
+            newest,
         };
         let mut tasks = JoinSet::new();
         for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
@@ -204,14 +233,22 @@ impl Source for KubernetesSource {
         let (refresh, refreshes) = channel::channel(0);
         let nodes = self.config.node_objects().into_iter();
         let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
-        let first =
-            Told { watch: usize::MAX, kind: Kind::Node, changes, version: None, listed: None };
+        let (version, listed, since) = (None, None, 0);
+        let (watch, kind, older) = (usize::MAX, Kind::Node, false);
+        let first = Told { watch, kind, changes, version, listed, since, older };
         // There is room: nothing else has been sent.
         let _ = told.try_send(first);
         // Dropped, and so ended, when this function returns.
-        let mut tasks = self.spawn(told, refreshes);
+        let newest = Arc::<Newest>::default();
+        let mut tasks = self.spawn(told, refreshes.clone(), newest.clone());
+        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0 };
+        let (numbers, numbered) = channel::channel(numbered);
+        let (older, noticed) = channel::channel(None);
+        let (api, names) = (self.api, self.names);
+        let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
+        tasks.spawn(numbering.run());
         let kinds = self.config.scope.watches().into_iter().map(|(key, _)| key.kind);
-        let gatherer = Gatherer::new(kinds, queue, refresh);
+        let gatherer = Gatherer::new(kinds, queue, refresh, Epochs { numbered, older, newest });
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),
             () = gatherer.run(&context) => Ok(()),

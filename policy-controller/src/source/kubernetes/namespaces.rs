@@ -4,12 +4,11 @@
 use super::api::Failure;
 use super::backoff::{Backoff, jittered};
 use super::decode::{self, Reading, Version};
-use super::gather::Told;
+use super::news::Told;
 use super::watch::Shared;
 use crate::source::{Change, WatchKey};
 use policy_crds::{Kind, ObjectKey};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -22,6 +21,8 @@ pub(super) struct Poll {
     place: usize,
     key: WatchKey,
     namespace: Arc<str>,
+    /// For which refresh it was last read, and the version that it had then.
+    own: Option<(u64, u64)>,
     backoff: Backoff,
 }
 
@@ -30,7 +31,7 @@ impl Poll {
     pub(super) fn new(shared: Shared, place: usize, namespace: Arc<str>) -> Self {
         let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
         let backoff = Backoff::default();
-        Self { shared, place, key, namespace, backoff }
+        Self { shared, place, key, namespace, own: None, backoff }
     }
 
     /// Runs until nobody listens.
@@ -59,7 +60,7 @@ impl Poll {
         let refresh = *self.shared.refresh.borrow_and_update();
         // Versions number the whole storage, which is what answers: the answer is not older than
         // what any watch has told before. Its own version tells only when it was last changed.
-        let before = self.shared.newest.load(Ordering::Relaxed);
+        let before = self.shared.newest.any(refresh);
         let reading = Reading { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
         let (change, own) = match self.shared.api.get(&uri).await {
@@ -73,14 +74,31 @@ impl Poll {
             }
             Err(failure) => return Err(failure),
         };
-        self.shared.board.listed(&self.key);
         let own = own.as_ref().and_then(Version::number);
-        let version = own.max(Some(before).filter(|before| *before > 0));
         let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
-        let told = Told { watch, kind, changes, version, listed: Some(refresh) };
+        let told = if self.went_back(refresh, own) {
+            Told::older(watch, kind, refresh)
+        } else {
+            self.shared.board.listed(&self.key);
+            let (version, listed) = (own.max(before), Some(refresh));
+            Told { watch, kind, changes, version, listed, since: refresh, older: false }
+        };
         // Nobody listens any more if this fails.
         let _ = self.shared.told.send(told).await;
         Ok(())
+    }
+
+    /// True if the namespace had a newer version before, in the same epoch. Otherwise notes this one.
+    fn went_back(&mut self, refresh: u64, own: Option<u64>) -> bool {
+        let Some(own) = own else { return false };
+        if let Some((since, before)) = self.own
+            && own < before
+            && self.shared.newest.is_current(since)
+        {
+            return true;
+        }
+        self.own = Some((refresh, own));
+        false
     }
 
     fn failed(&mut self, failure: &Failure) -> Duration {

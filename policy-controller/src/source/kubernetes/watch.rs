@@ -17,14 +17,14 @@ use super::backoff::{Backoff, jittered};
 use super::board::Board;
 use super::decode::{self, Event, Page, Reading, Version};
 use super::discover::discover;
-use super::gather::Told;
 use super::lines::Lines;
 use super::metrics::WatchMetrics;
+use super::newest::Newest;
+use super::news::Told;
 use crate::source::{Change, WatchKey};
 use policy_crds::{Object, ObjectKey};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -62,8 +62,8 @@ pub(super) struct Shared {
     pub(super) page_size: u32,
     /// After how long of silence a watch is given up.
     pub(super) silence: Duration,
-    /// The newest version that any watch has told.
-    pub(super) newest: Arc<AtomicU64>,
+    /// The newest versions that have been read.
+    pub(super) newest: Arc<Newest>,
 }
 
 /// One watch.
@@ -77,6 +77,8 @@ pub(super) struct Watch {
     reading: Option<Reading>,
     /// What has been seen; none: it has to be listed.
     seen: Option<Version>,
+    /// The refresh that it was last listed for.
+    since: u64,
     absent: bool,
     backoff: Backoff,
 }
@@ -92,6 +94,7 @@ impl Watch {
             held: HashSet::new(),
             reading: None,
             seen: None,
+            since: 0,
             absent: false,
             backoff: Backoff::default(),
         }
@@ -177,7 +180,7 @@ impl Watch {
     async fn is_absent(&mut self, refresh: u64) {
         let changes = self.held.drain().map(Change::Delete).collect();
         self.absent = true;
-        self.seen = None;
+        (self.seen, self.since) = (None, refresh);
         self.backoff.reset();
         self.shared.board.absent(&self.key);
         self.tell(changes, None, Some(refresh)).await;
@@ -191,13 +194,38 @@ impl Watch {
     /// Lists everything, and tells how it differs from what was there, at once.
     async fn list(&mut self, reading: &Reading) -> Result<(), Failure> {
         let refresh = *self.shared.refresh.borrow_and_update();
+        let before = self.shared.newest.of(refresh, self.key.kind);
         let (objects, version) = self.pages(reading).await?;
+        if let Some((number, before)) = version.number().zip(before)
+            && number < before
+        {
+            self.older(refresh, number, before).await;
+            return Ok(());
+        }
+        self.since = refresh;
         self.shared.metrics.listed(&self.key, !self.held.is_empty());
         let changes = replace(&mut self.held, objects);
         self.shared.board.listed(&self.key);
         self.tell(changes, Some(&version), Some(refresh)).await;
         self.seen = Some(version);
         Ok(())
+    }
+
+    /// What was listed is older than what was read before the list began. Nothing of it is told: it is
+    /// listed again when an epoch has begun that it belongs to.
+    async fn older(&mut self, refresh: u64, number: u64, before: u64) {
+        let error = format!(
+            "version {number} was listed after version {before} had been read: the storage of the API \
+             server was restored"
+        );
+        self.shared.board.fails(&self.key, error.into());
+        // Nobody listens any more if this fails.
+        let _ = self.shared.told.send(Told::older(self.place, self.key.kind, refresh)).await;
+        let wait = self.backoff.next(None);
+        tokio::select! {
+            () = sleep(wait) => {}
+            _ = self.shared.refresh.changed() => self.shared.refresh.mark_changed(),
+        }
     }
 
     /// Every page of a list, from one consistent state.
@@ -349,10 +377,12 @@ impl Watch {
             let version = version.as_str();
             tracing::warn!(watch = %self.key, version, "resource version is not a number");
         }
-        self.shared.newest.fetch_max(number.unwrap_or_default(), Ordering::Relaxed);
-        let (watch, kind) = (self.place, self.key.kind);
+        let (watch, kind, since) = (self.place, self.key.kind, self.since);
+        if let Some(number) = number {
+            self.shared.newest.note(since, kind, number);
+        }
         // Nobody listens any more if this fails.
-        let told = Told { watch, kind, changes, version: number, listed };
+        let told = Told { watch, kind, changes, version: number, listed, since, older: false };
         let _ = self.shared.told.send(told).await;
     }
 }
