@@ -338,6 +338,40 @@ mod tests {
         assert!(lagging(2).has_caught_up_with(&told.revision), "{:?}", told.revision);
     }
 
+    /// A client that went on naming the epoch before would have to wait wherever it reconnects.
+    #[test]
+    fn an_epoch_that_begins_is_told_to_every_watcher() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let mut subscriptions = Subscriptions::new("first".into(), &config);
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let mut apply = |subscriptions: &mut Subscriptions, version, epoch: Option<&str>| {
+            let changes = vec![Change::Apply(pod.clone()), Change::Synced];
+            let (versions, epoch) = ([(Kind::Pod, version)].into(), epoch.map(Arc::from));
+            let batch = Batch { changes, versions, epoch, ..Batch::default() };
+            let changes = engine.apply(&batch);
+            batch.epoch.into_iter().for_each(|epoch| subscriptions.begin_epoch(epoch));
+            subscriptions.publish(&mut engine, &changes);
+            let (key, port) = (WorkloadKey::pod("ns", "p"), NonZeroU16::new(80).unwrap());
+            subscriptions.port(&mut engine, &key, port).unwrap()
+        };
+        let mut watched = apply(&mut subscriptions, 90, None);
+        let first = watched.read();
+        apply(&mut subscriptions, 91, None);
+        assert!(!watched.has_changed());
+        apply(&mut subscriptions, 7, Some("second"));
+        assert!(watched.has_changed());
+        let second = watched.read();
+        assert!(Arc::ptr_eq(&first.policy, &second.policy));
+        assert_eq!(&*second.revision.epoch, "second");
+        assert_eq!(second.revision.versions, [(crate::engine::version_key(Kind::Pod), 7)].into());
+        apply(&mut subscriptions, 8, None);
+        assert!(!watched.has_changed(), "it is told once");
+    }
+
     #[test]
     fn ports_asked_for_and_let_go_are_bounded_like_those_watched() {
         let config = ControllerConfig::default();

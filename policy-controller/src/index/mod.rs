@@ -194,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_the_epoch_before_count_for_nothing() {
+        let mut index = Index::default();
+        let mut apply = |changes, version, epoch: Option<&str>| {
+            let (versions, epoch) = ([(Kind::Server, version)].into(), epoch.map(Arc::from));
+            index.apply(&Batch { changes, versions, epoch, ..Batch::default() });
+            (index.version(Kind::Server), index.changed(Kind::Server))
+        };
+        let server = |port| vec![Change::Apply(server("ns", "a", port))];
+        assert_eq!(apply(server(80), 90, None), (Some(90), Some(90)));
+        assert_eq!(apply(server(80), 7, Some("second")), (Some(7), Some(7)));
+        assert_eq!(apply(server(81), 8, None), (Some(8), Some(8)));
+    }
+
+    #[test]
     fn an_object_that_moves_touches_where_it_was_and_where_it_is() {
         let mut index = Index::default();
         let policy = |target| Change::Apply(testing::policy_on_server("ns", "p", target));

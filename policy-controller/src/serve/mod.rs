@@ -30,7 +30,7 @@ mod metrics;
 mod native;
 mod peer;
 mod report;
-mod session;
+pub(crate) mod session;
 mod slot;
 mod stale;
 #[cfg(test)]

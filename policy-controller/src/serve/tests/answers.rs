@@ -215,6 +215,28 @@ async fn another_epoch_holds_up_nothing() {
     assert!(client.port().await.base.is_none());
 }
 
+/// Either side may be the one that has not noticed that the storage was restored.
+#[tokio::test]
+async fn another_epoch_of_the_same_lease_waits_for_a_list_begun_after_the_client_asked() {
+    for epoch in ["test.1", "test.7"] {
+        let harness = Harness::start().await;
+        let pod = harness.index.pod("web-0", &[80]);
+        harness.index.set(&pod, 80, &policy("web"), 9);
+        harness.index.see(9, 1);
+        let mut other = applied(5, 1);
+        other[0].revision.as_mut().unwrap().epoch = epoch.into();
+        let hello = Hello { applied: other, ..hello("ns:web-0") };
+        let mut client = Client::open(&harness, hello).await;
+        client.workload().await;
+        harness.index.refreshed().await;
+        client.quiet().await;
+        harness.index.see(10, 2);
+        client.quiet().await;
+        harness.index.see(10, 3);
+        assert!(client.port().await.base.is_none(), "{epoch}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_has_the_policy_already_is_sent_no_second_copy() {
     let harness = Harness::start().await;

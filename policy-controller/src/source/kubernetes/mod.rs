@@ -40,6 +40,8 @@ mod news;
 mod numbering;
 mod prune;
 #[cfg(test)]
+mod reconnect;
+#[cfg(test)]
 mod tests;
 mod watch;
 

@@ -59,7 +59,7 @@ pub(super) struct Numbering {
 
 /// What to do about the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// The epoch goes on.
     Keep,
     /// The Lease names another epoch.
@@ -192,7 +192,7 @@ impl Numbering {
 
 /// What a Lease that was `held` and has been `read` now asks for, where the counter has to be raised or
 /// not.
-fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
+pub(super) fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
     let Some(held) = held else { return Step::Follow };
     // Whoever has raised it has noticed what there is to notice.
     if read.counter > held.counter {
@@ -207,8 +207,166 @@ fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    reason = "a test ends where it cannot go on"
+)]
 mod tests {
     use super::*;
+    use http::{Method, Request, Response};
+    use http_body_util::{BodyExt as _, Full};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+    use std::convert::Infallible;
+
+    /// An API server that has one Lease.
+    #[derive(Clone)]
+    struct Server(Arc<Mutex<State>>);
+
+    struct State {
+        lease: Value,
+        version: u64,
+        /// How many writes of somebody else come between a read and a write.
+        conflicts: u32,
+        writable: bool,
+        writes: Vec<Value>,
+    }
+
+    impl Server {
+        fn new(version: u64) -> Self {
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": "l", "namespace": "n", "uid": "u"},
+                "spec": {"holderIdentity": "leader"},
+            });
+            let (conflicts, writable, writes) = (0, true, Vec::new());
+            Self(Arc::new(Mutex::new(State { lease, version, conflicts, writable, writes })))
+        }
+
+        fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+            let state = &mut *self.0.lock();
+            let mut code = 200;
+            if *method == Method::PUT {
+                if state.conflicts > 0 {
+                    state.conflicts -= 1;
+                    state.version += 1;
+                }
+                let put: Value = serde_json::from_slice(body).unwrap();
+                let current = put["metadata"]["resourceVersion"] == state.version.to_string();
+                code = if !state.writable {
+                    403
+                } else if current {
+                    200
+                } else {
+                    409
+                };
+                if code == 200 {
+                    state.version += 1;
+                    state.lease = put.clone();
+                    state.writes.push(put);
+                }
+            }
+            state.lease["metadata"]["resourceVersion"] = state.version.to_string().into();
+            (code, if code == 200 { state.lease.clone() } else { json!({ "code": code }) })
+        }
+
+        fn client(&self) -> kube::Client {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let server = server.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    let (code, answer) = server.answer(&head.method, &body);
+                    let answer = Full::<bytes::Bytes>::from(answer.to_string());
+                    Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+                }
+            });
+            kube::Client::new(service, "default")
+        }
+    }
+
+    struct Running {
+        server: Server,
+        told: watch::Receiver<Numbered>,
+        refresh: watch::Sender<u64>,
+        older: watch::Sender<Option<u64>>,
+    }
+
+    impl Running {
+        async fn start(version: u64) -> Self {
+            let server = Server::new(version);
+            let api = Api::new(server.client());
+            let names = Names { namespace: "n".into(), lease: "l".into(), fallback: Vec::new() };
+            let lease = epoch::read(&api, &names).await.unwrap();
+            let numbered = Numbered { epoch: lease.epoch(), number: 0, looked: 0 };
+            let (sender, told) = watch::channel(numbered);
+            let (refresh, refreshes) = watch::channel(0);
+            let (older, noticed) = watch::channel(None);
+            let numbering = Numbering::new((api, names), Some(lease), sender, refreshes, noticed);
+            tokio::spawn(numbering.run());
+            Self { server, told, refresh, older }
+        }
+
+        async fn until(&mut self, number: u64) -> Arc<str> {
+            let told = self.told.wait_for(|told| told.number == number);
+            let told = tokio::time::timeout(Duration::from_secs(20), told).await;
+            told.unwrap().unwrap().epoch.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_counter_is_raised_by_a_write_that_nobody_else_came_before_and_changes_nothing_else()
+     {
+        let mut running = Running::start(50).await;
+        running.server.0.lock().conflicts = 2;
+        running.older.send_replace(Some(0));
+        assert_eq!(&*running.until(1).await, "u.1");
+        let writes = std::mem::take(&mut running.server.0.lock().writes);
+        assert_eq!(writes.len(), 1);
+        assert_eq!(writes[0]["metadata"]["annotations"], json!({"portcullis.dev/epoch": "1"}));
+        assert_eq!(writes[0]["spec"]["holderIdentity"], "leader");
+        // Noticed once more, in an epoch that is over.
+        running.older.send_replace(Some(0));
+        running.refresh.send_replace(3);
+        running.told.wait_for(|told| told.looked == 3).await.unwrap();
+        assert_eq!(running.told.borrow().number, 1);
+        assert!(running.server.0.lock().writes.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_older_than_it_was_is_raised_and_one_that_was_raised_is_followed() {
+        let mut running = Running::start(50).await;
+        running.server.0.lock().version = 20;
+        running.refresh.send_replace(1);
+        assert_eq!(&*running.until(1).await, "u.1");
+        {
+            let mut state = running.server.0.lock();
+            state.version = 10;
+            state.lease["metadata"]["annotations"]["portcullis.dev/epoch"] = "2".into();
+        }
+        running.refresh.send_replace(2);
+        assert_eq!(&*running.until(2).await, "u.2");
+        assert_eq!(running.server.0.lock().writes.len(), 1, "raised once");
+    }
+
+    #[tokio::test]
+    async fn where_the_counter_cannot_be_raised_the_epoch_is_nobody_elses_until_it_can() {
+        let mut running = Running::start(50).await;
+        running.server.0.lock().writable = false;
+        running.older.send_replace(Some(0));
+        let alone = running.until(1).await;
+        assert!(alone.starts_with("process-"), "{alone}");
+        // The next restore is not of the same epoch.
+        running.older.send_replace(Some(1));
+        let again = running.until(2).await;
+        assert!(again.starts_with("process-") && again != alone, "{again}");
+        running.server.0.lock().writable = true;
+        running.refresh.send_replace(1);
+        assert_eq!(&*running.until(3).await, "u.1");
+    }
 
     #[test]
     fn the_counter_is_raised_after_a_restore_and_followed_where_another_has_raised_it() {
