@@ -30,7 +30,8 @@ struct Rule {
 
 /// In the namespace of the control plane.
 const CONTROL_PLANE: &[Rule] = &[
-    // The Lease whose uid names the numbering of revisions, and whose holder writes status.
+    // The Lease that names the numbering of revisions and counts restores, and whose holder writes
+    // status.
     Rule {
         group: "coordination.k8s.io",
         resources: &["leases"],

@@ -6,13 +6,14 @@ use std::sync::Arc;
 /// Identifies a policy and the events it reflects. Comparable across replicas of one epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Revision {
-    /// The numbering that `versions` belongs to: the uid of the Lease, or a random text per start
-    /// where objects come from a directory. Revisions of different epochs are not comparable.
+    /// The numbering that `versions` belongs to: the uid of the Lease and how many times the storage
+    /// was restored since, or a random text per start where objects come from a directory. Revisions
+    /// of different epochs are not comparable.
     pub epoch: Arc<str>,
     /// Hash of the encoded policy.
     pub content: u64,
-    /// Per kind (`group/kind`) that this policy is made from, the resource version of the last event
-    /// that it reflects.
+    /// Per kind (`group/kind`) that this policy is made from, a resource version that nobody can have
+    /// passed without having seen the last event that it reflects.
     pub versions: BTreeMap<Arc<str>, u64>,
 }
 

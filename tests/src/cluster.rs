@@ -299,6 +299,26 @@ impl Cluster {
         plane.compact(&self.home).await
     }
 
+    /// Copies everything that is stored, as a backup that is made while etcd is stopped. The API server
+    /// is ready again when this returns.
+    ///
+    /// # Errors
+    /// If it cannot be copied, or the API server does not become ready again.
+    pub async fn back_up(&mut self) -> Result<PathBuf> {
+        let Some(plane) = &mut self.plane else { bail!("this cluster's etcd is not ours") };
+        plane.back_up(&self.home).await
+    }
+
+    /// Brings a backup back: everything is stored as it was then, and resource versions go on from
+    /// there.
+    ///
+    /// # Errors
+    /// As [`Cluster::back_up`].
+    pub async fn restore(&mut self, backup: &Path) -> Result<()> {
+        let Some(plane) = &mut self.plane else { bail!("this cluster's etcd is not ours") };
+        plane.restore(&self.home, backup).await
+    }
+
     #[allow(clippy::expect_used, reason = "such a test begins with breakable_or_skip")]
     fn own(&self) -> &ControlPlane {
         self.plane.as_ref().expect("a control plane that is ours to break")

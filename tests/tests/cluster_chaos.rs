@@ -21,7 +21,11 @@ mod labels;
 mod live;
 #[path = "cluster_chaos/manifests.rs"]
 mod manifests;
+#[path = "cluster_chaos/namespaces.rs"]
+mod namespaces;
 #[path = "cluster_chaos/random.rs"]
 mod random;
 #[path = "cluster_chaos/revocation.rs"]
 mod revocation;
+#[path = "cluster_programmed/watching.rs"]
+mod watching;

@@ -13,6 +13,10 @@
 mod line;
 #[path = "cluster_programmed/proxy.rs"]
 mod proxy;
+#[path = "cluster_programmed/restored.rs"]
+mod restored;
+#[path = "cluster_programmed/watching.rs"]
+mod watching;
 
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -23,7 +27,7 @@ use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::native::PortState;
 use policy_tests::cluster::{Cluster, ControllerProcess, SharedCluster, cluster_or_skip};
-use proxy::{Proxy, Watch};
+use proxy::Proxy;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -32,6 +36,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tonic::transport::Endpoint;
+use watching::Watch;
 
 static CLUSTER: SharedCluster = SharedCluster::new();
 

@@ -229,6 +229,37 @@ impl ControlPlane {
         self.start_api_server(home).await
     }
 
+    /// Copies what etcd has into a folder of its own. Both programs are away meanwhile.
+    pub(super) async fn back_up(&mut self, home: &Home) -> Result<PathBuf> {
+        let backup = home.path().join(format!("backup-{:08x}", random()));
+        let data = etcd_data(home, self.ports);
+        self.replace_data(home, || copy(&data, &backup)).await?;
+        Ok(backup)
+    }
+
+    /// Puts a copy in the place of what etcd has, its revisions included.
+    pub(super) async fn restore(&mut self, home: &Home, backup: &Path) -> Result<()> {
+        let data = etcd_data(home, self.ports);
+        let put = || {
+            std::fs::remove_dir_all(&data)?;
+            copy(backup, &data)
+        };
+        self.replace_data(home, put).await
+    }
+
+    async fn replace_data(
+        &mut self,
+        home: &Home,
+        replace: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.kill_api_server();
+        self.etcd.kill();
+        replace()?;
+        let mut command = etcd_command(home, &self.programs, self.ports);
+        self.etcd = self.ground.run(home, "etcd", &mut command)?;
+        self.start_api_server(home).await
+    }
+
     /// One call of etcd's key-value service, in its JSON form.
     async fn etcd_call(&self, method: &str, body: &Value) -> Result<Value> {
         let client = Client::builder(TokioExecutor::new()).build_http();
@@ -285,10 +316,22 @@ const LOOPBACK_FLAGS: [&str; 5] = [
     "--endpoint-reconciler-type=none",
 ];
 
+fn etcd_data(home: &Home, ports: Ports) -> PathBuf {
+    home.path().join(format!("etcd-{}", ports.etcd))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().context("cp")?;
+    if !copied.success() {
+        bail!("{} could not be copied to {}", from.display(), to.display());
+    }
+    Ok(())
+}
+
 fn etcd_command(home: &Home, programs: &Programs, ports: Ports) -> Command {
     let client = format!("http://127.0.0.1:{}", ports.etcd);
     let peer = format!("http://127.0.0.1:{}", ports.peer);
-    let data = home.path().join(format!("etcd-{}", ports.etcd));
+    let data = etcd_data(home, ports);
     let mut command = Command::new(programs.etcd());
     command
         .arg(format!("--data-dir={}", data.display()))

@@ -47,7 +47,12 @@ pub(crate) struct Live {
 impl Live {
     /// Starts one and waits until it has listed everything. What no Server owns is denied.
     pub(crate) async fn start(client: kube::Client) -> Self {
-        let connecting = KubernetesSource::prepare(client, KubernetesConfig::default());
+        Self::of(client, KubernetesConfig::default()).await
+    }
+
+    /// The same, of what `config` says.
+    pub(crate) async fn of(client: kube::Client, config: KubernetesConfig) -> Self {
+        let connecting = KubernetesSource::prepare(client, config);
         let health = connecting.health();
         let mut registry = Registry::default();
         WatchMetrics::register(&connecting.metrics(), &mut registry);

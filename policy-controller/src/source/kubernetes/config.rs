@@ -77,7 +77,7 @@ pub struct KubernetesConfig {
     pub nodes: BTreeMap<Arc<str>, Vec<IpAddr>>,
     /// Namespace of the control plane, where the Lease is.
     pub control_plane_namespace: Arc<str>,
-    /// Name of the Lease whose uid names the numbering of revisions.
+    /// Name of the Lease that names the numbering of revisions.
     pub lease_name: Arc<str>,
 }
 
