@@ -17,13 +17,9 @@ pub(crate) struct Hold {
 impl Hold {
     /// A wait of a client that has `applied` in force, from what has been seen now. A list has been
     /// asked for.
-    pub(crate) fn new(
-        applied: &Revision,
-        seen: &Seen,
-        gauge: impl Into<Option<OpenGauge>>,
-    ) -> Self {
+    pub(crate) fn new(applied: &Revision, seen: &Seen, gauge: Option<OpenGauge>) -> Self {
         let (until, lists) = (applied.clone(), seen.lists);
-        Self { until, lists, asked: lists, _gauge: gauge.into() }
+        Self { until, lists, asked: lists, _gauge: gauge }
     }
 
     /// True once this replica has caught up. A list begun after the client asked shows everything the

@@ -214,7 +214,8 @@ impl Session {
         }
         // Where events do not come any more, only a list shows what was missed.
         self.service.core.policies.refresh();
-        Some(Hold::new(applied, &seen, self.service.core.metrics.hold()))
+        let gauge = Some(self.service.core.metrics.hold());
+        Some(Hold::new(applied, &seen, gauge))
     }
 
     fn holds(&self) -> bool {

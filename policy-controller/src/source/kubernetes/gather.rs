@@ -148,7 +148,9 @@ impl Gatherer {
 
     /// True while nothing may be passed on.
     fn waits(&self) -> bool {
-        self.older || (self.beginning.is_some() && !self.is_complete())
+        // Another epoch is known, and not taken note of here.
+        let is_over = self.epochs.numbered.borrow().number != self.epoch;
+        self.older || is_over || (self.beginning.is_some() && !self.is_complete())
     }
 
     /// True if every watch has been listed as often as it has to, and the epoch was found to be the

@@ -30,6 +30,8 @@ mod discover;
 mod epoch;
 mod freshness;
 mod gather;
+#[cfg(test)]
+mod gathering;
 mod lines;
 mod metrics;
 #[cfg(test)]

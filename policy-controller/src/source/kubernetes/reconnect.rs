@@ -10,274 +10,14 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use super::epoch::Lease;
-use super::gather::{Epochs, Gatherer};
-use super::newest::Newest;
-use super::news::Told;
-use super::numbering::{Numbered, Step as Decided, decide};
+mod model;
+
 use crate::publish::{PortPolicy, Seen};
 use crate::serve::session::hold::Hold;
-use crate::source::directory::Diagnostic;
-use crate::source::{Change, Health, Source, SourceContext, SourceError};
-use crate::testing::{self, object};
-use crate::{Controller, ControllerConfig, WorkloadKey, start};
-use policy_core::{Revision, Source as Origin};
-use policy_crds::{Kind, Object};
+use model::{CHANGING, PERMISSIONS, Replica, Store, WORLDS};
+use policy_core::{Revision, Source};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{mpsc, watch};
-
-/// Permissions that can be taken away: the even ones by an object in namespace `a`, the odd in `b`.
-const PERMISSIONS: usize = 6;
-
-/// Worlds, each of which a restore begins. In each something is permitted that was not before.
-const WORLDS: usize = 4;
-
-/// What is watched: one kind in both namespaces, and what does not change.
-const WATCHES: [(Kind, &str); 5] = [
-    (Kind::MeshTlsAuthentication, "a"),
-    (Kind::MeshTlsAuthentication, "b"),
-    (Kind::AuthorizationPolicy, "a"),
-    (Kind::Server, "a"),
-    (Kind::Pod, "a"),
-];
-
-/// The watches whose objects change.
-const CHANGING: usize = 2;
-
-fn namespace(name: &str) -> &'static str {
-    match name.strip_prefix('i').map(|number| number.parse::<usize>().unwrap() % 2) {
-        Some(1) => "b",
-        Some(_) | None => "a",
-    }
-}
-
-/// What permits `NAME.x`.
-fn authentication(name: &str) -> Arc<Object> {
-    let namespace = namespace(name);
-    object(&format!(
-        "{{apiVersion: policy.linkerd.io/v1alpha1, kind: MeshTLSAuthentication, \
-          metadata: {{name: {name}, namespace: {namespace}}}, spec: {{identities: [{name}.x]}}}}"
-    ))
-}
-
-/// What makes a permission of it.
-fn policy(name: &str) -> Arc<Object> {
-    let namespace = namespace(name);
-    object(&format!(
-        "{{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
-          metadata: {{name: {name}, namespace: a}}, \
-          spec: {{targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}, \
-                  requiredAuthenticationRefs: [{{group: policy.linkerd.io, \
-                  kind: MeshTLSAuthentication, name: {name}, namespace: {namespace}}}]}}}}"
-    ))
-}
-
-fn names() -> impl Iterator<Item = String> {
-    let permissions = (0..PERMISSIONS).map(|number| format!("i{number}"));
-    permissions.chain((0..WORLDS).map(|number| format!("w{number}")))
-}
-
-/// The storage at one moment.
-#[derive(Clone)]
-struct Store {
-    world: usize,
-    revision: u64,
-    /// Names of what permits.
-    there: BTreeSet<String>,
-    /// What was taken away in this world, and at which revision.
-    gone: Vec<(u64, String)>,
-    /// Counter and version of the Lease.
-    lease: (u64, u64),
-}
-
-impl Store {
-    fn new() -> Self {
-        let permissions = (0..PERMISSIONS).map(|number| format!("i{number}"));
-        let there = permissions.chain(["w0".to_owned()]).collect();
-        Self { world: 0, revision: 10, there, gone: Vec::new(), lease: (0, 10) }
-    }
-
-    fn revoke(&mut self, name: String) {
-        if self.there.remove(&name) {
-            self.revision += 1;
-            self.gone.push((self.revision, name));
-        }
-    }
-
-    /// All of a watch's objects.
-    fn list(&self, watch: usize) -> Vec<Arc<Object>> {
-        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: a}, \
-                    spec: {containers: [{name: c}]}}";
-        match WATCHES[watch] {
-            (Kind::AuthorizationPolicy, _) => names().map(|name| policy(&name)).collect(),
-            (Kind::Server, _) => vec![testing::server("a", "web", 80)],
-            (Kind::Pod, _) => vec![object(pod)],
-            (_, of) => {
-                let own = self.there.iter().filter(|name| namespace(name) == of);
-                own.map(|name| authentication(name)).collect()
-            }
-        }
-    }
-
-    /// What was taken away of a watch's objects after a revision.
-    fn after(&self, watch: usize, revision: u64) -> Vec<Change> {
-        let gone = self.gone.iter().filter(|(at, _)| *at > revision).map(|(_, name)| name);
-        let own = gone.filter(|name| namespace(name) == WATCHES[watch].1);
-        own.map(|name| Change::Delete(authentication(name).meta.key.clone())).collect()
-    }
-}
-
-/// The source of a replica, whose watches and Lease the test moves.
-struct Moved {
-    gatherer: Gatherer,
-}
-
-impl Source for Moved {
-    fn epoch(&self) -> Arc<str> {
-        Lease::for_test("lease", 0, 0).epoch()
-    }
-
-    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
-        watch::channel(Arc::from([])).1
-    }
-
-    fn health(&self) -> watch::Receiver<Arc<Health>> {
-        watch::channel(Arc::default()).1
-    }
-
-    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        self.gatherer.run(&context).await;
-        Ok(())
-    }
-}
-
-/// How far a watch is.
-#[derive(Clone, Copy, Default)]
-struct At {
-    world: usize,
-    revision: u64,
-    since: u64,
-}
-
-struct Replica {
-    controller: Controller,
-    told: mpsc::Sender<Told>,
-    refresh: watch::Receiver<u64>,
-    numbers: watch::Sender<Numbered>,
-    older: watch::Receiver<Option<u64>>,
-    newest: Arc<Newest>,
-    lease: Lease,
-    watches: [Option<At>; 5],
-    /// What each watch has told of there being.
-    held: BTreeMap<usize, Vec<Arc<Object>>>,
-}
-
-impl Replica {
-    async fn start(store: &Store) -> Self {
-        let (told, queue) = mpsc::channel(64);
-        let (sender, refresh) = watch::channel(0);
-        let lease = Lease::for_test("lease", store.lease.0, store.lease.1);
-        let (epoch, number, looked) = (lease.epoch(), 0, u64::MAX);
-        let (numbers, numbered) = watch::channel(Numbered { epoch, number, looked });
-        let (noticed, older) = watch::channel(None);
-        let newest = Arc::<Newest>::default();
-        let epochs = Epochs { numbered, older: noticed, newest: newest.clone() };
-        let kinds = WATCHES.map(|(kind, _)| kind);
-        let gatherer = Gatherer::new(kinds, queue, sender, epochs);
-        let shared_namespaces = BTreeSet::from(["b".into()]);
-        let config = ControllerConfig { shared_namespaces, ..ControllerConfig::default() };
-        let controller = start(config, Moved { gatherer });
-        let (watches, held) = ([None; 5], BTreeMap::new());
-        let mut replica =
-            Self { controller, told, refresh, numbers, older, newest, lease, watches, held };
-        replica.follow_all(store).await;
-        let mut synced = replica.controller.policies.synced();
-        synced.wait_for(|synced| *synced).await.unwrap();
-        replica
-    }
-
-    /// Lets every watch do what it would do now, twice: what lists anew then follows.
-    async fn follow_all(&mut self, store: &Store) {
-        for watch in (0..WATCHES.len()).chain(0..WATCHES.len()) {
-            self.follow(store, watch).await;
-        }
-    }
-
-    /// A watch lists where it has to, and hears what happened otherwise.
-    async fn follow(&mut self, store: &Store, watch: usize) {
-        let refresh = *self.refresh.borrow();
-        let kind = WATCHES[watch].0;
-        let follows =
-            self.watches[watch].filter(|at| at.world == store.world && at.since >= refresh);
-        let (changes, listed) = match follows {
-            Some(at) => (store.after(watch, at.revision), None),
-            None => {
-                let before = self.newest.of(refresh, kind);
-                if before.is_some_and(|before| store.revision < before) {
-                    self.told.send(Told::older(watch, kind, refresh)).await.unwrap();
-                    settle().await;
-                    return;
-                }
-                let now = store.list(watch);
-                let before = self.held.insert(watch, now.clone()).unwrap_or_default();
-                let gone = before.into_iter().filter(|object| !now.contains(object));
-                let gone = gone.map(|object| Change::Delete(object.meta.key.clone()));
-                (gone.chain(now.iter().cloned().map(Change::Apply)).collect(), Some(refresh))
-            }
-        };
-        let since = follows.map_or(refresh, |at| at.since);
-        self.watches[watch] = Some(At { world: store.world, revision: store.revision, since });
-        self.newest.note(since, kind, store.revision);
-        let version = Some(store.revision);
-        let told = Told { watch, kind, changes, version, listed, since, older: false };
-        self.told.send(told).await.unwrap();
-        settle().await;
-    }
-
-    /// Looks at the Lease, as the real one does, but for the requests.
-    async fn look(&mut self, store: &mut Store) {
-        let owes = *self.older.borrow() == Some(self.numbers.borrow().number);
-        let (counter, version) = store.lease;
-        let read = Lease::for_test("lease", counter, version);
-        match decide(Some(&self.lease), &read, owes) {
-            Decided::Keep => self.lease = read,
-            Decided::Follow => self.begin(read),
-            Decided::Raise(counter) => {
-                store.revision += 1;
-                store.lease = (counter, store.revision);
-                self.begin(Lease::for_test("lease", counter, store.revision));
-            }
-        }
-        settle().await;
-    }
-
-    fn begin(&mut self, lease: Lease) {
-        let epoch = lease.epoch();
-        self.lease = lease;
-        self.numbers.send_modify(|told| (told.epoch, told.number) = (epoch, told.number + 1));
-    }
-
-    fn seen(&self) -> Arc<Seen> {
-        self.controller.policies.seen().borrow().clone()
-    }
-
-    async fn policy(&self) -> Arc<PortPolicy> {
-        let (key, port) = (WorkloadKey::pod("a", "p"), NonZeroU16::new(80).unwrap());
-        self.controller.policies.port(&key, port).await.unwrap().current()
-    }
-}
-
-/// Lets everything that was told arrive. The promise does not depend on it.
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(8)).await;
-    for _ in 0..20 {
-        tokio::task::yield_now().await;
-    }
-}
+use std::collections::BTreeSet;
 
 /// What a client has in force.
 struct Client {
@@ -293,8 +33,8 @@ impl Client {
     fn read(policy: &PortPolicy) -> (usize, BTreeSet<String>) {
         let grants = policy.policy.authorizations.iter();
         let names = grants.filter_map(|grant| match &grant.source {
-            Origin::Object(object) => Some(object.name().to_string()),
-            Origin::Default(_) => None,
+            Source::Object(object) => Some(object.name().to_string()),
+            Source::Default(_) => None,
         });
         let (worlds, permitted): (BTreeSet<String>, BTreeSet<String>) =
             names.partition(|name| name.starts_with('w'));
@@ -370,7 +110,7 @@ impl Stage {
     async fn new() -> Self {
         let store = Store::new();
         let replicas = [Replica::start(&store).await, Replica::start(&store).await];
-        let client = Client::new(&*replicas[0].policy().await);
+        let client = Client::new(&replicas[0].policy().await);
         Self { backup: store.clone(), store, replicas, client }
     }
 
@@ -413,7 +153,7 @@ impl Stage {
         let replica = &self.replicas[self.client.replica];
         // In this order, as a session does: the policy is not older than what was seen.
         let seen = replica.seen();
-        self.client.take(&seen, &*replica.policy().await)
+        self.client.take(&seen, &replica.policy().await)
     }
 
     /// Nothing happens any more: both replicas come to be current, and the client with them.
