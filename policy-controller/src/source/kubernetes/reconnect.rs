@@ -110,7 +110,8 @@ impl Stage {
     async fn new() -> Self {
         let store = Store::new();
         let replicas = [Replica::start(&store).await, Replica::start(&store).await];
-        let client = Client::new(&replicas[0].policy().await);
+        let policy = replicas[0].policy().await;
+        let client = Client::new(&policy);
         Self { backup: store.clone(), store, replicas, client }
     }
 
@@ -153,7 +154,8 @@ impl Stage {
         let replica = &self.replicas[self.client.replica];
         // In this order, as a session does: the policy is not older than what was seen.
         let seen = replica.seen();
-        self.client.take(&seen, &replica.policy().await)
+        let policy = replica.policy().await;
+        self.client.take(&seen, &policy)
     }
 
     /// Nothing happens any more: both replicas come to be current, and the client with them.
