@@ -14,7 +14,7 @@ mod model;
 
 use crate::publish::{PortPolicy, Seen};
 use crate::serve::session::hold::Hold;
-use model::{CHANGING, PERMISSIONS, Replica, Store, WORLDS};
+use model::{CHANGING, PERMISSIONS, Replica, Store, WORLDS, settle};
 use policy_core::{Revision, Source};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -151,6 +151,7 @@ impl Stage {
                 self.client.connect(replica, &seen);
             }
         }
+        settle().await;
         let replica = &self.replicas[self.client.replica];
         // In this order, as a session does: the policy is not older than what was seen.
         let seen = replica.seen();
@@ -164,6 +165,7 @@ impl Stage {
             for replica in &mut self.replicas {
                 replica.follow_all(&self.store).await;
                 replica.look(&mut self.store).await;
+                settle().await;
                 replica.follow_all(&self.store).await;
             }
         }

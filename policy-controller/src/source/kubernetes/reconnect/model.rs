@@ -193,11 +193,13 @@ impl Replica {
         replica
     }
 
-    /// Lets every watch do what it would do now, twice: what lists anew then follows.
+    /// Lets every watch do what it would do now, twice: what lists anew then follows. Waits until that
+    /// has arrived.
     pub(super) async fn follow_all(&mut self, store: &Store) {
         for watch in (0..WATCHES.len()).chain(0..WATCHES.len()) {
             self.follow(store, watch).await;
         }
+        settle().await;
     }
 
     /// A watch lists where it has to, and hears what happened otherwise.
@@ -212,7 +214,6 @@ impl Replica {
                 let before = self.newest.of(refresh, kind);
                 if before.is_some_and(|before| store.revision < before) {
                     self.told.send(Told::older(watch, kind, refresh)).await.unwrap();
-                    settle().await;
                     return;
                 }
                 let now = store.list(watch);
@@ -228,7 +229,6 @@ impl Replica {
         let version = Some(store.revision);
         let told = Told { watch, kind, changes, version, listed, since, older: false };
         self.told.send(told).await.unwrap();
-        settle().await;
     }
 
     /// Looks at the Lease, as the real one does, but for the requests.
@@ -245,7 +245,6 @@ impl Replica {
                 self.begin(Lease::for_test("lease", counter, store.revision));
             }
         }
-        settle().await;
     }
 
     fn begin(&mut self, lease: Lease) {
@@ -265,7 +264,7 @@ impl Replica {
 }
 
 /// Lets everything that was told arrive. The promise does not depend on it.
-async fn settle() {
+pub(super) async fn settle() {
     tokio::time::sleep(Duration::from_millis(8)).await;
     for _ in 0..20 {
         tokio::task::yield_now().await;
