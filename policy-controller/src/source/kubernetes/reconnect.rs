@@ -126,6 +126,7 @@ impl Stage {
         for replica in &mut self.replicas {
             replica.follow_all(&self.store).await;
             replica.look(&mut self.store).await;
+            settle().await;
             replica.follow_all(&self.store).await;
         }
         let world = self.store.world + 1;
