@@ -254,7 +254,8 @@ mod tests {
                     state.version += 1;
                 }
                 let put: Value = serde_json::from_slice(body).unwrap();
-                let current = put["metadata"]["resourceVersion"] == state.version.to_string();
+                let current = put["metadata"]["resourceVersion"].as_str()
+                    == Some(&*state.version.to_string());
                 code = if !state.writable {
                     403
                 } else if current {

@@ -38,7 +38,11 @@ impl Client {
         });
         let (worlds, permitted): (BTreeSet<String>, BTreeSet<String>) =
             names.partition(|name| name.starts_with('w'));
-        let world = worlds.iter().map(|name| name[1..].parse().unwrap()).max().unwrap_or(0);
+        let world = worlds
+            .iter()
+            .map(|name| name.trim_start_matches('w').parse().unwrap())
+            .max()
+            .unwrap_or(0);
         (world, permitted)
     }
 
