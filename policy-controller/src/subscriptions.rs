@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Every channel there is.
 pub(crate) struct Subscriptions {
     epoch: Arc<str>,
-    /// Whether the epoch is new since anything was last published.
+    /// True if an epoch has begun since anything was last published.
     epoch_began: bool,
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, Held>,
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(&*second.revision.epoch, "second");
         assert_eq!(second.revision.versions, [(crate::engine::version_key(Kind::Pod), 7)].into());
         apply(&mut subscriptions, 8, None);
-        assert!(!watched.has_changed(), "it is told once");
+        assert!(!watched.has_changed(), "once is enough");
     }
 
     #[test]

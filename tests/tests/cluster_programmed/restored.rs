@@ -84,7 +84,7 @@ async fn a_restored_backup_begins_an_epoch_and_no_replica_that_lags_behind_undoe
     cluster.delete(&grant(&shop)).await.unwrap();
     client.until(0, Err(&before)).await;
 
-    // The other one goes on with what there was before, and does not give it to who has more.
+    // The other one goes on with what there was before, and does not give it to a client that has more.
     let old = Client::open(&workload, lagging).await;
     assert_eq!((old.policy.authorizations.len(), &old.revision.epoch), (2, &before));
     let has = BTreeMap::from([(8080, client.revision.clone())]);
@@ -93,7 +93,7 @@ async fn a_restored_backup_begins_an_epoch_and_no_replica_that_lags_behind_undoe
     let sent = moved.next(8080, &mut state, Duration::from_secs(5)).await;
     assert!(sent.is_none(), "an older policy was sent: {sent:?}");
 
-    // It comes to the epoch of the first. The Lease counts one restore, whoever noticed.
+    // It comes to the epoch of the first. The Lease counts one restore, which both noticed.
     line.thaw();
     let mut moved = Client::open(&workload, lagging).await;
     moved.until(0, Ok(&client.revision.epoch)).await;

@@ -96,12 +96,12 @@ impl Failure {
         self.code() == Some(404)
     }
 
-    /// Whether somebody else has written meanwhile.
+    /// True if another client has written meanwhile.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// Whether asking again soon does not help: not allowed, not there, not accepted.
+    /// True if asking again soon does not help: not allowed, not there, not accepted.
     pub(super) fn is_final(&self) -> bool {
         matches!(self.code(), Some(403 | 404 | 405 | 422))
     }

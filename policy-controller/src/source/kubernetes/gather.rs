@@ -41,7 +41,7 @@ pub(super) struct Gatherer {
     epoch: u64,
     /// The epoch that the next batch begins; it is not sent before all has been listed.
     beginning: Option<Arc<str>>,
-    /// Whether a list was older than what was read before it.
+    /// True once a list was older than what was read before it.
     older: bool,
     news: News,
     /// Whether everything has been listed once.

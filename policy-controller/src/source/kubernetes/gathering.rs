@@ -125,8 +125,8 @@ async fn namespaces_that_share_a_kind_have_passed_what_the_slowest_has() {
     assert_eq!(told, expected);
 }
 
-/// A change of a watch that another of its kind has overtaken. Whoever has passed only what was told
-/// before the change must not count as having seen it.
+/// A change of a watch that another of its kind has overtaken. A replica that has passed only what was
+/// told before the change must not count as having seen it.
 #[tokio::test]
 async fn a_late_change_is_labelled_by_the_newest_of_its_kind() {
     let mut gathering = Gathering::start(&[Kind::Server, Kind::Server]);

@@ -45,9 +45,9 @@ pub(super) struct Numbering {
     names: Names,
     /// The Lease as it was last read; none: its epoch is not the one that goes on.
     lease: Option<Lease>,
-    /// Whether the counter has to be raised.
+    /// True while the counter has to be raised.
     owes: bool,
-    /// Whether the epoch is this process's own because the counter could not be raised.
+    /// True while the epoch is this process's own, because the counter could not be raised.
     alone: bool,
     told: watch::Sender<Numbered>,
     refresh: watch::Receiver<u64>,
@@ -194,7 +194,7 @@ impl Numbering {
 /// not.
 pub(super) fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
     let Some(held) = held else { return Step::Follow };
-    // Whoever has raised it has noticed what there is to notice.
+    // The replica that raised it has noticed the restore.
     if read.counter > held.counter {
         return Step::Follow;
     }

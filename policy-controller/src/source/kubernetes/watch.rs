@@ -211,8 +211,8 @@ impl Watch {
         Ok(())
     }
 
-    /// What was listed is older than what was read before the list began. Nothing of it is told: it is
-    /// listed again when an epoch has begun that it belongs to.
+    /// What was listed is older than what was read before the list began. The gatherer gets nothing
+    /// of it. The watch lists again when an epoch has begun that the list belongs to.
     async fn older(&mut self, refresh: u64, number: u64, before: u64) {
         let error = format!(
             "version {number} was listed after version {before} had been read: the storage of the API \
