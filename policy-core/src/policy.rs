@@ -90,10 +90,8 @@ impl ServerPolicy {
     /// may not once requests are governed, because a request that the proxy takes for other bytes
     /// would pass by every route and limit.
     pub fn admits_bytes(&self) -> bool {
-        match self.protocol {
-            Protocol::Detect { .. } => !self.governs_requests(),
-            protocol => protocol.allows_opaque(),
-        }
+        let detects = matches!(self.protocol, Protocol::Detect { .. });
+        self.protocol.allows_opaque() && !(detects && self.governs_requests())
     }
 
     /// Whether routes are attached or requests are limited. Routes for probes and the default route

@@ -10,13 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The form that routes are matched on; none: the target is refused.
 fn matched(target: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(target).ok()?;
-    // As the HTTP library reads it: without a fragment, and not at all where it refuses it.
+    if text.contains('#') {
+        // The sidecar refuses a target with a fragment; the library would cut it off.
+        return None;
+    }
     let uri: http::Uri = text.parse().ok()?;
     let path = canonical_path(uri.path()).ok()?;
     Some(match_form(&path).into_owned())
 }
 
-/// The paths that each server reads in a target, by the name of the server and of the reading.
+/// The paths that each server reads in a target, by the name of the server and of the reading. Not those
+/// with U+FFFD, which stands for any byte that is no UTF-8: no route is written with it.
 fn readings(character: &Character) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for (server, answer) in &character.answers {
@@ -24,6 +28,7 @@ fn readings(character: &Character) -> Vec<(String, Vec<u8>)> {
         let views = answer.views.iter();
         found.extend(views.map(|(view, path)| (format!("{server} {view}"), path.clone())));
     }
+    found.retain(|(_, path)| !path.windows(3).any(|part| part == "\u{fffd}".as_bytes()));
     found
 }
 

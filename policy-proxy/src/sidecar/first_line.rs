@@ -39,7 +39,7 @@ pub(super) enum Told {
 pub(super) struct FirstLine {
     /// The answer, once no byte can change it.
     spoken: Option<Spoken>,
-    read: usize,
+    read: u32,
     /// Whether all bytes so far are those of the HTTP/2 preface, and of a binary PROXY header.
     preface: Prefix,
     signature: Prefix,
@@ -57,7 +57,8 @@ enum Prefix {
 
 impl Prefix {
     /// The state after `byte` at `position` of the connection.
-    fn step(self, text: &[u8], position: usize, byte: u8) -> Self {
+    fn step(self, text: &[u8], position: u32, byte: u8) -> Self {
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
         match self {
             Self::Possible if text.get(position) == Some(&byte) => {
                 if position.saturating_add(1) == text.len() { Self::Whole } else { Self::Possible }
@@ -122,7 +123,7 @@ struct Line {
     /// Whether the method is one that HTTP servers know.
     known: bool,
     /// How much of a scheme the target begins with; absent: another text.
-    scheme: Option<usize>,
+    scheme: Option<u8>,
     /// The beginning of the current word.
     word: Text<LONGEST_VERSION>,
     /// Whether a client that speaks HTTP could have sent the bytes so far.
@@ -171,7 +172,7 @@ impl Line {
             return;
         }
         match self.part {
-            Part::Lead if blank => {}
+            Part::Lead if blank => self.plausible &= matches!(byte, b'\r' | b'\n'),
             Part::Lead | Part::Method if !blank => {
                 self.part = Part::Method;
                 self.method.push(byte);
@@ -248,7 +249,8 @@ impl Line {
 #[derive(Clone, Copy, Debug)]
 struct Text<const LONGEST: usize> {
     bytes: [u8; LONGEST],
-    length: usize,
+    /// Stays at the highest number.
+    length: u8,
 }
 
 impl<const LONGEST: usize> Default for Text<LONGEST> {
@@ -259,19 +261,20 @@ impl<const LONGEST: usize> Default for Text<LONGEST> {
 
 impl<const LONGEST: usize> Text<LONGEST> {
     fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.length) {
+        if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
             *place = byte;
         }
         self.length = self.length.saturating_add(1);
     }
 
     fn is(&self, name: &str) -> bool {
-        self.length == name.len() && self.begins(name)
+        usize::from(self.length) == name.len() && self.begins(name)
     }
 
     /// Whether `name` begins with it.
     fn begins(&self, name: &str) -> bool {
-        let (own, name) = (self.bytes.get(..self.length), name.as_bytes().get(..self.length));
+        let length = usize::from(self.length);
+        let (own, name) = (self.bytes.get(..length), name.as_bytes().get(..length));
         own.zip(name).is_some_and(|(own, name)| own.eq_ignore_ascii_case(name))
     }
 }
@@ -301,10 +304,10 @@ const PROXY: &str = "PROXY";
 const VERSIONS: [&str; 3] = ["HTTP/", "RTSP/", "ICE/"];
 const LONGEST_VERSION: usize = 5;
 /// A request line longer than this is read as HTTP/1, which then refuses it for its length.
-pub(super) const MAX_LINE: usize = 8 * 1024;
+const MAX_LINE: u32 = 8 * 1024;
 /// The length of a line that no request has begun with so far, and that no server reads further:
 /// twice the 64 KiB of Python's.
-pub(super) const MAX_DOUBTFUL: usize = 128 * 1024;
+const MAX_DOUBTFUL: u32 = 128 * 1024;
 const LONGEST_METHOD: usize = 17;
 
 /// The methods that HTTP servers know; for these a target is enough. From the IANA registry, UPnP and

@@ -207,6 +207,23 @@ async fn saying_nothing_of_the_protocol_is_no_way_around_routes() {
 }
 
 #[tokio::test]
+async fn a_silent_client_is_waited_for_where_routes_are_attached() {
+    let routes = vec![route(prefix("/"), everybody())];
+    let mesh = Mesh::new(with_routes(server(detect(), everybody()), routes)).await;
+    let silent = |_| mesh.open("bot", PORT, None);
+    let clients = futures_util::future::join_all((0..2).map(silent)).await;
+    // Longer than the port looks for HTTP.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    let mut answers = Vec::new();
+    for (client, said) in clients.into_iter().zip([GET, &b"\0\x01 other bytes\r\n"[..]]) {
+        answers.push(answer(client, said).await);
+    }
+    assert!(answers[0].starts_with("HTTP/1.1 200"), "{answers:?}");
+    assert!(answers[1].starts_with("HTTP/1.1 400"), "{answers:?}");
+    assert_eq!((mesh.app.requests(), mesh.app.connections()), (1, 1));
+}
+
+#[tokio::test]
 async fn an_identity_decides_on_an_opaque_port() {
     let mesh = Mesh::new(server(Protocol::Opaque, identities(&[&name("bot")]))).await;
     for session in [None, Some(Session::Http1)] {

@@ -259,9 +259,9 @@ async fn slow_post(
         stream.flush().await?;
         begins(first);
         acted();
-        match timeout(Duration::from_millis(500), stream.read(&mut answer)).await {
-            Ok(read) => return read.map(|_| ()),
-            Err(_) => {}
+        let read = timeout(Duration::from_millis(500), stream.read(&mut answer)).await;
+        if let Ok(read) = read {
+            return read.map(|_| ());
         }
     }
 }
