@@ -7,8 +7,8 @@ use crate::resource::{
     ServerAuthorization, WorkloadSelector,
 };
 use crate::selector::LabelSelector;
-use policy_core::PathPattern;
 use policy_core::matching::Segment;
+use policy_core::{PathPattern, match_form};
 
 /// Remarks about a valid object; none for an invalid one, whose errors say more.
 pub fn remarks(object: &Object) -> Vec<FieldError> {
@@ -99,10 +99,10 @@ fn of_route(route: &RouteResource) -> Vec<FieldError> {
                 let message = "`*` is an ordinary character here, not a wildcard";
                 remarks.push(remark(&field(), message));
             }
-            if has_percent(&request.path) {
-                let message = "has a `%`: expressions are matched on paths in which letters, digits \
-                               and `-._~!$&'()*+,=:@` are never percent-encoded; write those \
-                               plainly";
+            if let Some((written, form)) = never_written(&request.path) {
+                let message = format!(
+                    "has `{written}`, which the paths that expressions are matched on write as `{form}`"
+                );
                 remarks.push(remark(&field(), message));
             }
             if let Some((written, encoded)) = never_plain(&request.path) {
@@ -117,11 +117,17 @@ fn of_route(route: &RouteResource) -> Vec<FieldError> {
     remarks
 }
 
-fn has_percent(path: &PathPattern) -> bool {
-    match path {
-        PathPattern::Regex(pattern) => pattern.source().contains('%'),
-        PathPattern::Segments { .. } => false,
-    }
+/// A percent-encoding in a regular expression that no match form of a path has, and what stands in its
+/// place (see [`policy_core::match_form`]).
+fn never_written(path: &PathPattern) -> Option<(&str, String)> {
+    let PathPattern::Regex(pattern) = path else { return None };
+    let source = pattern.source();
+    source.match_indices('%').find_map(|(at, _)| {
+        let written = source.get(at..at.saturating_add(3))?;
+        let is_encoding = written.bytes().skip(1).all(|digit| digit.is_ascii_hexdigit());
+        let form = match_form(written);
+        (is_encoding && form != written).then(|| (written, form.into_owned()))
+    })
 }
 
 /// A character, written as itself in a regular expression, that no match form of a path has (see

@@ -6,9 +6,10 @@
 //! that no spelling passes by a tighter route.
 //!
 //! In the match form every character that may stand in a path segment (RFC 3986 section 3.3, `pchar`)
-//! is written plainly and every other one percent-encoded. Decoding is one pass: `%25` stays, because
-//! `%253A` is not `/`-separated text with a colon but with `%3A`. `;` stays encoded: requests with it
-//! are refused in both spellings. An encoded slash stays encoded, too.
+//! is written plainly and every other one percent-encoded. The exception is `;`, which stays as it was
+//! written: requests with it are refused in both spellings. Decoding is one pass: in `/a%253Ab` the
+//! `%25` stays, because an application decodes it to `/a%3Ab` and no further. An encoded slash stays
+//! encoded, so that a form has the segments of its path.
 
 use crate::matching::{PathPattern, RequestMatch, Segment};
 use crate::policy::PathHandling;
@@ -17,7 +18,11 @@ use std::borrow::Cow;
 
 /// The match form of `path`, a canonical path. Does not allocate if both forms are equal.
 pub fn match_form(path: &str) -> Cow<'_, str> {
-    if path.bytes().all(is_plain) { Cow::Borrowed(path) } else { rewrite(path) }
+    if path.bytes().all(is_plain) || is_match_form(path) {
+        Cow::Borrowed(path)
+    } else {
+        Cow::Owned(rewrite(path))
+    }
 }
 
 /// The text that routes are matched on, for a request whose path is handled so.
@@ -31,12 +36,12 @@ pub(crate) fn matched(path: &str, handling: PathHandling) -> Cow<'_, str> {
 impl PathPattern {
     /// The pattern over match forms. A regular expression is one already.
     pub fn in_match_form(&self) -> Cow<'_, Self> {
-        let is_literal = |segment: &Segment| match segment {
-            Segment::Literal(text) => text.bytes().all(is_plain),
+        let is_form = |segment: &Segment| match segment {
+            Segment::Literal(text) => matches!(match_form(text), Cow::Borrowed(_)),
             Segment::Parameter(_) => true,
         };
         match self {
-            Self::Segments { segments, rest } if !segments.iter().all(is_literal) => {
+            Self::Segments { segments, rest } if !segments.iter().all(is_form) => {
                 let segments = segments.iter().map(Segment::in_match_form).collect();
                 Cow::Owned(Self::Segments { segments, rest: *rest })
             }
@@ -67,25 +72,59 @@ impl RequestMatch {
     }
 }
 
-fn rewrite(path: &str) -> Cow<'_, str> {
-    let mut form = String::with_capacity(path.len());
-    let mut bytes = path.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let mut ahead = bytes.clone();
-            let octet = ahead.next().zip(ahead.next()).and_then(|(high, low)| hex_pair(high, low));
-            // A `%` that encodes nothing stands for itself; no canonical path has one.
-            let Some(octet) = octet else {
-                form.push('%');
-                continue;
-            };
-            bytes = ahead;
-            push(octet, is_segment_character(octet), &mut form);
-        } else {
-            push(byte, is_plain(byte) || byte == b';', &mut form);
+/// Takes an octet off the front of `path`: as it is written, whether it is percent-encoded, and the
+/// rest. A `%` that encodes nothing stands for itself; no canonical path has one.
+fn next(path: &[u8]) -> Option<(u8, Written, &[u8])> {
+    match path {
+        [b'%', high, low, rest @ ..] if hex_pair(*high, *low).is_some() => {
+            let lower = high.is_ascii_lowercase() || low.is_ascii_lowercase();
+            let written = if lower { Written::Lower } else { Written::Upper };
+            Some((hex_pair(*high, *low)?, written, rest))
+        }
+        [byte, rest @ ..] => Some((*byte, Written::Plain, rest)),
+        [] => None,
+    }
+}
+
+/// The spelling of an octet: as itself, or percent-encoded in upper or lower case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Plain,
+    Upper,
+    Lower,
+}
+
+impl Written {
+    /// The spelling of `octet` in the match form.
+    fn wanted(self, octet: u8) -> Self {
+        match self {
+            // `;` and a stray `%` stay.
+            Self::Plain if is_plain(octet) || matches!(octet, b';' | b'%') => Self::Plain,
+            Self::Upper | Self::Lower if is_segment_character(octet) => Self::Plain,
+            Self::Plain | Self::Upper | Self::Lower => Self::Upper,
         }
     }
-    if form == path { Cow::Borrowed(path) } else { Cow::Owned(form) }
+}
+
+fn is_match_form(path: &str) -> bool {
+    let mut rest = path.as_bytes();
+    while let Some((octet, written, after)) = next(rest) {
+        if written != written.wanted(octet) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
+fn rewrite(path: &str) -> String {
+    let mut form = String::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((octet, written, after)) = next(rest) {
+        push(octet, written.wanted(octet) == Written::Plain, &mut form);
+        rest = after;
+    }
+    form
 }
 
 fn push(octet: u8, plainly: bool, form: &mut String) {

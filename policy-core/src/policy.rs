@@ -83,9 +83,7 @@ impl ServerPolicy {
             withheld: Vec::new(),
         }
     }
-}
 
-impl ServerPolicy {
     /// Whether a connection may carry something other than HTTP. On a port of unknown protocol it
     /// may not once requests are governed, because a request that the proxy takes for other bytes
     /// would pass by every route and limit.

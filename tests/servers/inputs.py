@@ -139,6 +139,12 @@ def version():
         "HTTP/\u0661.\u0661 \uff28\uff34\uff34\uff30/1.1"
     ).split(" "):
         yield b"GET /admin " + text.encode() + b"\r\n", f"version {text}".encode("ascii", "backslashreplace").decode()
+    for text in ("HTTP/+1.1", "HTTP/-1.1", "HTTP/+0.9", "HTTP/x", "HTTP/"):
+        yield b"FOO /admin " + text.encode() + b"\r\n", f"an unknown method and version {text}"
+        yield b"\0\x01 /admin " + text.encode() + b"\r\n", f"binary bytes and version {text}"
+    yield b"GET\n/admin HTTP/1.1\r\n", "LF between the method and the target"
+    yield b"FOO\n/admin\nHTTP/1.1\r\n", "LF between all parts"
+    yield b"X\nY /admin HTTP/1.1\r\n", "LF within the method"
     yield b"GET /admin HTTP/ 1.1\r\n", "a space within the version"
     yield b"GET /admin HTTP /1.1\r\n", "a space before the version's slash"
     yield b"GET /admin HTTP/1. 1\r\n", "a space within the number"
@@ -159,6 +165,13 @@ def no_version():
         "GET /admin?x|GET //admin|/admin|admin|GET/admin|GET key|GET 1|GET :a|SET /admin x|G /admin|PRI *|CONNECT a:80"
     ).split("|"):
         yield text.encode() + b"\r\n", "no version"
+    for method in (
+        "ACL ANNOUNCE BIND CHECKOUT COPY DESCRIBE FLUSH GET_PARAMETER LINK LOCK M-SEARCH MERGE MKACTIVITY MKCALENDAR MKCOL "
+        "MKREDIRECTREF MOVE NOTIFY OPTIONS ORDERPATCH PATCH PAUSE PLAY PROPFIND PROPPATCH PURGE QUERY REBIND RECORD "
+        "REDIRECT REPORT SEARCH SET_PARAMETER SETUP SOURCE SUBSCRIBE TEARDOWN TRACE UNBIND UNLINK UNLOCK UNSUBSCRIBE "
+        "UPDATEREDIRECTREF"
+    ).split(" "):
+        yield method.encode() + b" /admin\r\n", "a known method and no version"
     yield b"GET /admin\n", "no version, and LF alone"
     yield b"GET /admin\r\n\r\n", "no version and an empty line"
     yield b"GET\xa0/admin\r\n", "no version, and 0xa0 for a blank"

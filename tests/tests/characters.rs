@@ -20,7 +20,9 @@ fn matched(target: &[u8]) -> Option<String> {
 }
 
 /// The paths that each server reads in a target, by the name of the server and of the reading. Not those
-/// with U+FFFD, which stands for any byte that is no UTF-8: no route is written with it.
+/// with U+FFFD, which stands for any byte that is no UTF-8: no route is written with it. Nor what
+/// `decodeURI` leaves encoded: it writes `%2540` like `%40`. Nor several captures of a router, which the
+/// record joins with a blank.
 fn readings(character: &Character) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for (server, answer) in &character.answers {
@@ -28,7 +30,14 @@ fn readings(character: &Character) -> Vec<(String, Vec<u8>)> {
         let views = answer.views.iter();
         found.extend(views.map(|(view, path)| (format!("{server} {view}"), path.clone())));
     }
-    found.retain(|(_, path)| !path.windows(3).any(|part| part == "\u{fffd}".as_bytes()));
+    let several = character.target.iter().filter(|byte| **byte == b'/').count() > 1;
+    found.retain(|(name, path)| {
+        if several && (name.ends_with("axum") || name.ends_with("mux")) {
+            return false;
+        }
+        let lost = path.windows(3).any(|part| part == "\u{fffd}".as_bytes());
+        !lost && !(name.ends_with("decode_uri") && path.contains(&b'%'))
+    });
     found
 }
 
@@ -45,7 +54,11 @@ fn targets_that_a_server_routes_alike_are_matched_alike() {
     }
     assert!(targets > 200, "{targets} targets are matched at all");
     let different: Vec<_> = forms.iter().filter(|(_, forms)| forms.len() > 1).collect();
-    assert!(different.is_empty(), "{} paths: {different:#?}", different.len());
+    let shown: Vec<String> = different
+        .iter()
+        .map(|((name, path), forms)| format!("{name} reads {} in {forms:?}", path.escape_ascii()))
+        .collect();
+    assert!(shown.is_empty(), "{} paths:\n{}", shown.len(), shown.join("\n"));
 }
 
 #[test]

@@ -26,14 +26,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SEGMENTS: [&str; 5] = ["a", "b", "admin", "a.b", ""];
+// The last four are two paths on a port that compares match forms, and four on another.
+const SEGMENTS: [&str; 9] = ["a", "b", "admin", "a.b", "", "a:b", "a%3Ab", "c|d", "c%7Cd"];
 const HOSTS: [&str; 6] =
     ["a.example.com", "example.com", "b.a.example.com", "com", "web", "xexample.com"];
 const SUFFIXES: [&str; 4] = ["example.com", "com", "a.example.com", "le.com"];
 const HEADERS: [&str; 3] = ["x-a", "x-a", "x-b"];
 const VALUES: [&str; 6] = ["1", "2", "", "a b", "1,2", "é"];
 const REGEXES: [&str; 8] =
-    ["/a/.*", "/(a|b)", "[0-9]", ".*", "/admin(/.*)?", "(?i)/A", r"\b1\b", "é"];
+    ["/a/.*", "/(a|b|a:b)", "[0-9]", ".*", "/admin(/.*)?", "(?i)/A", r"\b1\b", "é"];
 const NAMES: [&str; 5] = ["c.ns.mesh", "d.ns.mesh", "ns.mesh", "c.ms.mesh", "x.c.ns.mesh"];
 const NAME_SUFFIXES: [&str; 4] = ["ns.mesh", "mesh", "c.ns.mesh", "s.mesh"];
 const NETS: [&str; 8] = [
@@ -219,12 +220,13 @@ pub fn any_policy() -> impl Strategy<Value = ServerPolicy> {
         kind: EffectKind::Timeout(Duration::from_secs(1)),
     };
     let exemptions = prop_oneof![1 => Just(Vec::new()), 1 => vec(exemption, 1..4)];
-    (any_protocol(), deny, any_set(), exemptions, table, vec(Just(timeout), 0..2)).prop_map(
-        |(protocol, deny, authorizations, exemptions, routes, effects)| ServerPolicy {
+    let paths = prop_oneof![3 => Just(PathHandling::Canonical), 1 => Just(PathHandling::Raw)];
+    (any_protocol(), deny, paths, any_set(), exemptions, table, vec(Just(timeout), 0..2)).prop_map(
+        |(protocol, deny, paths, authorizations, exemptions, routes, effects)| ServerPolicy {
             owner: Owner::Server(object("Server", "web")),
             protocol,
             deny,
-            paths: PathHandling::Canonical,
+            paths,
             informational_headers: InformationalHeaders::Enabled,
             authorizations,
             exemptions,

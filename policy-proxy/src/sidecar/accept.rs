@@ -105,8 +105,13 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
 /// they do.
 pub(super) async fn recognised(arrival: Arrival, peer: Peer, io: ClientIo, said: Option<Spoken>) {
     let bound = match (arrival.protocol(), peer.tls()) {
-        (Protocol::Opaque, _) | (_, PeerTls::Passthrough) => {
+        (Protocol::Opaque, _) => {
             spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+            return;
+        }
+        // A server of HTTP may find a request in what looks like a ClientHello.
+        (_, PeerTls::Passthrough) => {
+            spawn_local(opaque::carry(arrival, peer, io, Look::Beside));
             return;
         }
         (Protocol::Tls, PeerTls::Absent) => return arrival.refuse(&peer, Denied::TlsRequired),

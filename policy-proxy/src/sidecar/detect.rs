@@ -34,7 +34,7 @@ pub(super) async fn detect(io: &mut ClientIo, within: Duration) -> std::io::Resu
 }
 
 async fn read(io: &mut ClientIo, seen: &mut BytesMut) -> std::io::Result<Detected> {
-    let mut line = FirstLine::default();
+    let mut line = Box::<FirstLine>::default();
     loop {
         seen.reserve(FIRST_READ);
         let before = seen.len();

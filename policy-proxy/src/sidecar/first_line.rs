@@ -2,12 +2,18 @@
 //!
 //! Errs towards HTTP: bytes that some HTTP server would take for a request must not escape HTTP
 //! policy as opaque bytes. What six servers make of hostile first lines is recorded in
-//! `tests/servers`. Two rules follow from it, both after leading blanks of any kind:
+//! `tests/servers`. After leading blanks of any kind, a line is HTTP if
 //!
-//! - A line is HTTP if a word in it begins with `HTTP/` and a digit, whatever precedes that word.
-//!   `RTSP/` and `ICE/` count too, because Node takes their requests for HTTP.
-//! - A line is HTTP if it has a known method and a target that begins with `/`, `*` or a scheme,
-//!   because HTTP/0.9 has no version.
+//! - a word in it begins with `HTTP/`, whatever precedes that word. `RTSP/` and `ICE/` count too,
+//!   because Node takes their requests for HTTP. Of a line whose first word is no token the first four
+//!   words are looked at, because no server reads further, and binary protocols carry logs;
+//! - or it has a known method and a target that begins with `/`, `*` or a scheme, or another method in
+//!   capitals and a target that begins with `/`: HTTP/0.9 has no version, and servers that never look
+//!   at the version take any method;
+//! - or it is `GET` and one word, which Python's server takes for HTTP/0.9.
+//!
+//! Some servers end a line at CRLF alone, so that a bare LF is a blank. Behind one, a version counts
+//! if it is the last word before CRLF, lest protocols whose lines end in LF be cut for what they carry.
 //!
 //! A PROXY header (versions 1 and 2) names a client that nobody vouches for, and hides the request
 //! behind it, so that it is told apart from other bytes.
@@ -104,7 +110,7 @@ impl FirstLine {
         };
     }
 
-    /// A request line that is too long is HTTP/1, whose reader refuses it for its length.
+    /// A request line that is too long to be told is HTTP/1, whose reader bounds its length.
     fn at_bound(&self) -> Option<Spoken> {
         match self.line.plausible {
             true if self.read > MAX_LINE => Some(Spoken::Http1),
@@ -122,10 +128,22 @@ struct Line {
     method: Text<LONGEST_METHOD>,
     /// Whether the method is one that HTTP servers know.
     known: bool,
-    /// How much of a scheme the target begins with; absent: another text.
+    /// Whether it is a token (RFC 9110 section 5.6.2), and whether it is one in capitals.
+    token: bool,
+    capitals: bool,
+    /// Whether the target begins with `/`.
+    path: bool,
+    /// How much of `://` follows a scheme that the target begins with; absent: another text.
     scheme: Option<u8>,
     /// The beginning of the current word.
     word: Text<LONGEST_VERSION>,
+    /// The number of words so far, which stays at the highest.
+    words: u8,
+    /// Whether the last word begins with a version that counts only before CRLF.
+    version: bool,
+    /// Whether the last byte was a CR, and whether there was an LF without one.
+    after_cr: bool,
+    bare_lf: bool,
     /// Whether a client that speaks HTTP could have sent the bytes so far.
     plausible: bool,
 }
@@ -150,8 +168,15 @@ impl Default for Line {
             part: Part::Lead,
             method: Text::default(),
             known: false,
+            token: true,
+            capitals: true,
+            path: false,
             scheme: None,
             word: Text::default(),
+            words: 0,
+            version: false,
+            after_cr: false,
+            bare_lf: false,
             plausible: true,
         }
     }
@@ -162,32 +187,64 @@ impl Line {
         if self.spoken.is_some() {
             return;
         }
+        let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
         if byte == b'\n' && self.part != Part::Lead {
-            self.spoken = Some(Spoken::Other);
-            return;
+            self.end_line(after_cr);
         }
-        let blank = is_blank(byte);
-        if self.has_version(byte, blank) {
+        if self.spoken.is_none() {
+            self.follow_word(byte);
+        }
+        if self.spoken.is_none() {
+            self.follow_part(byte);
+        }
+    }
+
+    /// Takes in an LF, which ends the line if it is that of a CRLF.
+    fn end_line(&mut self, after_cr: bool) {
+        let is_get = self.method.bytes.starts_with(b"GET") && self.method.length == 3;
+        if (is_get && self.words == 2) || (after_cr && self.version) {
             self.spoken = Some(Spoken::Http1);
+        } else if after_cr {
+            self.spoken = Some(Spoken::Other);
+        }
+        self.bare_lf = true;
+    }
+
+    /// Counts words, and looks for the version that one begins with.
+    fn follow_word(&mut self, byte: u8) {
+        if is_blank(byte) {
+            self.word = Text::default();
             return;
         }
+        if self.word.length == 0 {
+            self.words = self.words.saturating_add(1);
+            self.version = false;
+        }
+        self.word.push(byte);
+        if self.words > MOST_WORDS && !self.token {
+            self.spoken = Some(Spoken::Other);
+        } else if VERSIONS.iter().any(|version| self.word.is(version)) {
+            self.version = true;
+            self.spoken = (!self.bare_lf).then_some(Spoken::Http1);
+        }
+    }
+
+    fn follow_part(&mut self, byte: u8) {
+        let blank = is_blank(byte);
         match self.part {
             Part::Lead if blank => self.plausible &= matches!(byte, b'\r' | b'\n'),
-            Part::Lead | Part::Method if !blank => {
-                self.part = Part::Method;
-                self.method.push(byte);
-                self.plausible &= is_token(byte);
-            }
+            Part::Lead | Part::Method if !blank => self.push_method(byte),
             Part::Lead | Part::Method => self.end_method(byte),
             Part::Gap if blank => self.plausible &= self.known || is_ordinary_blank(byte),
             Part::Gap => self.begin_target(byte),
             Part::Target if blank => {
                 self.part = Part::Rest;
+                if self.path && self.capitals && self.plausible {
+                    self.spoken = Some(Spoken::Http1);
+                }
                 self.plausible &= is_ordinary_blank(byte);
             }
-            Part::Target => {
-                self.target(byte);
-            }
+            Part::Target => self.push_target(byte),
             Part::Rest if blank => self.plausible &= is_ordinary_blank(byte),
             Part::Rest => {
                 self.plausible &= VERSIONS.iter().any(|version| self.word.begins(version));
@@ -195,22 +252,19 @@ impl Line {
         }
     }
 
-    /// Follows the current word; true at the digit of `HTTP/1`.
-    fn has_version(&mut self, byte: u8, blank: bool) -> bool {
-        if blank {
-            self.word = Text::default();
-            return false;
-        }
-        if byte.is_ascii_digit() && VERSIONS.iter().any(|version| self.word.is(version)) {
-            return true;
-        }
-        self.word.push(byte);
-        false
+    fn push_method(&mut self, byte: u8) {
+        let first = self.part == Part::Lead;
+        self.capitals &= if first { byte.is_ascii_uppercase() } else { !byte.is_ascii_lowercase() };
+        self.part = Part::Method;
+        self.method.push(byte);
+        self.token &= is_token(byte);
+        self.plausible &= self.token;
     }
 
     fn end_method(&mut self, blank: u8) {
         self.part = Part::Gap;
-        if self.method.is(PROXY) {
+        // Parsers of PROXY headers compare the first letters alone.
+        if self.method.bytes.get(..PROXY.len()).is_some_and(|own| own.eq_ignore_ascii_case(PROXY)) {
             self.spoken = Some(Spoken::Proxy);
         }
         self.known = METHODS.iter().any(|known| self.method.is(known));
@@ -219,6 +273,7 @@ impl Line {
 
     fn begin_target(&mut self, byte: u8) {
         self.part = Part::Target;
+        self.path = byte == b'/';
         if self.known && matches!(byte, b'/' | b'*') {
             self.spoken = Some(Spoken::Http1);
         }
@@ -227,7 +282,7 @@ impl Line {
     }
 
     /// Letters, digits, `+`, `-` and `.`, then `://`, are a scheme.
-    fn target(&mut self, byte: u8) {
+    fn push_target(&mut self, byte: u8) {
         self.scheme = match (self.scheme, byte) {
             (Some(0), b':') => Some(1),
             (Some(0), b'+' | b'-' | b'.') => Some(0),
@@ -300,10 +355,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The PROXY protocol, section 2.2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The PROXY protocol, section 2.1.
-const PROXY: &str = "PROXY";
+const PROXY: &[u8] = b"PROXY";
 const VERSIONS: [&str; 3] = ["HTTP/", "RTSP/", "ICE/"];
 const LONGEST_VERSION: usize = 5;
-/// A request line longer than this is read as HTTP/1, which then refuses it for its length.
+/// The words that are looked at in a line whose first word is no token.
+const MOST_WORDS: u8 = 4;
+/// A line longer than this that may still become a request is read as HTTP/1.
 const MAX_LINE: u32 = 8 * 1024;
 /// The length of a line that no request has begun with so far, and that no server reads further:
 /// twice the 64 KiB of Python's.
@@ -311,8 +368,8 @@ const MAX_DOUBTFUL: u32 = 128 * 1024;
 const LONGEST_METHOD: usize = 17;
 
 /// The methods that HTTP servers know; for these a target is enough. From the IANA registry, UPnP and
-/// caches. Node takes `PRI` for one.
-const METHODS: [&str; 42] = [
+/// caches; Node takes `PRI` and the methods of RTSP and of Icecast, too.
+const METHODS: [&str; 57] = [
     "PRI",
     "GET",
     "HEAD",
@@ -324,37 +381,52 @@ const METHODS: [&str; 42] = [
     "TRACE",
     "PATCH",
     "QUERY",
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "ORDERPATCH",
     "PROPFIND",
     "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "SEARCH",
-    "BIND",
     "REBIND",
-    "UNBIND",
-    "ACL",
-    "LABEL",
     "REPORT",
-    "MKACTIVITY",
-    "CHECKOUT",
-    "CHECKIN",
+    "SEARCH",
+    "UNBIND",
     "UNCHECKOUT",
-    "VERSION-CONTROL",
-    "BASELINE-CONTROL",
-    "MKWORKSPACE",
+    "UNLINK",
+    "UNLOCK",
     "UPDATE",
-    "MERGE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
     "M-SEARCH",
     "NOTIFY",
     "SUBSCRIBE",
     "UNSUBSCRIBE",
     "PURGE",
-    "LINK",
-    "UNLINK",
-    "MKCALENDAR",
+    "ANNOUNCE",
+    "DESCRIBE",
+    "FLUSH",
+    "GET_PARAMETER",
+    "PAUSE",
+    "PLAY",
+    "RECORD",
+    "REDIRECT",
+    "SET_PARAMETER",
+    "SETUP",
+    "SOURCE",
+    "TEARDOWN",
 ];
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::record::{Decided, ErrorKind};
 use crate::respond::Fault;
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::{Caller, Meter, Side};
-use policy_core::{Decision, Denial, Denied, Permit};
+use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -31,6 +31,8 @@ struct Carried {
     peer: Peer,
     caller: Caller,
     at: SystemTime,
+    /// Whether HTTP was not looked for, because of the protocol that the port had.
+    unseen: bool,
     /// Raised to end the connection.
     over: Signal<Over>,
     /// When bytes were last carried, by the worker's clock.
@@ -52,8 +54,9 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look
     let Arrival { worker, seat, handle, client, upstream, at } = arrival;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
-    let carried =
-        Rc::new(Carried { worker, handle, peer, caller, at, over: Signal::new(), active });
+    let unseen = look == Look::Never;
+    let over = Signal::new();
+    let carried = Rc::new(Carried { worker, handle, peer, caller, at, unseen, over, active });
     let weak = Rc::downgrade(&carried);
     let member: Weak<dyn Member> = weak;
     let _membership = carried.worker.join(member);
@@ -171,7 +174,13 @@ impl Member for Carried {
         let lost = match live.in_force() {
             Ok(policy) => {
                 let connection = self.peer.connection(&policy.facts);
+                let protocol = policy.evaluator.policy().protocol;
                 match policy.evaluator.decide_connection(&connection) {
+                    Decision::Permit(_)
+                        if self.unseen && matches!(protocol, Protocol::Detect { .. }) =>
+                    {
+                        Some(Denial { reason: Denied::ProtocolMismatch, route: None })
+                    }
                     Decision::Permit(_) => None,
                     Decision::Deny(denial) => Some(denial),
                 }

@@ -108,14 +108,28 @@ async fn a_connection_that_loses_its_permission_ends_within_a_second_and_others_
 }
 
 #[tokio::test]
-async fn opaque_connections_are_cut_when_the_port_becomes_http() {
-    let setup = Setup::new(server(Protocol::Opaque, everybody()), ticker().await).await;
-    let mut stream = setup.connect().await;
-    let mut byte = [0; 1];
-    stream.read_exact(&mut byte).await.unwrap();
-    setup.apply(server(Protocol::Http1, everybody())).await;
-    let ended = async { while stream.read_exact(&mut byte).await.is_ok() {} };
-    tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap();
+async fn opaque_connections_are_cut_when_http_is_looked_for_on_the_port() {
+    for protocol in [Protocol::Http1, detect()] {
+        let setup = Setup::new(server(Protocol::Opaque, everybody()), ticker().await).await;
+        let mut stream = setup.connect().await;
+        let mut byte = [0; 1];
+        stream.read_exact(&mut byte).await.unwrap();
+        setup.apply(server(protocol, everybody())).await;
+        let ended = async { while stream.read_exact(&mut byte).await.is_ok() {} };
+        tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_what_looks_like_a_client_hello_is_not_passed_on() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let mut hello = crate::tls::hello_for("somebody.else");
+    // The random bytes of the hello.
+    hello[11..33].copy_from_slice(b" /admin HTTP/1.1\r\na: b");
+    let answer = raw(setup.address, &hello, true).await;
+    assert_eq!((answer.as_str(), app.requests()), ("", 0));
+    setup.logged("deny protocol_mismatch - connection").await;
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! First lines, whole and in pieces.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -60,6 +62,15 @@ fn a_line_that_a_lenient_server_takes_for_a_request_is_http() {
         b"OPTIONS rtsp://a/b",
         b"DESCRIBE rtsp://a/b RTSP/1.0\r\n",
         b"SOURCE a ICE/1.0\r\n",
+        b"PLAY /admin\r\n",
+        b"FOO /admin\r\n",
+        b"FOO /admin x\r\n",
+        b"FOO /admin HTTP/+1.1\r\n",
+        b"GET key\r\n",
+        b"GET key\n",
+        b"GET\n/admin HTTP/1.1\r\n",
+        b"X\nY /admin HTTP/1.1\r\n",
+        b"X\nY /admin HTTP/1.1 \n\r\n",
         b"PRI *\r\n",
     ] {
         is(line, Spoken::Http1);
@@ -73,6 +84,7 @@ fn a_line_that_a_lenient_server_takes_for_a_request_is_http() {
 fn a_proxy_header_is_one_in_both_versions() {
     is(b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\nGET / HTTP/1.1\r\n", Spoken::Proxy);
     is(b"PROXY UNKNOWN\r\n", Spoken::Proxy);
+    is(b"PROXYX UNKNOWN\r\n", Spoken::Proxy);
     is(&[SIGNATURE, b"\x21\x11\0\x0c"].concat(), Spoken::Proxy);
     check(b"\r\n\r\n\0\r\nQU", Told::Unsure);
 }
@@ -83,12 +95,18 @@ fn other_protocols_are_not_http() {
         &b"EHLO mail.example\r\n"[..],
         b"PING\r\n",
         b"SET key value\r\n",
-        b"GET key\r\n",
+        b"get key\r\n",
+        b"set /key 0 0 1\r\n",
+        b"GET a b\r\n",
         b"*1\r\n$4\r\nPING\r\n",
         b"SSH-2.0-OpenSSH_9\r\n",
         b"REGISTER sip:a SIP/2.0\r\n",
         b"CONNECT {\"verbose\":false}\r\n",
-        b"GET user:1\r\n",
+        b"GET user:1 EX\r\n",
+        // A line of a log, in a protocol whose lines end in LF.
+        b"PUT a\n1.2.3.4 \"GET / HTTP/1.1\" 200\r\n",
+        // A record of a log in a binary protocol.
+        b"\x93\x00 1.2.3.4 - - GET / HTTP/1.1\r\n",
     ] {
         is(line, Spoken::Other);
     }
@@ -104,6 +122,8 @@ fn bytes_that_no_client_of_http_sends_are_not_waited_for() {
         b"SET key value",
         b"  V2",
         b"\r\n\r\n\0x",
+        b"PING\n",
+        b"CONNECT\naccept-version:1.2\n",
     ] {
         check(bytes, Told::Doubtful);
     }
@@ -117,7 +137,7 @@ fn a_doubtful_line_is_watched_until_it_ends() {
     assert_eq!(line.feed(b"P/1.1\r\n"), Told::Spoken(Spoken::Http1));
     let mut line = FirstLine::default();
     assert_eq!(line.feed(b"\x01\x02 "), Told::Doubtful);
-    assert_eq!(line.feed(b"/admin\n"), Told::Spoken(Spoken::Other));
+    assert_eq!(line.feed(b"/admin\r\n"), Told::Spoken(Spoken::Other));
 }
 
 /// Lines made of the pieces that the rules look at.
@@ -155,23 +175,33 @@ proptest! {
     }
 
     #[test]
-    fn a_version_after_a_blank_is_http_whatever_precedes_it(
-        before in prop::collection::vec(any::<u8>().prop_filter("one line", |b| *b != b'\n'), 0..40),
+    fn a_version_is_http_whatever_precedes_it(
+        words in prop::collection::vec("[!-~]{1,8}", 0..8),
         blank in prop::sample::select(vec![b' ', b'\t', 0x0b, 0x0c, 0x1c, 0x1f, 0x85, 0xa0]),
+        junk in prop::collection::vec(any::<u8>().prop_filter("no blank", |b| !is_blank(*b)), 0..40),
     ) {
-        let line = [&before[..], &[blank], b"HTTP/1.1\r\n"].concat();
-        let spoken = told(&line);
-        prop_assert!(
-            matches!(spoken, Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy)),
-            "{:?} is {:?}", line, spoken
-        );
+        let blank = [blank];
+        let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        let text = [&words.join(&blank[..])[..], &blank, b"HTTP/1.1\r\n"].concat();
+        let few = &words[..words.len().min(2)];
+        let binary = [&[0], &junk[..], &blank, &few.join(&blank[..]), &blank, b"HTTP/1.1\r\n"].concat();
+        for line in [text, binary] {
+            let is_token = line.split(|b| is_blank(*b)).find(|word| !word.is_empty());
+            let is_token = is_token.is_some_and(|word| word.iter().copied().all(super::is_token));
+            let few = line.split(|b| is_blank(*b)).filter(|word| !word.is_empty()).count() <= 4;
+            let spoken = told(&line);
+            let http = matches!(spoken, Told::Spoken(Spoken::Http1 | Spoken::Http2 | Spoken::Proxy));
+            prop_assert!(http || !(is_token || few), "{:?} is {:?}", line, spoken);
+        }
     }
 
     #[test]
-    fn it_is_always_told_within_the_bounds(bytes in prop::collection::vec(any::<u8>(), 8193..9000)) {
-        prop_assert!(told(&bytes) != Told::Unsure);
-        let long = bytes.repeat(20);
-        prop_assert!(long.len() > usize::try_from(MAX_DOUBTFUL).unwrap());
-        prop_assert!(matches!(told(&long), Told::Spoken(_)));
+    fn it_is_always_told_within_the_bounds(text in "[a-zA-Z0-9]{1,50}", zero in any::<bool>()) {
+        let (bound, begin) = if zero { (MAX_DOUBTFUL, &b"\0"[..]) } else { (MAX_LINE, &b""[..]) };
+        let bound = usize::try_from(bound).unwrap();
+        let line = [begin, &text.as_bytes().repeat(bound.saturating_add(1))].concat();
+        prop_assert!(matches!(told(&line[..=bound]), Told::Spoken(_)), "{}", text);
+        let before = if zero { Told::Doubtful } else { Told::Unsure };
+        prop_assert_eq!(told(&line[..bound]), before);
     }
 }
