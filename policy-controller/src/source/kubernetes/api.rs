@@ -103,7 +103,13 @@ impl Failure {
 
     /// True if asking again soon does not help: not allowed, not there, not accepted.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.code(), Some(403 | 404 | 405 | 422))
+        let passes = |code| matches!(code, 401 | 408 | 409 | 429);
+        self.code().is_some_and(|code| (400..500).contains(&code) && !passes(code))
+    }
+
+    /// True if the API server has answered, so that it is there.
+    pub(super) fn is_answer(&self) -> bool {
+        self.code().is_some()
     }
 
     /// Whether it may not be asked for.
@@ -340,5 +346,17 @@ mod tests {
         assert!(!busy.needs_list());
         assert_eq!(busy.to_string(), "the API server answers 429");
         assert!(status(serde_json::json!("text")).retry_after().is_none());
+    }
+
+    #[test]
+    fn a_refusal_is_final_unless_it_passes_by_itself() {
+        let is_final =
+            |code| Failure::of_status(None, &serde_json::json!({ "code": code }), None).is_final();
+        for code in [400, 403, 404, 405, 413, 422] {
+            assert!(is_final(code), "{code}");
+        }
+        for code in [401, 408, 409, 429, 500, 503, 504] {
+            assert!(!is_final(code), "{code}");
+        }
     }
 }

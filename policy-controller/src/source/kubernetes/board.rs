@@ -79,6 +79,13 @@ impl Board {
         self.moves(key, WatchState::Failing { error });
     }
 
+    /// True if the last attempt of a watch failed.
+    pub(super) fn is_failing(&self, key: &WatchKey) -> bool {
+        let health = self.health.lock();
+        let watch = health.watches.get(key);
+        watch.is_some_and(|watch| matches!(watch.state, WatchState::Failing { .. }))
+    }
+
     /// Nothing can be asked for.
     pub(super) fn all_fail(&self, error: &Arc<str>) {
         self.set_all(&WatchState::Failing { error: error.clone() });

@@ -3,33 +3,29 @@
 //!
 //! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
 //! on until the epoch has a new name and every watch has been listed in it: objects of before and
-//! after a restore are never one policy.
+//! after a restore are never one policy. A watch that fails to list for long is the exception: what it
+//! has told before stays in force beside the rest, as whenever it fails.
 
+use super::board::Board;
 use super::newest::Newest;
 use super::news::{News, Told};
 use super::numbering::Numbered;
-use crate::source::{Batch, Change, SourceContext};
-use policy_crds::Kind;
+use super::pace::Pace;
+use crate::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 /// The least time between two batches. The first news after a pause wait for nothing; in a burst
 /// each waits at most this long.
 const WINDOW: Duration = Duration::from_millis(5);
 
-/// The least time between the begins of two refreshes, while they are few.
-const REFRESH_EVERY: Duration = Duration::from_secs(3);
+/// How long an epoch waits for watches that fail to list.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The same once there have been many in a row.
-const REFRESH_SELDOM: Duration = Duration::from_secs(30);
-
-/// So many in a row are many.
-const MANY: u32 = 10;
-
-/// After so long without one a row has ended.
-const ROW_ENDS: Duration = Duration::from_secs(120);
+/// How often it is looked afterwards whether there is nothing else to wait for.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Passes on what is told until the sink closes or nobody tells anything any more.
 pub(super) struct Gatherer {
@@ -41,8 +37,13 @@ pub(super) struct Gatherer {
     epoch: u64,
     /// The epoch that the next batch begins; it is not sent before all has been listed.
     beginning: Option<Arc<str>>,
+    /// When it is looked whether it waits for nothing but watches that fail.
+    late: Instant,
+    /// True if it has waited long enough for watches that fail.
+    is_late: bool,
     /// True once a list was older than what was read before it.
     older: bool,
+    watches: Vec<WatchKey>,
     news: News,
     /// Whether everything has been listed once.
     synced: bool,
@@ -61,25 +62,31 @@ pub(super) struct Epochs {
     pub(super) older: watch::Sender<Option<u64>>,
     /// What lists are compared with.
     pub(super) newest: Arc<Newest>,
+    /// Where watches write that they fail.
+    pub(super) board: Arc<Board>,
 }
 
 impl Gatherer {
-    /// Gathers from watches of these kinds.
+    /// Gathers from these watches.
     pub(super) fn new(
-        kinds: impl IntoIterator<Item = Kind>,
+        watches: impl IntoIterator<Item = WatchKey>,
         told: mpsc::Receiver<Told>,
         refresh: watch::Sender<u64>,
         epochs: Epochs,
     ) -> Self {
         let epoch = epochs.numbered.borrow().number;
+        let watches: Vec<WatchKey> = watches.into_iter().collect();
         Self {
             told,
             refresh,
             epochs,
             epoch,
             beginning: None,
+            late: Instant::now(),
+            is_late: false,
             older: false,
-            news: News::new(kinds),
+            news: News::new(watches.iter().map(|watch| watch.kind)),
+            watches,
             synced: false,
             pace: Pace::default(),
             refreshing: false,
@@ -88,19 +95,23 @@ impl Gatherer {
     }
 
     /// Runs until the sink closes.
-    pub(super) async fn run(mut self, context: &SourceContext) {
+    ///
+    /// # Errors
+    /// [`SourceError::Failed`] if the watches or the numbering have ended.
+    pub(super) async fn run(mut self, context: &SourceContext) -> Result<(), SourceError> {
         let mut sent: Option<Instant> = None;
         loop {
             tokio::select! {
-                () = context.sink.closed() => return,
+                () = context.sink.closed() => return Ok(()),
                 told = self.told.recv() => match told {
                     Some(told) => self.hear(told),
-                    None => return,
+                    None => return Err(SourceError::Failed),
                 },
                 changed = self.epochs.numbered.changed() => match changed {
                     Ok(()) => self.follow(),
-                    Err(_) => return,
+                    Err(_) => return Err(SourceError::Failed),
                 },
+                () = sleep_until(self.late), if self.beginning.is_some() && !self.is_late => self.note_late(),
                 () = context.refresh.notified() => {
                     self.wanted = true;
                     self.begin_refresh();
@@ -115,7 +126,7 @@ impl Gatherer {
                 self.gather_until(sent.checked_add(WINDOW)).await;
             }
             if !self.send(context).await {
-                return;
+                return Ok(());
             }
             sent = Some(Instant::now());
             self.begin_refresh();
@@ -143,6 +154,8 @@ impl Gatherer {
         self.epochs.newest.restart(since);
         (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
         (self.refreshing, self.wanted) = (true, false);
+        self.is_late = false;
+        self.late = after(PATIENCE);
         self.refresh.send_replace(since);
     }
 
@@ -150,14 +163,36 @@ impl Gatherer {
     fn waits(&self) -> bool {
         // Another epoch is known, and not taken note of here.
         let is_over = self.epochs.numbered.borrow().number != self.epoch;
-        self.older || is_over || (self.beginning.is_some() && !self.is_complete())
+        let owes = self.epochs.numbered.borrow().owes;
+        let begins = self.beginning.is_none() || self.is_complete() || self.is_late;
+        self.older || owes || is_over || !begins
+    }
+
+    /// Lets the epoch begin if it waits for nothing but watches that fail.
+    fn note_late(&mut self) {
+        self.late = after(AGAIN);
+        let unlisted = self.news.unlisted(*self.refresh.borrow());
+        let unlisted: Vec<&WatchKey> =
+            unlisted.filter_map(|place| self.watches.get(place)).collect();
+        if !unlisted.iter().all(|watch| self.epochs.board.is_failing(watch)) {
+            return;
+        }
+        self.is_late = true;
+        for watch in unlisted {
+            tracing::warn!(
+                %watch,
+                "cannot list since the backup was restored: the others are published, what was seen \
+                 before of this one stays"
+            );
+        }
     }
 
     /// True if every watch has been listed as often as it has to, and the epoch was found to be the
     /// current one since.
     fn is_complete(&self) -> bool {
         let current = *self.refresh.borrow();
-        self.news.is_listed(current) && self.epochs.numbered.borrow().looked >= current
+        self.news.unlisted(current).next().is_none()
+            && self.epochs.numbered.borrow().looked >= current
     }
 
     /// Takes in what is told until then, and whatever has been told already.
@@ -190,7 +225,7 @@ impl Gatherer {
             return true;
         }
         self.note_listed();
-        let batch = std::mem::take(&mut self.news.batch);
+        let batch = self.news.take();
         if batch != Batch::default() {
             room.send(batch);
         }
@@ -204,6 +239,8 @@ impl Gatherer {
             self.news.batch.epoch = self.beginning.take();
             self.synced = true;
             self.refreshing = false;
+        } else if self.is_late && self.beginning.is_some() {
+            self.news.batch.epoch = self.beginning.take();
         }
     }
 
@@ -221,28 +258,10 @@ impl Gatherer {
     }
 }
 
-/// When refreshes begin. Whoever may watch a workload can ask for one by what it says it has in force,
-/// true or not, and each lists everything there is: if somebody goes on asking, they become rare.
-#[derive(Debug, Default)]
-struct Pace {
-    last: Option<Instant>,
-    /// How many came before it in its row.
-    row: u32,
-}
-
-impl Pace {
-    /// When the next may begin; none: there has been no refresh.
-    fn next(&self) -> Option<Instant> {
-        let every = if self.row < MANY { REFRESH_EVERY } else { REFRESH_SELDOM };
-        self.last?.checked_add(every)
-    }
-
-    fn begin(&mut self, now: Instant) {
-        let before = self.last.map(|last| now.saturating_duration_since(last));
-        let goes_on = before.is_some_and(|before| before < ROW_ENDS);
-        self.row = if goes_on { self.row.saturating_add(1) } else { 0 };
-        self.last = Some(now);
-    }
+/// The moment that is so far from now.
+fn after(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now)
 }
 
 /// Until the next refresh may begin.
@@ -252,32 +271,5 @@ async fn pause(next: Option<Instant>) {
     } else {
         // Nothing has been listed yet: what is told next leads on.
         std::future::pending::<()>().await;
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refreshes_that_somebody_goes_on_asking_for_become_rare() {
-        let start = Instant::now();
-        let mut pace = Pace::default();
-        assert_eq!(pace.next(), None);
-        let mut begins = Vec::new();
-        let mut now = start;
-        while now < start + Duration::from_secs(630) {
-            begins.push((now - start).as_secs());
-            pace.begin(now);
-            now = pace.next().unwrap();
-        }
-        // Ten of them soon, then one in half a minute.
-        let expected: Vec<u64> =
-            (0..=10).map(|n| 3 * n).chain((1..=19).map(|n| 30 + 30 * n)).collect();
-        assert_eq!(begins, expected);
-        let quiet = now + ROW_ENDS;
-        pace.begin(quiet);
-        assert_eq!(pace.next(), Some(quiet + REFRESH_EVERY));
     }
 }

@@ -7,16 +7,18 @@
 )]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
+use super::board::Board;
 use super::gather::{Epochs, Gatherer};
 use super::news::Told;
 use super::numbering::Numbered;
 use super::tests::server;
-use crate::source::{Batch, Change, SourceContext};
+use crate::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use policy_crds::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 struct Gathering {
@@ -26,6 +28,8 @@ struct Gathering {
     refreshes: watch::Receiver<u64>,
     numbers: watch::Sender<Numbered>,
     older: watch::Receiver<Option<u64>>,
+    board: Arc<Board>,
+    running: JoinHandle<Result<(), SourceError>>,
 }
 
 impl Gathering {
@@ -37,13 +41,17 @@ impl Gathering {
         let shutdown = CancellationToken::new();
         let context = SourceContext { sink, refresh: refresh.clone(), shutdown };
         // Refreshes are many here, and each finds the epoch to be the current one.
-        let numbered = Numbered { epoch: "first".into(), number: 0, looked: 9 };
+        let numbered = Numbered { epoch: "first".into(), number: 0, looked: 9, owes: false };
+        let watches: Vec<WatchKey> =
+            watches.iter().map(|kind| WatchKey { kind: *kind, namespace: None }).collect();
+        let board = Arc::new(Board::new(watches.iter().map(|key| (key.clone(), false))));
         let (numbers, numbered) = watch::channel(numbered);
         let (noticed, older) = watch::channel(None);
-        let epochs = Epochs { numbered, older: noticed, newest: Arc::default() };
-        let gatherer = Gatherer::new(watches.to_vec(), queue, sender, epochs);
-        tokio::spawn(async move { gatherer.run(&context).await });
-        Self { told, batches, refresh, refreshes, numbers, older }
+        let epochs =
+            Epochs { numbered, older: noticed, newest: Arc::default(), board: board.clone() };
+        let gatherer = Gatherer::new(watches, queue, sender, epochs);
+        let running = tokio::spawn(async move { gatherer.run(&context).await });
+        Self { told, batches, refresh, refreshes, numbers, older, board, running }
     }
 
     async fn tell(&self, watch: usize, name: &str, version: u64, listed: Option<u64>) {
@@ -173,6 +181,65 @@ async fn another_epoch_begins_with_one_batch_of_everything_listed_in_it() {
     gathering.tell_since(0, "g", 14, (None, 1)).await;
     let goes_on = gathering.batch().await;
     assert_eq!((goes_on.epoch, goes_on.versions), (None, [(Kind::Server, 14)].into()));
+}
+
+/// The storage was restored, as a raised Lease says, and one of the watches cannot list.
+#[tokio::test]
+async fn a_watch_that_fails_keeps_a_followed_epoch_from_beginning_for_half_a_minute_at_most() {
+    let mut gathering = Gathering::start(&[Kind::Server, Kind::Pod]);
+    gathering.tell(0, "a", 90, Some(0)).await;
+    gathering.tell(1, "b", 80, Some(0)).await;
+    while !gathering.batch().await.changes.contains(&Change::Synced) {}
+    let began = Instant::now();
+    gathering.numbers.send_modify(|told| (told.epoch, told.number) = ("second".into(), 1));
+    gathering.refreshes.changed().await.unwrap();
+    let pods = WatchKey { kind: Kind::Pod, namespace: None };
+    gathering.board.fails(&pods, "refused".into());
+    gathering.tell_since(0, "c", 12, (Some(1), 1)).await;
+    let begins = tokio::time::timeout(Duration::from_secs(40), gathering.batches.recv()).await;
+    let begins = begins.expect("nothing is published for ever").unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(29), "{:?}", began.elapsed());
+    assert_eq!(begins.epoch.as_deref(), Some("second"));
+    // Not everything has been listed, so that it ends no hold.
+    assert_eq!(begins.changes, [Change::Apply(Arc::new(server("c")))]);
+    gathering.tell_since(1, "d", 13, (Some(1), 1)).await;
+    let ends = gathering.batch().await;
+    assert_eq!((ends.epoch, ends.changes.last()), (None, Some(&Change::Synced)));
+}
+
+#[tokio::test]
+async fn nothing_is_passed_on_while_the_next_epoch_has_no_name() {
+    let mut gathering = Gathering::start(&[Kind::Server]);
+    gathering.tell(0, "a", 90, Some(0)).await;
+    gathering.batch().await;
+    gathering.numbers.send_modify(|told| told.owes = true);
+    gathering.tell(0, "b", 91, None).await;
+    gathering.quiet().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
+    let mut gathering = Gathering::start(&[Kind::Server]);
+    gathering.tell(0, "a", 1, Some(0)).await;
+    gathering.batch().await;
+    gathering.numbers.send_modify(|told| told.owes = true);
+    for number in 0..10_000_u64 {
+        gathering.tell(0, if number % 2 == 0 { "a" } else { "b" }, 2, None).await;
+    }
+    gathering.numbers.send_modify(|told| told.owes = false);
+    let batch = gathering.batch().await;
+    assert!(batch.changes.len() < 5_000, "{} changes of two objects", batch.changes.len());
+    let last = batch.changes.last();
+    assert_eq!(last, Some(&Change::Apply(Arc::new(server("b")))));
+}
+
+#[tokio::test]
+async fn a_numbering_that_ends_is_a_failure_of_the_source() {
+    let Gathering { numbers, mut batches, running, .. } = Gathering::start(&[Kind::Server]);
+    drop(numbers);
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
+    assert!(ended.is_err());
+    assert_eq!(batches.recv().await, None);
 }
 
 #[tokio::test]

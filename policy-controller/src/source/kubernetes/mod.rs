@@ -40,6 +40,7 @@ mod namespaces;
 mod newest;
 mod news;
 mod numbering;
+mod pace;
 mod prune;
 #[cfg(test)]
 mod reconnect;
@@ -245,17 +246,18 @@ impl Source for KubernetesSource {
         // Dropped, and so ended, when this function returns.
         let newest = Arc::<Newest>::default();
         let mut tasks = self.spawn(told, refreshes.clone(), newest.clone());
-        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0 };
+        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0, owes: false };
         let (numbers, numbered) = channel::channel(numbered);
         let (older, noticed) = channel::channel(None);
         let (api, names) = (self.api, self.names);
         let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
         tasks.spawn(numbering.run());
-        let kinds = self.config.scope.watches().into_iter().map(|(key, _)| key.kind);
-        let gatherer = Gatherer::new(kinds, queue, refresh, Epochs { numbered, older, newest });
+        let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
+        let epochs = Epochs { numbered, older, newest, board: self.board };
+        let gatherer = Gatherer::new(watches, queue, refresh, epochs);
         tokio::select! {
             () = context.shutdown.cancelled() => Ok(()),
-            () = gatherer.run(&context) => Ok(()),
+            ended = gatherer.run(&context) => ended,
             // Only a panic ends a watch.
             _ = tasks.join_next() => Err(SourceError::Failed),
         }

@@ -58,9 +58,10 @@ impl Poll {
     /// Asks, and tells what there is: what is as it was stops at the index.
     async fn ask(&mut self) -> Result<(), Failure> {
         let refresh = *self.shared.refresh.borrow_and_update();
-        // Versions number the whole storage, which is what answers: the answer is not older than
-        // what any watch has told before. Its own version tells only when it was last changed.
-        let before = self.shared.newest.any(refresh);
+        // Versions number the whole storage, which is what answers: the answer is not older than what
+        // watches of the same storage have told before. Namespaces are kept where custom resources
+        // are. Its own version tells only when it was last changed.
+        let before = self.shared.newest.of(refresh, Kind::Server);
         let reading = Reading { kind: Kind::Namespace, version: "v1" };
         let uri = format!("/api/v1/namespaces/{}", self.namespace);
         let (change, own) = match self.shared.api.get(&uri).await {

@@ -16,7 +16,7 @@ struct Known {
     versions: BTreeMap<Storage, u64>,
 }
 
-/// What numbers versions. An API server may keep any of the kinds that are built into it in a storage
+/// A numbering of versions. An API server may keep any of the kinds that are built into it in a storage
 /// of its own (`--etcd-servers-overrides`), and keeps all custom resources in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Storage {
@@ -26,7 +26,12 @@ enum Storage {
 
 impl Storage {
     fn of(kind: Kind) -> Self {
-        if kind.group().is_empty() { Self::BuiltIn(kind) } else { Self::Custom }
+        match kind.group() {
+            "policy.linkerd.io" | "gateway.networking.k8s.io" | "workload.linkerd.io" => {
+                Self::Custom
+            }
+            _ => Self::BuiltIn(kind),
+        }
     }
 }
 
@@ -45,12 +50,6 @@ impl Newest {
     pub(super) fn of(&self, since: u64, kind: Kind) -> Option<u64> {
         let known = self.0.lock();
         known.versions.get(&Storage::of(kind)).copied().filter(|_| since >= known.since)
-    }
-
-    /// The newest version of any storage, for a read of the refresh `since`.
-    pub(super) fn any(&self, since: u64) -> Option<u64> {
-        let known = self.0.lock();
-        known.versions.values().max().copied().filter(|_| since >= known.since)
     }
 
     /// True if what was read for the refresh `since` belongs to the epoch that goes on.
@@ -78,7 +77,9 @@ mod tests {
             assert_eq!(newest.of(0, custom), Some(9), "{custom:?}");
         }
         assert_eq!((newest.of(0, Kind::Pod), newest.of(0, Kind::Node)), (Some(3), None));
-        assert_eq!(newest.any(0), Some(9));
+        newest.note(0, Kind::Deployment, 30);
+        newest.note(0, Kind::Job, 40);
+        assert_eq!((newest.of(0, Kind::Server), newest.of(0, Kind::ReplicaSet)), (Some(9), None));
     }
 
     #[test]
@@ -89,9 +90,9 @@ mod tests {
         assert_eq!(newest.of(4, Kind::Server), None);
         newest.note(3, Kind::Server, 9);
         newest.note(4, Kind::Server, 2);
-        assert_eq!((newest.of(5, Kind::Server), newest.any(5)), (Some(2), Some(2)));
+        assert_eq!(newest.of(5, Kind::Server), Some(2));
         // A list that began before has nothing to be compared with.
-        assert_eq!((newest.of(3, Kind::Server), newest.any(3)), (None, None));
+        assert_eq!(newest.of(3, Kind::Server), None);
         assert!(newest.is_current(4) && !newest.is_current(3));
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::source::{Batch, Change};
 use policy_crds::Kind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-/// What one watch has to tell.
+/// How many changes of a batch are kept at least, whatever they are of.
+const ROOM: usize = 4096;
+
+/// News of one watch.
 #[derive(Debug)]
 pub(super) struct Told {
     /// Which watch, by its place in the list of watches.
@@ -31,7 +34,7 @@ impl Told {
     }
 }
 
-/// What has been told and not been passed on, and how far each watch is.
+/// News that have not been passed on, and how far each watch is.
 #[derive(Debug)]
 pub(super) struct News {
     /// What has not been passed on.
@@ -43,9 +46,11 @@ pub(super) struct News {
     newest: BTreeMap<Kind, u64>,
     /// By kind that several watches share, the version that all of them have passed.
     passed: BTreeMap<Kind, u64>,
+    /// How many changes there may be before those that others have overtaken are dropped.
+    room: usize,
 }
 
-/// How far a watch is.
+/// A watch's place in its history.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     kind: Kind,
@@ -56,14 +61,21 @@ struct Progress {
 }
 
 impl News {
-    /// None yet, of watches of these kinds.
+    /// Creates them without any, of watches of these kinds.
     pub(super) fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
         let progress = |kind| Progress { kind, listed: None, version: 0 };
         let watches: Vec<Progress> = kinds.into_iter().map(progress).collect();
         let shared = |kind: &Kind| watches.iter().filter(|watch| watch.kind == *kind).count() > 1;
         let passed = watches.iter().map(|watch| watch.kind).filter(shared).map(|kind| (kind, 0));
         let passed = passed.collect();
-        Self { batch: Batch::default(), since: 0, watches, newest: BTreeMap::new(), passed }
+        Self {
+            batch: Batch::default(),
+            since: 0,
+            watches,
+            newest: BTreeMap::new(),
+            passed,
+            room: ROOM,
+        }
     }
 
     /// Adds what a watch tells. Of what belongs to the epoch before, the changes count: the list that
@@ -71,6 +83,9 @@ impl News {
     pub(super) fn add(&mut self, told: Told) {
         let changed = !told.changes.is_empty();
         self.batch.changes.extend(told.changes);
+        if self.batch.changes.len() > self.room {
+            self.drop_overtaken();
+        }
         if told.since < self.since {
             return;
         }
@@ -103,9 +118,34 @@ impl News {
         }
     }
 
-    /// True if every watch has been listed for this refresh or a later one.
-    pub(super) fn is_listed(&self, refresh: u64) -> bool {
-        self.watches.iter().all(|watch| watch.listed.is_some_and(|listed| listed >= refresh))
+    /// The places of watches that have not been listed for this refresh or a later one.
+    pub(super) fn unlisted(&self, refresh: u64) -> impl Iterator<Item = usize> {
+        let is_listed =
+            move |watch: &Progress| watch.listed.is_some_and(|listed| listed >= refresh);
+        let watches = self.watches.iter().enumerate();
+        watches.filter(move |(_, watch)| !is_listed(watch)).map(|(place, _)| place)
+    }
+
+    /// Takes what is to be passed on.
+    pub(super) fn take(&mut self) -> Batch {
+        self.room = ROOM;
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Drops all changes of an object but the last: nothing between the first and the last of a batch
+    /// is ever seen. A batch that waits for long holds no object twice.
+    fn drop_overtaken(&mut self) {
+        let mut seen = HashSet::new();
+        let changes = std::mem::take(&mut self.batch.changes).into_iter().rev();
+        let last = changes.filter(|change| match change {
+            Change::Apply(object) => seen.insert(object.meta.key.clone()),
+            Change::Delete(key) => seen.insert(key.clone()),
+            Change::Synced => true,
+        });
+        self.batch.changes = last.collect();
+        self.batch.changes.reverse();
+        // So that each change is looked at a few times at most, however long the batch waits.
+        self.room = self.batch.changes.len().saturating_mul(2).max(ROOM);
     }
 
     /// Forgets how far each watch is, because an epoch begins with the refresh `since`. Changes stay.

@@ -9,21 +9,31 @@
 //!
 //! **Invariants.** The counter never goes down while a replica lives that has seen it. It is raised
 //! above everything that the replica has read of it, by a write that fails where somebody has written
-//! since, before anything is published of what shows the restore.
+//! since. Nothing is published from the moment that a list or the Lease has shown the restore until the
+//! epoch has its name. The events of a watch are compared with that watch alone: what a watch tells that
+//! was interrupted and goes on is published until a list or the Lease shows the restore.
 
 use super::api::{Api, Failure};
 use super::backoff::{Backoff, jittered};
 use super::epoch::{self, Lease, Names};
+use super::pace::Pace;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// How often the Lease is looked at. Each refresh has it looked at too.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The same where the API server does not allow it.
 const REFUSED: Duration = Duration::from_secs(60);
+
+/// How long after the first refusal the next is believed: an API server that has just started refuses
+/// for a moment what it allows.
+const BELIEVE: Duration = Duration::from_secs(3);
+
+/// How long raising the counter may fail before this process numbers by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often the Lease is read again at once because somebody has written meanwhile.
 const CONFLICTS: u32 = 5;
@@ -37,6 +47,8 @@ pub(super) struct Numbered {
     pub(super) number: u64,
     /// The last refresh since whose beginning the Lease was looked at.
     pub(super) looked: u64,
+    /// True while the epoch is over and the next has no name yet.
+    pub(super) owes: bool,
 }
 
 /// Looks at the Lease for as long as the source runs.
@@ -54,10 +66,16 @@ pub(super) struct Numbering {
     older: watch::Receiver<Option<u64>>,
     /// What of that has been taken note of.
     noticed: Option<u64>,
+    /// The first refusal since the Lease could last be used.
+    refused: Option<Instant>,
+    /// The first answer that kept the counter from being raised.
+    failing: Option<Instant>,
+    /// When epochs begin.
+    pace: Pace,
     backoff: Backoff,
 }
 
-/// What to do about the Lease.
+/// The consequence of a Lease that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The epoch goes on.
@@ -78,8 +96,21 @@ impl Numbering {
         refresh: watch::Receiver<u64>,
         older: watch::Receiver<Option<u64>>,
     ) -> Self {
-        let (owes, alone, noticed, backoff) = (false, false, None, Backoff::default());
-        Self { api, names, lease, owes, alone, told, refresh, older, noticed, backoff }
+        Self {
+            api,
+            names,
+            lease,
+            owes: false,
+            alone: false,
+            told,
+            refresh,
+            older,
+            noticed: None,
+            refused: None,
+            failing: None,
+            pace: Pace::default(),
+            backoff: Backoff::default(),
+        }
     }
 
     /// Runs until nobody asks any more.
@@ -89,19 +120,13 @@ impl Numbering {
             self.note_older();
             let wait = match self.look().await {
                 Ok(()) => {
+                    (self.refused, self.failing) = (None, None);
                     self.backoff.reset();
                     self.looked(refresh);
                     jittered(LOOK)
                 }
-                Err(failure) if failure.is_final() => {
-                    self.refused(&failure);
-                    self.looked(refresh);
-                    jittered(REFUSED)
-                }
-                Err(failure) => {
-                    tracing::debug!(error = %failure, "the Lease cannot be looked at");
-                    self.backoff.next(failure.retry_after())
-                }
+                Err(failure) if failure.is_final() => self.refused(refresh, &failure),
+                Err(failure) => self.failed(&failure),
             };
             let goes_on = tokio::select! {
                 () = sleep(wait) => true,
@@ -118,12 +143,21 @@ impl Numbering {
     fn note_older(&mut self) {
         let older = *self.older.borrow_and_update();
         if older == Some(self.told.borrow().number) && older != self.noticed {
-            (self.owes, self.alone, self.noticed) = (true, false, older);
+            (self.alone, self.failing, self.noticed) = (false, None, older);
+            self.owe();
             tracing::warn!(
                 "the API server lists older versions than it did before, as after a restored backup: \
                  revisions are numbered anew"
             );
         }
+    }
+
+    /// Notes that the counter has to be raised. Until then nothing is published, unless this process
+    /// numbers by itself.
+    fn owe(&mut self) {
+        self.owes = true;
+        let stops = !self.alone;
+        self.told.send_if_modified(|told| stops && !std::mem::replace(&mut told.owes, true));
     }
 
     /// Looks at the Lease, and does what it takes.
@@ -140,9 +174,14 @@ impl Numbering {
                     return Ok(());
                 }
                 Step::Raise(counter) => {
-                    self.owes = true;
+                    self.owe();
+                    if let Some(next) = self.pace.next().filter(|next| *next > Instant::now()) {
+                        // Another replica may raise it meanwhile.
+                        sleep_until(next).await;
+                        continue;
+                    }
                     match epoch::write(&self.api, &self.names, &read, counter).await {
-                        Err(failure) if failure.is_conflict() => {}
+                        Err(failure) if failure.is_conflict() || failure.is_missing() => {}
                         written => {
                             self.begin(written?);
                             return Ok(());
@@ -151,7 +190,8 @@ impl Numbering {
                 }
             }
         }
-        Err(Failure::Unreachable("the Lease is written by others again and again".to_owned()))
+        let message = "the Lease is written by others again and again".to_owned();
+        Err(Failure::Refused { code: 409, message, retry_after: None, too_new: false })
     }
 
     /// Begins the epoch that a Lease names.
@@ -162,22 +202,61 @@ impl Numbering {
         self.tell(epoch);
     }
 
-    /// Begins an epoch of this process alone where a restore was noticed and the counter cannot be
-    /// raised.
-    fn refused(&mut self, failure: &Failure) {
-        if self.owes && !self.alone {
-            self.alone = true;
-            tracing::warn!(
-                reason = %failure,
-                "the Lease cannot be written: revisions of replicas cannot be compared until it can"
-            );
-            self.tell(epoch::of_this_process());
+    /// Notes a refusal, which is believed if it is repeated, and says how long to wait.
+    fn refused(&mut self, refresh: u64, failure: &Failure) -> Duration {
+        let now = Instant::now();
+        let refused = now.saturating_duration_since(*self.refused.get_or_insert(now));
+        if let Some(rest) = BELIEVE.checked_sub(refused).filter(|rest| !rest.is_zero()) {
+            return rest;
         }
+        if let Some(rest) = self.number_alone(failure) {
+            return rest;
+        }
+        self.looked(refresh);
+        jittered(REFUSED)
     }
 
-    fn tell(&self, epoch: Arc<str>) {
+    /// Notes a failure that may pass, and says how long to wait. Where the API server does not answer,
+    /// there is nothing to publish either.
+    fn failed(&mut self, failure: &Failure) -> Duration {
+        tracing::debug!(error = %failure, "the Lease cannot be looked at");
+        self.refused = None;
+        if self.owes && failure.is_answer() {
+            let now = Instant::now();
+            let failing = *self.failing.get_or_insert(now);
+            if now.saturating_duration_since(failing) >= PATIENCE
+                && let Some(rest) = self.number_alone(failure)
+            {
+                return rest;
+            }
+        }
+        self.backoff.next(failure.retry_after())
+    }
+
+    /// Begins an epoch of this process alone where a restore was noticed and the counter cannot be
+    /// raised. If it is too early for another epoch: how long to wait.
+    fn number_alone(&mut self, failure: &Failure) -> Option<Duration> {
+        if !self.owes || self.alone {
+            return None;
+        }
+        let rest = self.pace.next().map(|next| next.saturating_duration_since(Instant::now()));
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+            return Some(rest);
+        }
+        self.alone = true;
+        tracing::warn!(
+            reason = %failure,
+            "the Lease cannot be written: revisions of replicas cannot be compared until it can"
+        );
+        self.tell(epoch::of_this_process());
+        None
+    }
+
+    fn tell(&mut self, epoch: Arc<str>) {
+        self.pace.begin(Instant::now());
         self.told.send_modify(|told| {
             (told.epoch, told.number) = (epoch, told.number.saturating_add(1));
+            told.owes = false;
         });
     }
 
@@ -190,18 +269,18 @@ impl Numbering {
     }
 }
 
-/// What a Lease that was `held` and has been `read` now asks for, where the counter has to be raised or
-/// not.
+/// Decides what a Lease that was `held` and has been `read` now asks for, where the counter has to be
+/// raised or not.
 pub(super) fn decide(held: Option<&Lease>, read: &Lease, owes: bool) -> Step {
     let Some(held) = held else { return Step::Follow };
-    // The replica that raised it has noticed the restore.
-    if read.counter > held.counter {
+    let same = read.uid == held.uid;
+    // The replica that raised it has noticed the restore. A counter of another Lease says nothing.
+    if same && read.counter > held.counter {
         return Step::Follow;
     }
     let older = read.version.zip(held.version).is_some_and(|(read, held)| read < held);
-    let same = read.uid == held.uid;
     if owes || older || (same && read.counter < held.counter) {
-        return Step::Raise(held.counter.saturating_add(1));
+        return Step::Raise(held.counter.max(read.counter).saturating_add(1));
     }
     if same { Step::Keep } else { Step::Follow }
 }
@@ -230,7 +309,8 @@ mod tests {
         version: u64,
         /// How many writes of somebody else come between a read and a write.
         conflicts: u32,
-        writable: bool,
+        /// The status that answers every write, if it is refused.
+        refuses: Option<u16>,
         writes: Vec<Value>,
     }
 
@@ -241,8 +321,8 @@ mod tests {
                 "metadata": {"name": "l", "namespace": "n", "uid": "u"},
                 "spec": {"holderIdentity": "leader"},
             });
-            let (conflicts, writable, writes) = (0, true, Vec::new());
-            Self(Arc::new(Mutex::new(State { lease, version, conflicts, writable, writes })))
+            let (conflicts, refuses, writes) = (0, None, Vec::new());
+            Self(Arc::new(Mutex::new(State { lease, version, conflicts, refuses, writes })))
         }
 
         fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
@@ -256,13 +336,7 @@ mod tests {
                 let put: Value = serde_json::from_slice(body).unwrap();
                 let current = put["metadata"]["resourceVersion"].as_str()
                     == Some(&*state.version.to_string());
-                code = if !state.writable {
-                    403
-                } else if current {
-                    200
-                } else {
-                    409
-                };
+                code = state.refuses.unwrap_or(if current { 200 } else { 409 });
                 if code == 200 {
                     state.version += 1;
                     state.lease = put.clone();
@@ -302,7 +376,7 @@ mod tests {
             let api = Api::new(server.client());
             let names = Names { namespace: "n".into(), lease: "l".into(), fallback: Vec::new() };
             let lease = epoch::read(&api, &names).await.unwrap();
-            let numbered = Numbered { epoch: lease.epoch(), number: 0, looked: 0 };
+            let numbered = Numbered { epoch: lease.epoch(), number: 0, looked: 0, owes: false };
             let (sender, told) = watch::channel(numbered);
             let (refresh, refreshes) = watch::channel(0);
             let (older, noticed) = watch::channel(None);
@@ -356,7 +430,7 @@ mod tests {
     #[tokio::test]
     async fn where_the_counter_cannot_be_raised_the_epoch_is_nobody_elses_until_it_can() {
         let mut running = Running::start(50).await;
-        running.server.0.lock().writable = false;
+        running.server.0.lock().refuses = Some(403);
         running.older.send_replace(Some(0));
         let alone = running.until(1).await;
         assert!(alone.starts_with("process-"), "{alone}");
@@ -364,9 +438,65 @@ mod tests {
         running.older.send_replace(Some(1));
         let again = running.until(2).await;
         assert!(again.starts_with("process-") && again != alone, "{again}");
-        running.server.0.lock().writable = true;
+        running.server.0.lock().refuses = None;
         running.refresh.send_replace(1);
         assert_eq!(&*running.until(3).await, "u.1");
+    }
+
+    #[tokio::test]
+    async fn a_starting_api_server_that_refuses_for_a_moment_splits_no_replica_off() {
+        let mut running = Running::start(50).await;
+        running.server.0.lock().refuses = Some(403);
+        running.older.send_replace(Some(0));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Everything that wakes it meanwhile is no second refusal some seconds later.
+        running.refresh.send_replace(1);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(running.told.borrow().owes, "something is published");
+        running.server.0.lock().refuses = None;
+        assert_eq!(&*running.until(1).await, "u.1");
+        assert!(!running.told.borrow().owes);
+    }
+
+    #[tokio::test]
+    async fn whatever_refuses_the_counter_for_long_does_not_keep_everything_from_being_published() {
+        for (code, least, most) in [(400, 2, 15), (500, 29, 45)] {
+            let mut running = Running::start(50).await;
+            running.server.0.lock().refuses = Some(code);
+            let began = Instant::now();
+            running.older.send_replace(Some(0));
+            let told = running.told.wait_for(|told| told.number == 1);
+            let told = tokio::time::timeout(Duration::from_secs(most), told).await;
+            assert!(told.unwrap().unwrap().epoch.starts_with("process-"), "{code}");
+            assert!(began.elapsed() >= Duration::from_secs(least), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_published_once_the_lease_has_shown_a_restore_until_the_counter_is_raised() {
+        let mut running = Running::start(50).await;
+        (running.server.0.lock().version, running.server.0.lock().refuses) = (20, Some(500));
+        running.refresh.send_replace(1);
+        let owes = running.told.wait_for(|told| told.owes);
+        let owes = tokio::time::timeout(Duration::from_secs(20), owes).await;
+        assert_eq!(owes.expect("goes on publishing").unwrap().number, 0);
+        running.server.0.lock().refuses = None;
+        assert_eq!(&*running.until(1).await, "u.1");
+        assert!(!running.told.borrow().owes);
+    }
+
+    #[tokio::test]
+    async fn lists_that_go_back_and_forth_raise_the_counter_seldom() {
+        let running = Running::start(50).await;
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(7) {
+            let number = running.told.borrow().number;
+            running.older.send_replace(Some(number));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let writes = running.server.0.lock().writes.len();
+        assert!((2..=3).contains(&writes), "{writes} writes in 7 s");
+        assert!(running.told.has_changed().unwrap());
     }
 
     #[test]
@@ -386,6 +516,11 @@ mod tests {
         assert_eq!(of(lease("a", 4, 20)), [Step::Follow, Step::Follow], "raised by another");
         assert_eq!(of(lease("b", 0, 60)), [Step::Follow, Step::Raise(4)], "made anew");
         assert_eq!(of(lease("b", 0, 20)), [Step::Raise(4), Step::Raise(4)], "restored, of before");
+        assert_eq!(
+            of(lease("b", 7, 20)),
+            [Step::Raise(8), Step::Raise(8)],
+            "restored, of before, with a larger counter"
+        );
         assert_eq!(decide(None, &lease("a", 0, 1), true), Step::Follow, "it may be read now");
     }
 }

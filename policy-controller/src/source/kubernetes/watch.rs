@@ -153,7 +153,7 @@ impl Watch {
             .into()
     }
 
-    /// Finds out which version is served.
+    /// Finds the version that is served.
     async fn find(&mut self) -> Result<(), Failure> {
         let refresh = *self.shared.refresh.borrow_and_update();
         let (api, kind) = (self.shared.api.clone(), self.key.kind);

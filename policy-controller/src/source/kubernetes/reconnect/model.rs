@@ -8,12 +8,13 @@
 
 use crate::publish::{PortPolicy, Seen};
 use crate::source::directory::Diagnostic;
+use crate::source::kubernetes::board::Board;
 use crate::source::kubernetes::epoch::Lease;
 use crate::source::kubernetes::gather::{Epochs, Gatherer};
 use crate::source::kubernetes::newest::Newest;
 use crate::source::kubernetes::news::Told;
 use crate::source::kubernetes::numbering::{Numbered, Step, decide};
-use crate::source::{Change, Health, Source, SourceContext, SourceError};
+use crate::source::{Change, Health, Source, SourceContext, SourceError, WatchKey};
 use crate::testing::{self, object};
 use crate::{Controller, ControllerConfig, WorkloadKey, start};
 use policy_crds::{Kind, Object};
@@ -143,8 +144,7 @@ impl Source for Moved {
     }
 
     async fn run(self, context: SourceContext) -> Result<(), SourceError> {
-        self.gatherer.run(&context).await;
-        Ok(())
+        self.gatherer.run(&context).await
     }
 }
 
@@ -175,12 +175,17 @@ impl Replica {
         let (sender, refresh) = watch::channel(0);
         let lease = Lease::for_test("lease", store.lease.0, store.lease.1);
         let (epoch, number, looked) = (lease.epoch(), 0, u64::MAX);
-        let (numbers, numbered) = watch::channel(Numbered { epoch, number, looked });
+        let (numbers, numbered) = watch::channel(Numbered { epoch, number, looked, owes: false });
         let (noticed, older) = watch::channel(None);
         let newest = Arc::<Newest>::default();
-        let epochs = Epochs { numbered, older: noticed, newest: newest.clone() };
-        let kinds = WATCHES.map(|(kind, _)| kind);
-        let gatherer = Gatherer::new(kinds, queue, sender, epochs);
+        let epochs = Epochs {
+            numbered,
+            older: noticed,
+            newest: newest.clone(),
+            board: Arc::new(Board::new([])),
+        };
+        let watches = WATCHES.map(|(kind, _)| WatchKey { kind, namespace: None });
+        let gatherer = Gatherer::new(watches, queue, sender, epochs);
         let shared_namespaces = BTreeSet::from(["b".into()]);
         let config = ControllerConfig { shared_namespaces, ..ControllerConfig::default() };
         let controller = start(config, Moved { gatherer });
