@@ -235,11 +235,13 @@ async fn a_batch_that_waits_does_not_grow_with_every_change_of_an_object() {
 
 #[tokio::test]
 async fn a_numbering_that_ends_is_a_failure_of_the_source() {
-    let Gathering { numbers, mut batches, running, .. } = Gathering::start(&[Kind::Server]);
+    // The watches go on.
+    let Gathering { numbers, mut batches, running, told, .. } = Gathering::start(&[Kind::Server]);
     drop(numbers);
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
     assert!(ended.is_err());
     assert_eq!(batches.recv().await, None);
+    assert!(told.is_closed());
 }
 
 #[tokio::test]
