@@ -4,7 +4,7 @@
 //! The API server calls webhooks in the order of their configurations' names, and ours again whenever
 //! a later one changed the pod. Pods that run already keep asking whom they ask.
 
-use crate::admission::review::{Answer, Request, Status, version};
+use crate::admission::review::{Answer, NO_REQUEST, Request, Status, version};
 use crate::admission::{AdmissionSettings, CertificateSource, Installation, client_config};
 use crate::injector::Places;
 use base64::Engine;
@@ -97,8 +97,7 @@ impl Repoint {
     pub(crate) fn review(&self, review: &Value) -> Answer {
         let version = version(review);
         let Some(request) = Request::read(review) else {
-            let message = "the body is not an AdmissionReview: it has no `request`";
-            return Answer::deny(version, "", Status::malformed(message));
+            return Answer::deny(version, "", Status::malformed(NO_REQUEST));
         };
         let is_pod = request.kind == "Pod" && request.group.is_empty();
         let new = request.operation == "CREATE" && request.subresource.is_empty();

@@ -6,10 +6,10 @@ use super::shares::{NoRoom, Share};
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::body::{Body, Frame, SizeHint};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+
+/// An answer, whole.
+pub(super) type Answering = Full<Bytes>;
 
 /// The reason for which a request gets no review for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +35,15 @@ impl From<NoRoom> for Refusal {
 }
 
 impl Refusal {
-    /// The reason, for a metric; absent where something else counts it.
-    pub(super) fn reason(self) -> Option<&'static str> {
+    /// The reason, for a metric.
+    pub(super) fn reason(self) -> &'static str {
         match self {
-            Self::Arrival(ArrivalError::TooLarge) => Some("too_large"),
-            Self::Arrival(ArrivalError::Broken) => Some("broken"),
-            Self::Arrival(ArrivalError::Slow) => Some("slow"),
-            Self::Arrival(ArrivalError::NoRoom) => Some("overloaded"),
-            Self::NotJson | Self::Failed => None,
+            Self::Arrival(ArrivalError::TooLarge) => "too_large",
+            Self::Arrival(ArrivalError::Broken) => "broken",
+            Self::Arrival(ArrivalError::Slow) => "slow",
+            Self::Arrival(ArrivalError::NoRoom) => "overloaded",
+            Self::NotJson => "not_json",
+            Self::Failed => "failed",
         }
     }
 
@@ -81,19 +82,21 @@ impl Written {
     /// # Errors
     /// [`Refusal::Failed`]: it cannot be written.
     pub(super) fn of(answer: &Answer) -> Result<Self, Refusal> {
-        let body = serde_json::to_vec(answer).map_err(|_| Refusal::Failed)?;
+        let mut body = serde_json::to_vec(answer).map_err(|_| Refusal::Failed)?;
+        body.shrink_to_fit();
         Ok(Self { body, is_of_a_review: answer.is_of_a_review() })
     }
 }
 
-/// The answer to a review.
-pub(super) fn reviewed(body: Vec<u8>) -> Response<Answering> {
-    response(StatusCode::OK, "application/json", body.into())
+/// The answer to a review, which takes its room until it has been sent.
+pub(super) fn reviewed(body: Vec<u8>, share: Arc<Share>) -> Response<Answering> {
+    response(StatusCode::OK, "application/json", held(body, share))
 }
 
 /// The answer where nothing can be said about a pod.
-pub(super) fn unavailable(text: String) -> Response<Answering> {
-    response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", text.into())
+pub(super) fn unavailable(text: String, share: Arc<Share>) -> Response<Answering> {
+    let body = held(text.into_bytes(), share);
+    response(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", body)
 }
 
 /// An answer for people.
@@ -102,43 +105,26 @@ pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<Answerin
 }
 
 fn response(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Answering> {
-    let mut response = Response::new(Answering { body: Full::new(body), _share: None });
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let kind = header::HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-/// The body of an answer, which takes room until it has been sent.
-#[derive(Debug)]
-pub(super) struct Answering {
-    body: Full<Bytes>,
-    _share: Option<Share>,
+/// Bytes and the room they take. HTTP/2 drops a body as soon as it has taken the bytes, long before a
+/// client with a small window has read them; the room is theirs, therefore.
+struct Held {
+    body: Vec<u8>,
+    _share: Arc<Share>,
 }
 
-impl Answering {
-    /// The same, holding its room.
-    pub(super) fn holding(self, share: Share) -> Self {
-        Self { _share: Some(share), ..self }
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
     }
 }
 
-impl Body for Answering {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+fn held(body: Vec<u8>, share: Arc<Share>) -> Bytes {
+    Bytes::from_owner(Held { body, _share: share })
 }

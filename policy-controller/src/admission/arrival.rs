@@ -14,8 +14,14 @@ pub(super) const MAX_BODY: u64 = 8 * 1024 * 1024;
 /// object weighs half of it, old and new together.
 pub(super) const MAX_WEIGHT: u64 = 192 * 1024 * 1024;
 
-/// The time that a body has in addition to what its bytes take at [`RATE`].
-const GRACE: Duration = Duration::from_secs(2);
+/// The time that a body has in addition to what its bytes take at [`RATE`]. A body may wait for others
+/// on its connection before its first byte. From an API server at 200 ms the connection carries 5 MiB/s
+/// (see `listener::WINDOW`), in four seconds therefore 20 MiB before that byte. API servers wait for
+/// hardly longer.
+const GRACE: Duration = Duration::from_secs(4);
+
+/// The time that a body has in all, however many bytes came.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// The slowest that a body may come, in bytes a second. API servers wait five seconds for an answer
 /// about up to 3 MiB, so that nothing slower could be answered in time.
@@ -90,7 +96,7 @@ pub(super) async fn arrive(mut body: Incoming, share: &Share) -> Result<Arrived,
 /// The time until which more than `received` bytes must have come.
 fn due(start: Instant, received: u64) -> Instant {
     let millis = received.saturating_mul(1000).checked_div(RATE).unwrap_or_default();
-    let allowed = GRACE.saturating_add(Duration::from_millis(millis));
+    let allowed = GRACE.saturating_add(Duration::from_millis(millis)).min(LONGEST);
     start.checked_add(allowed).unwrap_or(start)
 }
 
@@ -165,8 +171,8 @@ mod tests {
     fn bytes_that_came_buy_time_and_a_whole_body_has_ten_seconds() {
         let start = Instant::now();
         let allowed = |received| due(start, received).duration_since(start);
-        assert_eq!(allowed(0), Duration::from_secs(2));
-        assert_eq!(allowed(RATE), Duration::from_secs(3));
+        assert_eq!(allowed(0), Duration::from_secs(4));
+        assert_eq!(allowed(RATE), Duration::from_secs(5));
         assert_eq!(allowed(MAX_BODY), Duration::from_secs(10));
     }
 }

@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time for which an answered network stays in the reserve. An API server with anything to do
-/// asks more often.
+/// The time for which an answered network stays in the reserve. The API server of a quiet cluster asks
+/// less often, and then counts as a stranger until its next review is answered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The largest number of answered networks that are remembered.

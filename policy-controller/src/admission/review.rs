@@ -9,6 +9,18 @@ const V1: &str = "admission.k8s.io/v1";
 /// The version before it, which has the same fields.
 const V1BETA1: &str = "admission.k8s.io/v1beta1";
 
+/// The refusal of a body that is not a review.
+pub(crate) const NO_REQUEST: &str = "the body is not an AdmissionReview: it has no `request`, or one \
+                                     with a `uid` of more than 256 bytes";
+
+/// The most bytes of a uid, which is answered as it came.
+const UID: usize = 256;
+/// The most bytes of what an answer says: of the message for people, of any other text, and how many
+/// texts there are. An object's own text comes back in them.
+const MESSAGE: usize = 16 * 1024;
+const TEXT: usize = 1024;
+const TEXTS: usize = 64;
+
 /// What the API server asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
@@ -38,8 +50,12 @@ impl<'a> Request<'a> {
         let request = review.get("request").filter(|request| request.is_object())?;
         let object = |name: &str| request.get(name).filter(|value| !value.is_null());
         let kind = request.get("kind").unwrap_or(&Value::Null);
+        let uid = text(request, "uid");
+        if uid.len() > UID {
+            return None;
+        }
         Some(Self {
-            uid: text(request, "uid"),
+            uid,
             group: text(kind, "group"),
             kind: text(kind, "kind"),
             subresource: text(request, "subResource"),
@@ -149,7 +165,7 @@ impl Answer {
 
     /// The request is refused.
     pub(crate) fn deny(version: &'static str, uid: &str, status: Status) -> Self {
-        Self::new(version, uid, Some(status), Vec::new())
+        Self::new(version, uid, Some(status.bounded()), Vec::new())
     }
 
     /// Tells whether it answers a review, which has a uid.
@@ -164,6 +180,7 @@ impl Answer {
         warnings: Vec<String>,
     ) -> Self {
         let allowed = status.is_none();
+        let warnings = bounded(warnings, |warning| cut(warning, TEXT));
         let response = Response { uid: uid.to_owned(), allowed, status, warnings, change: None };
         Self { api_version, kind: "AdmissionReview", response }
     }
@@ -174,4 +191,33 @@ impl Status {
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self { message: message.into(), reason: "BadRequest", code: 400, details: None }
     }
+
+    /// The same, of a bounded length.
+    fn bounded(self) -> Self {
+        let details = self.details.map(|Details { name, group, kind, causes }| Details {
+            name: cut(name, TEXT),
+            group: cut(group, TEXT),
+            kind: cut(kind, TEXT),
+            causes: bounded(causes, |Cause { reason, message, field }| Cause {
+                reason,
+                message: cut(message, TEXT),
+                field: cut(field, TEXT),
+            }),
+        });
+        Self { message: cut(self.message, MESSAGE), details, ..self }
+    }
+}
+
+fn bounded<T>(all: Vec<T>, one: impl FnMut(T) -> T) -> Vec<T> {
+    all.into_iter().take(TEXTS).map(one).collect()
+}
+
+/// A text of at most so many bytes, and an ellipsis where it was longer.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.shrink_to_fit();
+        text.push('…');
+    }
+    text
 }

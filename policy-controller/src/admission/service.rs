@@ -8,7 +8,7 @@ use super::arrival::{ArrivalError, Arrived, arrive};
 use super::clients::{AnsweredNetworks, ClientNetwork};
 use super::judge::{Judgement, Verdict, judge};
 use super::metrics::{AdmissionMetrics, Outcome};
-use super::review::{Answer, Request, Status, version};
+use super::review::{Answer, NO_REQUEST, Request, Status, version};
 use super::shares::{Bounds, Revoked, Share, SharedRoom};
 use super::turns::{Turn, Turns};
 use super::warning::warnings;
@@ -84,7 +84,7 @@ enum Asked {
 /// A review that has arrived, and the room it takes.
 struct Review<'a> {
     network: ClientNetwork,
-    share: &'a Share,
+    share: &'a Arc<Share>,
     bytes: Bytes,
     weight: u64,
 }
@@ -150,7 +150,7 @@ impl Service {
         request: http::Request<Incoming>,
     ) -> Response<Answering> {
         connection.used.store(true, Ordering::Relaxed);
-        connection.share.used();
+        let _busy = connection.share.busy();
         let Some(asked) = self.asked(request.uri().path()) else { return self.not_found() };
         if request.method() != Method::POST {
             return self.not_found();
@@ -158,6 +158,7 @@ impl Service {
         let Ok(share) = self.room.take(connection.network, REVIEW) else {
             return self.refuse(ArrivalError::NoRoom.into());
         };
+        let share = Arc::new(share);
         let started = Instant::now();
         let answered = async {
             let Arrived { bytes, weight } = arrive(request.into_body(), &share).await?;
@@ -169,12 +170,11 @@ impl Service {
             () = share.revoked() => Err(ArrivalError::NoRoom.into()),
             () = connection.share.revoked() => Err(ArrivalError::NoRoom.into()),
         };
-        connection.share.used();
         match response {
             Ok(response) => {
                 // Until it has been sent, room is made by the end of the connection.
                 share.ends(connection.share.token());
-                response.map(|body| body.holding(share))
+                response
             }
             Err(refusal) => self.refuse(refusal),
         }
@@ -191,7 +191,10 @@ impl Service {
             Asked::Injector(injector) => match self.inject(&injector, &review).await? {
                 Reply::Answer(answer) => Written::of(&answer)?,
                 // Whether the pod is created without an answer, the webhook's failure policy says.
-                Reply::Unavailable(text) => return Ok(unavailable(text)),
+                Reply::Unavailable(text) => {
+                    review.grow(text.len())?;
+                    return Ok(unavailable(text, review.share.clone()));
+                }
             },
             Asked::Repoint(repoint) => {
                 let work = move |bytes: Bytes| Written::of(&repoint.review(&value(&bytes)?));
@@ -199,17 +202,15 @@ impl Service {
             }
         };
         // It may have to wait for its reader.
-        review.share.grow(u64::try_from(written.body.len()).unwrap_or(u64::MAX))?;
+        review.grow(written.body.len())?;
         if written.is_of_a_review {
             self.answered.remember(review.network, Instant::now());
         }
-        Ok(reviewed(written.body))
+        Ok(reviewed(written.body, review.share.clone()))
     }
 
     fn refuse(&self, refusal: Refusal) -> Response<Answering> {
-        if let Some(reason) = refusal.reason() {
-            self.metrics.refused(reason);
-        }
+        self.metrics.refused(refusal.reason());
         refusal.response()
     }
 
@@ -225,27 +226,23 @@ impl Service {
         review: &Review<'_>,
         work: impl FnOnce(Bytes) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<(T, Turn), Refusal> {
-        let turns = if review.is_light() { &self.light } else { &self.heavy };
-        let turn = turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)?;
+        let turn = self.turn(review).await?;
         if review.is_light() {
             // It outlasts its turn. Of a large one the turn bounds the memory.
             review.share.grow(review.weight)?;
         }
         let bytes = review.bytes.clone();
-        // The turn lasts as long as the work, whether or not somebody still waits for it.
-        let work = move || work(bytes).map(|done| (done, turn));
-        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Failed)?
+        in_turn(turn, review.share.clone(), move || work(bytes)).await
+    }
+
+    async fn turn(&self, review: &Review<'_>) -> Result<Turn, Refusal> {
+        let turns = if review.is_light() { &self.light } else { &self.heavy };
+        turns.next(review.network, review.cost()).await.ok_or(Refusal::Failed)
     }
 
     /// Answers a review of an object by the rules of its kind.
     async fn answer(&self, review: &Review<'_>, started: Instant) -> Result<Written, Refusal> {
-        let judged = match self.judge(review, |bytes| judged(&bytes)).await {
-            Err(Refusal::NotJson) => {
-                self.metrics.answered("", Outcome::Malformed, started.elapsed());
-                return Err(Refusal::NotJson);
-            }
-            judged => judged?.0,
-        };
+        let (judged, _) = self.judge(review, |bytes| judged(&bytes)).await?;
         let Judged { version, uid, kind, step } = judged;
         let (written, outcome) = match step {
             Step::Write(written, outcome) => (written, outcome),
@@ -284,11 +281,35 @@ impl Service {
     async fn inject(&self, injector: &Injector, review: &Review<'_>) -> Result<Reply, Refusal> {
         let (read, turn) = self.judge(review, |bytes| value(&bytes)).await?;
         // A large one keeps its turn until it is answered.
-        let _turn = (!review.is_light()).then_some(turn);
-        let question = self.questions.next(review.network, 1).await;
-        let _question = question.ok_or(Refusal::Failed)?;
-        Ok(injector.review(read).await)
+        let turn = (!review.is_light()).then_some(turn);
+        let question = self.questions.next(review.network, 1).await.ok_or(Refusal::Failed)?;
+        let pod = match injector.ask(read).await {
+            Ok(pod) => pod,
+            Err(reply) => return Ok(reply),
+        };
+        drop(question);
+        let turn = match turn {
+            Some(turn) => turn,
+            None => self.turn(review).await?,
+        };
+        let done = in_turn(turn, review.share.clone(), move || Ok(pod.reply())).await;
+        Ok(done.map_or_else(|_| injector.failed(), |(reply, _turn)| reply))
     }
+}
+
+/// Does work away from the connections. It keeps its turn and its room until it is done, whether or
+/// not somebody still waits for it.
+async fn in_turn<T: Send + 'static>(
+    turn: Turn,
+    share: Arc<Share>,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<(T, Turn), Refusal> {
+    let work = move || {
+        let done = work();
+        drop(share);
+        done.map(|done| (done, turn))
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Failed)?
 }
 
 #[cfg(test)]
@@ -296,7 +317,7 @@ impl Service {
     /// The status and the body of the answer to a body.
     pub(super) async fn answer_bytes(&self, body: &[u8]) -> (u16, Bytes) {
         let network = ClientNetwork::of([127, 0, 0, 1].into());
-        let share = self.room.take(network, REVIEW).unwrap();
+        let share = Arc::new(self.room.take(network, REVIEW).unwrap());
         let bytes = Bytes::copy_from_slice(body);
         let review = Review { network, share: &share, bytes, weight: 0 };
         let response = self.review(Asked::Rules, review, Instant::now()).await;
@@ -311,9 +332,14 @@ impl Review<'_> {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
-    /// About what judging takes, compared with others.
+    /// Takes room for an answer of this length.
+    fn grow(&self, length: usize) -> Result<(), Refusal> {
+        self.share.grow(u64::try_from(length).unwrap_or(u64::MAX)).map_err(Refusal::from)
+    }
+
+    /// About what judging takes, compared with others. A turn takes time even for an empty body.
     fn cost(&self) -> u64 {
-        self.size().saturating_add(self.weight)
+        REVIEW.saturating_add(self.size()).saturating_add(self.weight)
     }
 
     fn is_light(&self) -> bool {
@@ -331,8 +357,7 @@ fn judged(body: &[u8]) -> Result<Judged, Refusal> {
     let (version, request) = (version(&review), Request::read(&review));
     let uid = request.map_or("", |request| request.uid);
     let Some(request) = request else {
-        let message = "the body is not an AdmissionReview: it has no `request`";
-        let written = Written::of(&Answer::deny(version, uid, Status::malformed(message)))?;
+        let written = Written::of(&Answer::deny(version, uid, Status::malformed(NO_REQUEST)))?;
         let step = Step::Write(written, Outcome::Malformed);
         return Ok(Judged { version, uid: String::new(), kind: None, step });
     };
@@ -350,4 +375,50 @@ fn judged(body: &[u8]) -> Result<Judged, Refusal> {
     };
     let step = Step::Write(Written::of(&answer)?, outcome);
     Ok(Judged { version, uid: uid.to_owned(), kind, step })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// A client that resets its stream drops the future; what goes on is counted nevertheless.
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_longer_keeps_its_turn_and_its_room() {
+        let network = ClientNetwork::of([127, 0, 0, 1].into());
+        let bounds = Bounds { total: 2, per_network: 1, first: Revoked::Newest };
+        let room = SharedRoom::new(bounds, AnsweredNetworks::default());
+        let share = Arc::new(room.take(network, 1).unwrap());
+        let turns = Turns::new(1);
+        let turn = turns.next(network, 1).await.unwrap();
+        let (ends, end) = mpsc::channel::<()>();
+        let (begins, begun) = tokio::sync::oneshot::channel();
+        let waits = tokio::spawn(in_turn(turn, share, move || {
+            begins.send(()).unwrap();
+            end.recv().map_err(|_| Refusal::Failed)
+        }));
+        begun.await.unwrap();
+        waits.abort();
+        assert!(waits.await.unwrap_err().is_cancelled());
+        let next = tokio::time::timeout(Duration::from_millis(100), turns.next(network, 1)).await;
+        assert!(next.is_err(), "its turn is another's while it works");
+        assert!(room.take(network, 1).is_err(), "its room is another's while it works");
+        ends.send(()).unwrap();
+        turns.next(network, 1).await.unwrap();
+        assert!(room.take(network, 1).is_ok());
+    }
+
+    #[test]
+    fn a_review_of_no_length_costs_a_turn_nevertheless() {
+        let room = Service::new(None, AdmissionMetrics::default()).room;
+        let network = ClientNetwork::of([127, 0, 0, 1].into());
+        let share = Arc::new(room.take(network, REVIEW).unwrap());
+        let review = |length: usize| Review {
+            network,
+            share: &share,
+            bytes: vec![b' '; length].into(),
+            weight: 0,
+        };
+        assert!(review(1000).cost() < 2 * review(1).cost());
+    }
 }

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 /// The share of a network that is revoked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Revoked {
-    /// The one that has been unused for the longest time.
+    /// The one that has been unused for the longest time, of those that nobody uses now if there are
+    /// any.
     LeastRecentlyUsed,
     /// The newest, so that those before it get finished.
     Newest,
@@ -87,9 +88,10 @@ impl Share {
         self.room.grow(&mut self.room.ledger.lock(), self.id, more)
     }
 
-    /// Notes that it is in use.
-    pub(super) fn used(&self) {
-        self.room.ledger.lock().used(self.id);
+    /// Notes that it is in use, until the guard is dropped.
+    pub(super) fn busy(&self) -> Busy<'_> {
+        self.room.ledger.lock().begin(self.id);
+        Busy { share: self }
     }
 
     /// Ends once the share is revoked.
@@ -107,6 +109,18 @@ impl Share {
     /// The token that is cancelled once the share is revoked.
     pub(super) fn token(&self) -> CancellationToken {
         self.revoked.clone()
+    }
+}
+
+/// The use of a share.
+#[derive(Debug)]
+pub(super) struct Busy<'a> {
+    share: &'a Share,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.share.room.ledger.lock().end(self.share.id);
     }
 }
 
@@ -130,6 +144,8 @@ struct Ledger {
 struct Entry {
     network: ClientNetwork,
     amount: u64,
+    /// How many use it now, and when one last began or ended to.
+    users: u64,
     used: u64,
     revoke: CancellationToken,
 }
@@ -149,7 +165,7 @@ impl Ledger {
 
     fn open(&mut self, network: ClientNetwork, revoke: CancellationToken) -> u64 {
         let id = self.tick();
-        self.entries.insert(id, Entry { network, amount: 0, used: id, revoke });
+        self.entries.insert(id, Entry { network, amount: 0, users: 0, used: id, revoke });
         let holding = self.networks.entry(network).or_default();
         holding.entries = holding.entries.saturating_add(1);
         id
@@ -160,10 +176,19 @@ impl Ledger {
         self.next
     }
 
-    fn used(&mut self, id: u64) {
+    fn begin(&mut self, id: u64) {
+        self.used(id, |users| users.saturating_add(1));
+    }
+
+    fn end(&mut self, id: u64) {
+        self.used(id, |users| users.saturating_sub(1));
+    }
+
+    fn used(&mut self, id: u64, change: impl FnOnce(u64) -> u64) {
         let tick = self.tick();
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.used = tick;
+            entry.users = change(entry.users);
         }
     }
 
@@ -229,7 +254,9 @@ impl Ledger {
     fn first_of(&self, of: &dyn Fn(ClientNetwork) -> bool) -> Option<u64> {
         let entries = self.entries.iter().filter(|(_, entry)| of(entry.network));
         let first = match self.bounds.first {
-            Revoked::LeastRecentlyUsed => entries.min_by_key(|(_, entry)| entry.used),
+            Revoked::LeastRecentlyUsed => {
+                entries.min_by_key(|(_, entry)| (entry.users > 0, entry.used))
+            }
             Revoked::Newest => entries.max_by_key(|(id, _)| **id),
         };
         first.map(|(id, _)| *id)

@@ -4,7 +4,7 @@ use super::args::{InjectorSettings, Sidecar};
 use super::diff::diff;
 use super::metrics::InjectorMetrics;
 use super::{Outcome, Settings, Surroundings, inject};
-use crate::admission::review::{Answer, Cause, Details, Request, Status, version};
+use crate::admission::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::core::v1::Namespace;
@@ -44,6 +44,14 @@ pub(crate) enum Reply {
     Unavailable(String),
 }
 
+/// A review of a pod, with what its answer depends on.
+pub(crate) struct PodReview {
+    injector: Injector,
+    review: Value,
+    around: Surroundings,
+    settings: Settings,
+}
+
 impl Injector {
     /// Nothing is asked before the first review. Counts in `metrics`.
     pub fn new(client: Client, settings: InjectorSettings, metrics: InjectorMetrics) -> Self {
@@ -58,20 +66,22 @@ impl Injector {
         }
     }
 
-    /// Answers a review.
-    pub(crate) async fn review(&self, review: Value) -> Reply {
+    /// Asks the API server what the answer to a review depends on.
+    ///
+    /// # Errors
+    /// The reply, where there is one without looking at a pod.
+    pub(crate) async fn ask(&self, review: Value) -> Result<PodReview, Reply> {
         let version = version(&review);
         let Some(request) = Request::read(&review) else {
             self.metrics.answered("malformed");
-            let message = "the body is not an AdmissionReview: it has no `request`";
-            let answer = Answer::deny(version, "", Status::malformed(message));
-            return Reply::Answer(Box::new(answer));
+            let answer = Answer::deny(version, "", Status::malformed(NO_REQUEST));
+            return Err(Reply::Answer(Box::new(answer)));
         };
         let new = request.operation == "CREATE" && request.subresource.is_empty();
         let is_pod = new && request.group.is_empty() && request.kind == "Pod";
         if !is_pod || request.object.is_none() {
             self.metrics.answered("passed");
-            return Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new())));
+            return Err(Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new()))));
         }
         let known = async {
             let around = self.surroundings(request.namespace).await?;
@@ -82,25 +92,17 @@ impl Injector {
             Err(reason) => {
                 tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
                 self.metrics.answered("failed");
-                return Reply::Unavailable(format!("portcullis injector: {reason}\n"));
+                return Err(Reply::Unavailable(format!("portcullis injector: {reason}\n")));
             }
         };
         let settings = Settings { native, ..self.settings.clone() };
-        let injector = self.clone();
-        // Large pods take long to compare, for which no connection should wait.
-        let work = move || {
-            let request = Request::read(&review)?;
-            let pod = request.object?;
-            let outcome = inject(pod, &around, &settings);
-            Some(Box::new(injector.answer(version, &request, pod, outcome)))
-        };
-        match tokio::task::spawn_blocking(work).await {
-            Ok(Some(answer)) => Reply::Answer(answer),
-            Ok(None) | Err(_) => {
-                self.metrics.answered("failed");
-                Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
-            }
-        }
+        Ok(PodReview { injector: self.clone(), review, around, settings })
+    }
+
+    /// Counts a pod that could not be looked at, and says so.
+    pub(crate) fn failed(&self) -> Reply {
+        self.metrics.answered("failed");
+        Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
     }
 
     fn answer(
@@ -167,6 +169,17 @@ impl Injector {
         let native = is_native(&version.major, &version.minor);
         *self.seen.lock() = Some((native, Instant::now()));
         Ok(native)
+    }
+}
+
+impl PodReview {
+    /// The reply to the review. Large pods take long to compare, for which no connection should wait.
+    pub(crate) fn reply(self) -> Reply {
+        let Some(request) = Request::read(&self.review) else { return self.injector.failed() };
+        let Some(pod) = request.object else { return self.injector.failed() };
+        let outcome = inject(pod, &self.around, &self.settings);
+        let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
+        Reply::Answer(Box::new(answer))
     }
 }
 

@@ -33,10 +33,25 @@ fn a_new_client_connects_though_four_others_hold_everything() {
     let held: Vec<_> =
         (0..256u16).map(|n| open(&mut ledger, u8::try_from(n % 4).unwrap(), 1, &[])).collect();
     assert!(held.iter().all(Option::is_some));
-    ledger.used(held[0].as_ref().unwrap().0);
+    ledger.begin(held[0].as_ref().unwrap().0);
+    ledger.end(held[0].as_ref().unwrap().0);
     assert!(open(&mut ledger, 9, 1, &[]).is_some());
     let ended: Vec<usize> = (0..256).filter(|n| ended(held[*n].as_ref())).collect();
     assert_eq!(ended, [1], "the one that was unused for the longest time");
+}
+
+#[test]
+fn a_connection_with_a_review_in_flight_outlasts_idle_ones() {
+    let mut ledger = connections(3, 3);
+    let held: Vec<_> = (0..3).map(|_| open(&mut ledger, 1, 1, &[]).unwrap()).collect();
+    ledger.begin(held[0].0);
+    for idle in &held[1..] {
+        ledger.begin(idle.0);
+        ledger.end(idle.0);
+    }
+    assert!(open(&mut ledger, 2, 1, &[]).is_some());
+    let ended: Vec<bool> = held.iter().map(|(_, token)| token.is_cancelled()).collect();
+    assert_eq!(ended, [false, true, false], "the idle one that was used before the other");
 }
 
 fn ended(held: Option<&(u64, CancellationToken)>) -> bool {
@@ -174,7 +189,7 @@ proptest! {
                 }
                 Step::Grow(which, size) => at(which).map(|(id, from, _)| (id, from, size)),
                 Step::Use(which) => {
-                    if let Some((id, ..)) = at(which) { ledger.used(id); }
+                    if let Some((id, ..)) = at(which) { ledger.begin(id); ledger.end(id); }
                     None
                 }
                 Step::Close(which) => {

@@ -3,6 +3,7 @@
 mod certificates;
 mod configured;
 mod http;
+mod http2;
 mod passing;
 mod properties;
 mod refusals;

@@ -144,7 +144,7 @@ fn a_review_without_a_request_is_refused() {
                 "uid": "",
                 "allowed": false,
                 "status": {
-                    "message": "the body is not an AdmissionReview: it has no `request`",
+                    "message": crate::admission::review::NO_REQUEST,
                     "reason": "BadRequest",
                     "code": 400,
                 },
@@ -203,4 +203,34 @@ fn without_an_index_the_verdict_holds_and_says_that_references_were_not_checked(
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].as_str().unwrap().starts_with("spec.port: `80` in quotes"), "{warnings:?}");
     assert_eq!(warnings[1], crate::admission::warning::UNCHECKED);
+}
+
+#[test]
+fn a_uid_that_no_api_server_makes_is_not_answered_back() {
+    for (length, code) in [(256, Value::Null), (257, json!(400)), (1024 * 1024, json!(400))] {
+        let (status, answer) =
+            answer(json!({"request": {"uid": "a".repeat(length)}}).to_string().as_bytes());
+        let expected = if code.is_null() { length } else { 0 };
+        assert_eq!(answer["response"]["uid"].as_str().map(str::len), Some(expected));
+        assert_eq!((status, &answer["response"]["status"]["code"]), (200, &code));
+    }
+}
+
+#[test]
+fn an_answer_stays_short_however_long_the_object_s_own_texts_are() {
+    let (long, word) = ("ä".repeat(200_000), "x".repeat(10_000));
+    let networks: Vec<Value> = (0..500).map(|_| json!({"cidr": word})).collect();
+    for (kind, spec) in [
+        (Kind::Server, format!("{{podSelector: {{}}, port: {long}}}")),
+        (Kind::NetworkAuthentication, format!("{{networks: {}}}", json!(networks))),
+    ] {
+        let mut object = super::value(&super::object(kind, &spec));
+        object["metadata"]["name"] = json!(long);
+        let body = super::review("CREATE", &object, &Value::Null).to_string();
+        let (_, answer) = answer(body.as_bytes());
+        assert_eq!(answer["response"]["allowed"], false);
+        assert!(answer.to_string().len() < 160 * 1024, "{}", answer.to_string().len());
+        let message = answer["response"]["status"]["message"].as_str().unwrap();
+        assert!(message.ends_with('…'), "{} bytes", message.len());
+    }
 }
