@@ -18,6 +18,12 @@
 //! A PROXY header (versions 1 and 2) names a client that nobody vouches for, and hides the request
 //! behind it, so that it is told apart from other bytes.
 
+mod words;
+
+use words::{
+    LONGEST_METHOD, LONGEST_VERSION, METHODS, VERSIONS, is_blank, is_ordinary_blank, is_token,
+};
+
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoken {
@@ -334,30 +340,12 @@ impl<const LONGEST: usize> Text<LONGEST> {
     }
 }
 
-/// Every byte that some server separates words by: ASCII white space, the separators that Python's
-/// `str.split` knows, and NEL and NBSP of Latin-1.
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b'\t'..=b'\r' | 0x1c..=0x1f | b' ' | 0x85 | 0xa0)
-}
-
-/// The blanks that clients write; a CR ends the line.
-fn is_ordinary_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r')
-}
-
-/// RFC 9110 section 5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
-
 /// RFC 9113 section 3.4.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The PROXY protocol, section 2.2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The PROXY protocol, section 2.1.
 const PROXY: &[u8] = b"PROXY";
-const VERSIONS: [&str; 3] = ["HTTP/", "RTSP/", "ICE/"];
-const LONGEST_VERSION: usize = 5;
 /// The words that are looked at in a line whose first word is no token.
 const MOST_WORDS: u8 = 4;
 /// A line longer than this that may still become a request is read as HTTP/1.
@@ -365,69 +353,6 @@ const MAX_LINE: u32 = 8 * 1024;
 /// The length of a line that no request has begun with so far, and that no server reads further:
 /// twice the 64 KiB of Python's.
 const MAX_DOUBTFUL: u32 = 128 * 1024;
-const LONGEST_METHOD: usize = 17;
-
-/// The methods that HTTP servers know; for these a target is enough. From the IANA registry, UPnP and
-/// caches; Node takes `PRI` and the methods of RTSP and of Icecast, too.
-const METHODS: [&str; 57] = [
-    "PRI",
-    "GET",
-    "HEAD",
-    "POST",
-    "PUT",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "QUERY",
-    "ACL",
-    "BASELINE-CONTROL",
-    "BIND",
-    "CHECKIN",
-    "CHECKOUT",
-    "COPY",
-    "LABEL",
-    "LINK",
-    "LOCK",
-    "MERGE",
-    "MKACTIVITY",
-    "MKCALENDAR",
-    "MKCOL",
-    "MKREDIRECTREF",
-    "MKWORKSPACE",
-    "MOVE",
-    "ORDERPATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "REBIND",
-    "REPORT",
-    "SEARCH",
-    "UNBIND",
-    "UNCHECKOUT",
-    "UNLINK",
-    "UNLOCK",
-    "UPDATE",
-    "UPDATEREDIRECTREF",
-    "VERSION-CONTROL",
-    "M-SEARCH",
-    "NOTIFY",
-    "SUBSCRIBE",
-    "UNSUBSCRIBE",
-    "PURGE",
-    "ANNOUNCE",
-    "DESCRIBE",
-    "FLUSH",
-    "GET_PARAMETER",
-    "PAUSE",
-    "PLAY",
-    "RECORD",
-    "REDIRECT",
-    "SET_PARAMETER",
-    "SETUP",
-    "SOURCE",
-    "TEARDOWN",
-];
 
 #[cfg(test)]
 mod tests;
