@@ -95,13 +95,13 @@ impl ServerPolicy {
     /// Whether routes are attached or requests are limited. Routes for probes and the default route
     /// do not count, since nearly every port has them.
     fn governs_requests(&self) -> bool {
-        let RouteTable { routes, hosts, otherwise } = &self.routes;
+        let RouteTable { routes, hosts: _, otherwise } = &self.routes;
         let attached = match routes.as_slice() {
             // All that was attached is invalid or gone.
             [] => *otherwise != Unmatched::DefaultRoute,
             routes => routes.iter().any(|route| route.origin.is_attached()),
         };
-        attached || !hosts.is_empty() || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
+        attached || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
     }
 }
 
