@@ -95,10 +95,10 @@ impl ServerPolicy {
     /// Whether routes are attached or requests are limited. Routes for probes and the default route
     /// do not count, since nearly every port has them.
     fn governs_requests(&self) -> bool {
-        let RouteTable { routes, hosts: _, otherwise } = &self.routes;
+        let RouteTable { routes, hosts, otherwise } = &self.routes;
         let attached = match routes.as_slice() {
             // All that was attached is invalid or gone.
-            [] => *otherwise != Unmatched::DefaultRoute,
+            [] => hosts.values().chain([otherwise]).all(|then| *then != Unmatched::DefaultRoute),
             routes => routes.iter().any(|route| route.origin.is_attached()),
         };
         attached || self.rate_limit.as_ref().is_some_and(RateLimit::limits)
