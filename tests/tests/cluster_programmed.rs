@@ -27,9 +27,10 @@ use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::native::PortState;
 use policy_tests::cluster::{Cluster, ControllerProcess, SharedCluster, cluster_or_skip};
+use policy_tests::ports::free_port;
 use proxy::Proxy;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,8 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Three addresses that nobody listens on.
 fn free() -> [SocketAddr; 3] {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap())
+    [(); 3].map(|()| (Ipv4Addr::LOCALHOST, free_port().unwrap()).into())
 }
 
 /// Starts the replica at `own` of those at `all`. Leadership lasts five seconds.

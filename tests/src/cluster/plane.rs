@@ -5,13 +5,14 @@ use super::node::Sandbox;
 use super::process::{Home, Process};
 use super::programs::Programs;
 use super::{config_of, random};
+use crate::ports::free_port;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -80,18 +81,6 @@ impl Ports {
     fn free() -> Result<Self> {
         Ok(Self { etcd: free_port()?, peer: free_port()?, api_server: free_port()? })
     }
-}
-
-/// A port nobody listens on. Below the range that the system takes outgoing ports from, so that no
-/// connection takes it while the API server is away.
-fn free_port() -> Result<u16> {
-    for _ in 0..100 {
-        let port = u16::try_from(random() % 12_000)?.saturating_add(20_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no free port between 20000 and 32000");
 }
 
 impl ControlPlane {
