@@ -9,9 +9,9 @@
 
 mod log_level;
 mod probe;
-mod room;
 
-pub use room::Room;
+// Old path: removed when the callers name the crate.
+pub use policy_server::Room;
 
 use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
 use crate::log::LogFilter;

@@ -17,30 +17,23 @@
 
 pub mod admin;
 pub mod args;
-mod civil;
 pub mod config;
-pub mod control;
 pub mod discover;
 pub mod http1;
-pub mod identity;
-pub mod limiter;
 pub mod log;
-pub mod middleware;
-pub mod peer;
-pub mod record;
 pub mod redirect;
-pub mod respond;
 pub mod run;
 pub mod sidecar;
-pub mod store;
-pub mod telemetry;
-pub mod termination;
 
-pub use identity::{Credentials, IdentityHandle, TlsIdentity};
-pub use limiter::Limiter;
-pub use middleware::PolicyLayer;
-pub use peer::{Peer, PeerTls};
-pub use record::{Record, Recorder};
+// Old path: removed when the callers name the crate.
+pub use policy_enforce::{limiter, middleware, record, respond, store, telemetry};
+pub use policy_tls::{control, identity, peer, termination};
+
+// Old path: removed when the callers name the crate.
+pub use policy_enforce::{
+    Counters, InForce, Limiter, Live, PolicyLayer, PolicyStore, PortHandle, Record, Recorder,
+    StoreConfig, Telemetry,
+};
+pub use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
+pub use policy_tls::peer::{Peer, PeerTls};
 pub use sidecar::{Sidecar, SidecarConfig};
-pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
-pub use telemetry::{Counters, Telemetry};

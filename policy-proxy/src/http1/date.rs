@@ -1,6 +1,6 @@
 //! The `Date` of responses, written out once a second.
 
-use crate::civil;
+use policy_tls::civil;
 use http::HeaderValue;
 use std::cell::RefCell;
 use std::time::SystemTime;

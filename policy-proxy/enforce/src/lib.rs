@@ -1,0 +1,25 @@
+//! Enforces policy on connections and requests, in the sidecar and inside somebody else's server.
+//!
+//! ```text
+//! updates ──► store ──► Live, InForce ──► middleware: Gate, PolicyLayer ──► respond
+//!                                              │
+//!                                              └──► record, telemetry
+//! ```
+//!
+//! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. What was decided is what is
+//! forwarded. A connection is registered before it is decided on, so that no policy change falls
+//! between the check and the watch. This crate knows neither the wire nor Kubernetes.
+
+pub mod error;
+pub mod limiter;
+pub mod middleware;
+pub mod record;
+pub mod respond;
+pub mod store;
+pub mod telemetry;
+
+pub use limiter::Limiter;
+pub use middleware::PolicyLayer;
+pub use record::{Record, Recorder};
+pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
+pub use telemetry::{Counters, Telemetry};

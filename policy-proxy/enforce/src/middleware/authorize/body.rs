@@ -1,0 +1,142 @@
+//! The body of a response that the layer watches.
+
+use crate::middleware::open::Kept;
+use policy_tls::peer::Peer;
+use crate::respond::{self, Answer, Asker, Fault};
+use crate::store::PortHandle;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use policy_core::Denied;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::time::Sleep;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::WatchStream;
+
+/// The cause of a body that breaks off.
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why an open response ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ended by policy: {}", .0.as_str())]
+pub struct EndedByPolicy(pub Denied);
+
+/// Decides again on an open request whenever the policy changes.
+pub(super) struct Watch {
+    pub(super) handle: PortHandle,
+    pub(super) peer: Arc<Peer>,
+    pub(super) kept: Box<Kept>,
+    pub(super) changed: WatchStream<u64>,
+    pub(super) deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watch {
+    /// Why the request must end now, if it must.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
+        while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
+            if self.kept.review(&self.handle.live(), &self.peer).is_err() {
+                return Some(Answer::Denied(Denied::Revoked));
+            }
+        }
+        let deadline = self.deadline.as_mut()?;
+        deadline.as_mut().poll(cx).is_ready().then_some(Answer::Upstream(Fault::Timeout))
+    }
+}
+
+pin_project! {
+    /// The server's body while it is permitted, or a text given in its place.
+    pub struct PolicyBody<R> {
+        #[pin]
+        state: BodyState<R>,
+    }
+}
+
+pin_project! {
+    #[project = BodyProjection]
+    enum BodyState<R> {
+        Inner {
+            #[pin]
+            inner: R,
+            // Absent once the body has ended.
+            watch: Option<Box<Watch>>,
+            asker: Asker,
+        },
+        Text { text: Bytes },
+    }
+}
+
+impl<R> PolicyBody<R> {
+    /// The server's, for as long as `watch` lets it.
+    pub(super) fn open(inner: R, watch: Option<Box<Watch>>, asker: Asker) -> Self {
+        Self { state: BodyState::Inner { inner, watch, asker } }
+    }
+
+    /// Ours.
+    pub(super) fn text(text: Bytes) -> Self {
+        Self { state: BodyState::Text { text } }
+    }
+}
+
+impl<R> std::fmt::Debug for PolicyBody<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PolicyBody").finish_non_exhaustive()
+    }
+}
+
+impl<R> Body for PolicyBody<R>
+where
+    R: Body<Data = Bytes>,
+    R::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let ended = match self.as_mut().project().state.project() {
+            BodyProjection::Text { text } if text.is_empty() => return Poll::Ready(None),
+            BodyProjection::Text { text } => {
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))));
+            }
+            BodyProjection::Inner { inner, watch, asker } => {
+                let Some(open) = watch else { return Poll::Ready(None) };
+                match open.poll_end(cx) {
+                    Some(answer) => (answer, *asker),
+                    None => {
+                        let frame = ready!(inner.poll_frame(cx));
+                        if frame.is_none() {
+                            *watch = None;
+                        }
+                        return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+                    }
+                }
+            }
+        };
+        let (answer, asker) = ended;
+        self.set(PolicyBody::text(Bytes::new()));
+        if asker.is_grpc() {
+            return Poll::Ready(Some(Ok(Frame::trailers(respond::trailers(&answer, &asker)))));
+        }
+        Poll::Ready(Some(Err(Box::new(EndedByPolicy(Denied::Revoked)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            BodyState::Inner { inner, watch, .. } => watch.is_none() || inner.is_end_stream(),
+            BodyState::Text { text } => text.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            BodyState::Inner { inner, .. } => inner.size_hint(),
+            BodyState::Text { text } => {
+                SizeHint::with_exact(u64::try_from(text.len()).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Takes out of a head what concerns one connection only, and what a client must not say for us.
+//!
+//! One pass over the names finds whether there is anything to do. Names that a client lists in
+//! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
+
+use policy_tls::peer::{Peer, PeerTls};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Version};
+use policy_core::Identity;
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// The header that names the client to the application.
+pub const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
+/// Tells the application whether the client's connection is inside TLS that ends here.
+pub const CONNECTION_SECURE: HeaderName = HeaderName::from_static("l5d-connection-secure");
+/// The HTTP/1 version that a meshed peer carries in HTTP/2.
+pub const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
+/// The error's text, for meshed peers.
+pub const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
+/// Asks a meshed peer to close its client's connection.
+pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// What the request asks of the connection that carries it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// It wants to upgrade to something that is neither HTTP nor TLS. Its `upgrade` header is kept.
+    pub upgrade: bool,
+    /// A meshed peer carries this version in HTTP/2, and wants it told back.
+    pub carried: Option<Version>,
+}
+
+/// Cleans a request's head before anything looks at it. An upgrade to `h2c`, or to TLS with HTTP in it
+/// (RFC 2817), is ignored, which RFC 9110 section 7.8 allows: through it a tunnel would carry requests
+/// that nobody decides on.
+/// Only a meshed peer is believed that it carries HTTP/1.
+pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
+    let found = look(&head.headers);
+    let mut carried = None;
+    if found.reserved {
+        if meshed && head.version == Version::HTTP_2 {
+            carried = head.headers.get(ORIG_PROTO).and_then(carried_version);
+        }
+        remove_reserved(&mut head.headers);
+    }
+    if !found.hop && (!found.te || says_trailers(&head.headers)) {
+        return Asked { upgrade: false, carried };
+    }
+    let upgrade = head.version == Version::HTTP_11 && wants_upgrade(&head.headers);
+    let kept = if upgrade { head.headers.get(UPGRADE).cloned() } else { None };
+    let trailers = head.headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
+    remove_hop_by_hop(&mut head.headers);
+    if trailers {
+        head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    if let Some(protocol) = kept {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.headers.insert(UPGRADE, protocol);
+    }
+    Asked { upgrade, carried }
+}
+
+/// `HTTP/1.1` or `HTTP/1.0`, with `; absolute-form` behind it or not (proxy-semantics 1.8).
+fn carried_version(line: &HeaderValue) -> Option<Version> {
+    let text = line.as_bytes();
+    let version = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    match version {
+        b"HTTP/1.1" => Some(Version::HTTP_11),
+        b"HTTP/1.0" => Some(Version::HTTP_10),
+        _ => None,
+    }
+}
+
+/// Makes a request that was judged as HTTP/2 the HTTP/1 request that it carries: the host moves from
+/// `:authority` to `Host`. `sized`: how long its body is, is known. HTTP/1.0 cannot say where another
+/// body ends, and the library would leave it out, so that it goes as HTTP/1.1.
+pub fn unwrap_carried(head: &mut Parts, version: Version, sized: bool) {
+    head.version = if sized { version } else { Version::HTTP_11 };
+    let host = head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+    if let Some(Ok(host)) = host {
+        head.headers.insert(HOST, host);
+    }
+    if let Some(target) = head.uri.path_and_query().cloned() {
+        head.uri = target.into();
+    }
+}
+
+/// Tells a meshed peer which version its request was answered in.
+pub fn wrap_carried(headers: &mut HeaderMap, version: Version) {
+    headers.remove(TRANSFER_ENCODING);
+    let text = if version == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
+}
+
+/// What the application is told of a connection, beside the request's own headers (delegation 2.7.4).
+/// Made once per connection.
+#[derive(Debug)]
+pub struct Informed {
+    client_id: Option<HeaderValue>,
+    secure: HeaderValue,
+    forwarded: Option<HeaderValue>,
+}
+
+impl Informed {
+    /// For a proxy that forwards to `by`; a server that is the application itself is no hop of its own
+    /// and says nothing in `forwarded`.
+    pub fn new(peer: &Peer, by: Option<SocketAddr>) -> Self {
+        let id = peer.identity().map(Identity::as_str);
+        let secure = matches!(peer.tls(), PeerTls::Terminated(_));
+        let forwarded = by.map(|by| forwarded(peer.ip(), by));
+        Self {
+            client_id: id.and_then(|id| HeaderValue::from_str(id).ok()),
+            secure: HeaderValue::from_static(if secure { "true" } else { "false" }),
+            forwarded: forwarded.and_then(|element| HeaderValue::try_from(element).ok()),
+        }
+    }
+
+    /// Tells it. What the client itself says was taken out before; what other proxies say in
+    /// `forwarded` stays in front of ours.
+    pub fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(id) = &self.client_id {
+            headers.insert(CLIENT_ID, id.clone());
+        }
+        headers.insert(CONNECTION_SECURE, self.secure.clone());
+        if let Some(forwarded) = &self.forwarded {
+            headers.append(FORWARDED, forwarded.clone());
+        }
+    }
+}
+
+/// One element of RFC 7239: an IPv6 address is in brackets, and what has a colon in quotes.
+fn forwarded(client: IpAddr, by: SocketAddr) -> String {
+    let mut element = String::with_capacity(64);
+    element.push_str("for=");
+    match client {
+        IpAddr::V4(client) => put(client, &mut element),
+        // Writing to a string cannot fail, here and below.
+        IpAddr::V6(client) => {
+            let _ = write!(element, "\"[{client}]\"");
+        }
+    }
+    element.push_str(";by=\"");
+    match by {
+        SocketAddr::V4(by) => {
+            put(*by.ip(), &mut element);
+            element.push(':');
+            decimal(by.port(), &mut element);
+        }
+        SocketAddr::V6(by) => {
+            let _ = write!(element, "{by}");
+        }
+    }
+    element.push('"');
+    element
+}
+
+/// Without formatting machinery, which costs a new connection as much as finding its policy.
+fn put(address: Ipv4Addr, text: &mut String) {
+    for (at, octet) in address.octets().into_iter().enumerate() {
+        if at > 0 {
+            text.push('.');
+        }
+        decimal(u16::from(octet), text);
+    }
+}
+
+fn decimal(number: u16, text: &mut String) {
+    let mut begun = false;
+    for unit in [10_000, 1_000, 100, 10, 1] {
+        let digit = number.checked_div(unit).unwrap_or(0).rem_euclid(10);
+        begun |= digit > 0 || unit == 1;
+        if begun && let Some(digit) = char::from_digit(u32::from(digit), 10) {
+            text.push(digit);
+        }
+    }
+}
+
+/// Cleans a response's head. `switching`: it is a 101 that was asked for.
+pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
+    let found = look(headers);
+    if found.reserved {
+        remove_reserved(headers);
+    }
+    if (found.hop || found.te) && !switching {
+        remove_hop_by_hop(headers);
+    }
+}
+
+/// Takes out what HTTP/2 has no place for (RFC 9113 section 8.2.2), and what `Connection` names: the
+/// library sends no head with it. For heads that policy has changed after they were cleaned.
+pub fn clean_for_http2(headers: &mut HeaderMap) {
+    let found = look(headers);
+    if !found.hop && !found.te && !headers.contains_key(TRANSFER_ENCODING) {
+        return;
+    }
+    let trailers = headers.get_all(TE).iter().any(|line| has_token(line, "trailers"));
+    remove_hop_by_hop(headers);
+    headers.remove(TRANSFER_ENCODING);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Takes out what is ours to set, for a server that is the application itself.
+pub fn clean_reserved(headers: &mut HeaderMap) {
+    if look(headers).reserved {
+        remove_reserved(headers);
+    }
+}
+
+/// Takes out of trailers what is ours to set and what means something in a head alone (RFC 9110
+/// section 6.5.1): an application that reads them as part of the head must not be told otherwise
+/// there.
+pub fn clean_trailers(trailers: &mut HeaderMap) {
+    clean_reserved(trailers);
+    for name in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE, TE, FORWARDED] {
+        trailers.remove(name);
+    }
+}
+
+struct Found {
+    reserved: bool,
+    /// Something that concerns one connection only, beside `TE`.
+    hop: bool,
+    te: bool,
+}
+
+/// Whether `TE` says just what is passed on: every gRPC client does.
+fn says_trailers(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(TE).iter();
+    matches!((lines.next(), lines.next()), (Some(line), None) if line == "trailers")
+}
+
+/// The status that a gRPC answer states, in its trailers or in its head.
+pub fn grpc_status(fields: &HeaderMap) -> Option<u16> {
+    fields.get(&GRPC_STATUS)?.to_str().ok()?.parse().ok()
+}
+
+fn look(headers: &HeaderMap) -> Found {
+    let mut found = Found { reserved: false, hop: false, te: false };
+    for name in headers.keys() {
+        let text = name.as_str().as_bytes();
+        match text.first() {
+            Some(b'l') => found.reserved |= is_reserved(text),
+            Some(b't') => found.te |= *name == TE,
+            Some(b'c' | b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+fn is_hop(name: &HeaderName) -> bool {
+    *name == CONNECTION || *name == UPGRADE || *name == TE || HOP.contains(&name.as_str())
+}
+
+/// Ours to set, in every spelling that an application may read as the same (`_` for `-`).
+fn is_reserved(name: &[u8]) -> bool {
+    RESERVED.iter().any(|own| {
+        let alike = |(a, b): (&u8, &u8)| a == b || (*a == b'-' && *b == b'_');
+        own.len() == name.len() && own.as_bytes().iter().zip(name).all(alike)
+    })
+}
+
+fn remove_reserved(headers: &mut HeaderMap) {
+    let reserved = |name: &&HeaderName| is_reserved(name.as_str().as_bytes());
+    let names: Vec<HeaderName> = headers.keys().filter(reserved).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let mut listed: Vec<HeaderName> = Vec::new();
+    for line in headers.get_all(CONNECTION) {
+        let tokens = line.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
+        // The usual ones name no header that would be left.
+        let named = tokens.filter(|t| !OPTIONS.iter().any(|own| own.eq_ignore_ascii_case(t)));
+        listed.extend(named.filter_map(|t| HeaderName::from_bytes(t).ok()));
+    }
+    for name in listed {
+        let framing = [&HOST, &CONTENT_LENGTH, &TRANSFER_ENCODING].contains(&&name);
+        if !framing && !is_reserved(name.as_str().as_bytes()) {
+            headers.remove(name);
+        }
+    }
+    headers.remove(CONNECTION);
+    if headers.keys().any(is_hop) {
+        headers.remove(UPGRADE);
+        headers.remove(TE);
+        for name in HOP {
+            headers.remove(name);
+        }
+    }
+}
+
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let listed = headers.get_all(CONNECTION).iter().any(|line| has_token(line, "upgrade"));
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    match (protocols.next(), protocols.next()) {
+        (Some(protocol), None) => listed && !carries_requests(protocol),
+        (_, _) => false,
+    }
+}
+
+fn carries_requests(protocol: &HeaderValue) -> bool {
+    let mut tokens = protocol.as_bytes().split(|b| *b == b',');
+    tokens.any(|token| {
+        let token = token.trim_ascii();
+        let name = token.split(|b| *b == b'/').next().unwrap_or_default();
+        // `h2c`, `h2`, anything that calls itself HTTP, and TLS, in which HTTP goes on.
+        [&b"h2c"[..], b"h2", b"http", b"tls"].iter().any(|own| name.eq_ignore_ascii_case(own))
+    })
+}
+
+fn has_token(line: &HeaderValue, token: &str) -> bool {
+    let mut tokens = line.as_bytes().split(|b| *b == b',');
+    tokens.any(|own| {
+        let own = own.split(|b| *b == b';').next().unwrap_or_default();
+        own.trim_ascii().eq_ignore_ascii_case(token.as_bytes())
+    })
+}
+
+const OPTIONS: [&[u8]; 3] = [b"keep-alive", b"close", b"upgrade"];
+const HOP: [&str; 3] = ["keep-alive", "proxy-connection", "http2-settings"];
+const RESERVED: [&str; 5] = [
+    "l5d-client-id",
+    "l5d-connection-secure",
+    "l5d-orig-proto",
+    "l5d-proxy-error",
+    "l5d-proxy-connection",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn head(lines: &[(&str, &str)]) -> Parts {
+        let mut request = Request::get("/");
+        for (name, value) in lines {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn left(lines: &[(&str, &str)]) -> (Vec<String>, bool) {
+        let mut head = head(lines);
+        let asked = clean_request(&mut head, false);
+        let show = |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
+        let mut lines: Vec<_> = head.headers.iter().map(show).collect();
+        lines.sort();
+        (lines, asked.upgrade)
+    }
+
+    #[test]
+    fn what_the_proxy_sets_is_taken_out_in_every_spelling() {
+        let spoofed = [
+            ("l5d-client-id", "a"),
+            ("L5D_Client_Id", "b"),
+            ("l5d-client_id", "c"),
+            ("l5d_proxy-error", "d"),
+            ("l5d-connection-secure", "true"),
+            ("L5D_connection-Secure", "true"),
+            ("l5d_connection_secure", "true"),
+            ("l5d-orig-proto", "e"),
+            ("l5d-dst-canonical", "kept"),
+        ];
+        assert_eq!(left(&spoofed).0, ["l5d-dst-canonical: kept"]);
+    }
+
+    #[test]
+    fn connection_lists_are_obeyed_but_not_for_framing_host_or_our_own() {
+        let lines = [
+            ("connection", "keep-alive, x-a, host"),
+            ("connection", "Content-Length, close, l5d-client-id, l5d-connection-secure"),
+            ("x-a", "1"),
+            ("x-b", "1"),
+            ("host", "h"),
+            ("content-length", "0"),
+            ("keep-alive", "timeout=1"),
+            ("proxy-connection", "x"),
+        ];
+        assert_eq!(left(&lines).0, ["content-length: 0", "host: h", "x-b: 1"]);
+    }
+
+    #[test]
+    fn the_application_is_told_after_what_others_say_and_ipv6_is_quoted() {
+        let told = |client: &str, by: Option<&str>, tls: PeerTls| {
+            let peer = Peer::new(client.parse().unwrap(), tls);
+            let mut headers = HeaderMap::new();
+            headers.append(FORWARDED, HeaderValue::from_static("for=192.0.2.1"));
+            Informed::new(&peer, by.map(|by| by.parse().unwrap())).tell(&mut headers);
+            let show =
+                |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
+            headers.iter().map(show).collect::<Vec<_>>()
+        };
+        let plain = told("10.1.2.3:5", Some("10.9.9.9:80"), PeerTls::Absent);
+        assert_eq!(
+            plain,
+            [
+                "forwarded: for=192.0.2.1",
+                "forwarded: for=10.1.2.3;by=\"10.9.9.9:80\"",
+                "l5d-connection-secure: false"
+            ]
+        );
+        let id = Identity::Dns("bot.example".into());
+        let mesh = told("[2001:db8::1]:5", Some("[fd00::1]:80"), PeerTls::Terminated(Some(id)));
+        assert_eq!(
+            mesh,
+            [
+                "forwarded: for=192.0.2.1",
+                "forwarded: for=\"[2001:db8::1]\";by=\"[fd00::1]:80\"",
+                "l5d-client-id: bot.example",
+                "l5d-connection-secure: true"
+            ]
+        );
+        let layer = told("10.1.2.3:5", None, PeerTls::Terminated(None));
+        assert_eq!(layer, ["forwarded: for=192.0.2.1", "l5d-connection-secure: true"]);
+    }
+
+    #[test]
+    fn every_number_of_an_address_is_written_as_it_is_displayed() {
+        for number in 0..=u16::MAX {
+            let mut text = String::new();
+            decimal(number, &mut text);
+            assert_eq!(text, number.to_string());
+        }
+        let (client, by) = ("10.0.200.1".parse().unwrap(), "192.168.0.15:80".parse().unwrap());
+        assert_eq!(forwarded(client, by), "for=10.0.200.1;by=\"192.168.0.15:80\"");
+    }
+
+    #[test]
+    fn a_websocket_upgrade_is_kept() {
+        let lines =
+            [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "k")];
+        let (lines, upgrade) = left(&lines);
+        assert!(upgrade);
+        assert_eq!(lines, ["connection: upgrade", "sec-websocket-key: k", "upgrade: websocket"]);
+    }
+
+    #[test]
+    fn an_upgrade_to_what_carries_requests_nobody_decides_on_is_ignored() {
+        for protocol in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "h2", "TLS/1.0", "tls"] {
+            let lines = [
+                ("connection", "Upgrade, HTTP2-Settings"),
+                ("upgrade", protocol),
+                ("http2-settings", "AAMAAABk"),
+            ];
+            assert_eq!(left(&lines), (vec![], false), "{protocol}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_that_is_not_listed_is_no_upgrade() {
+        assert_eq!(left(&[("upgrade", "websocket")]), (vec![], false));
+    }
+
+    #[test]
+    fn te_keeps_only_trailers() {
+        assert_eq!(left(&[("te", "gzip, trailers;q=0.5")]).0, ["te: trailers"]);
+        assert_eq!(left(&[("te", "gzip")]).0, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_carried_version_is_believed_of_meshed_peers_only() {
+        let carried = |meshed, version, line| {
+            let mut head = head(&[("l5d-orig-proto", line)]);
+            head.version = version;
+            let asked = clean_request(&mut head, meshed);
+            assert!(head.headers.is_empty(), "consumed in any case");
+            asked.carried
+        };
+        let (one, two) = (Version::HTTP_11, Version::HTTP_2);
+        assert_eq!(carried(true, two, "HTTP/1.1; absolute-form"), Some(one));
+        assert_eq!(carried(true, two, "HTTP/1.0"), Some(Version::HTTP_10));
+        assert_eq!(carried(true, two, "HTTP/2.0"), None);
+        assert_eq!(carried(true, one, "HTTP/1.1"), None);
+        assert_eq!(carried(false, two, "HTTP/1.1"), None);
+    }
+
+    #[test]
+    fn nothing_to_do_leaves_the_head_alone() {
+        let lines = [("accept", "*/*"), ("host", "h"), ("user-agent", "u")];
+        assert_eq!(left(&lines).0, ["accept: */*", "host: h", "user-agent: u"]);
+    }
+}

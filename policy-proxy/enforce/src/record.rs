@@ -1,0 +1,12 @@
+//! One record per decision, for the access log, `up`'s decision log and tests.
+
+mod access_log;
+mod entry;
+mod sample;
+mod told;
+
+pub use crate::error::ErrorKind;
+pub use access_log::{AccessLog, Format};
+pub use entry::{Record, Recorder, RequestRecord, Verdict};
+pub use sample::Sampler;
+pub use told::{Decided, Told};

@@ -1,0 +1,171 @@
+//! One line per request, in Linkerd's two formats (proxy-semantics 4.5).
+
+use super::entry::{Record, Recorder, RequestRecord};
+use policy_tls::civil::rfc3339;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::io::Write;
+
+/// How a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object.
+    Json,
+    /// Like Apache's common log, with the client's identity as the user.
+    Apache,
+}
+
+/// Writes one line per request. Connections that are not HTTP are left out, as in Linkerd.
+pub struct AccessLog {
+    format: Format,
+    out: Mutex<Box<dyn Write + Send>>,
+}
+
+impl AccessLog {
+    /// Writes to `out`, one call per line. A line that cannot be written is lost.
+    pub fn new(format: Format, out: Box<dyn Write + Send>) -> Self {
+        Self { format, out: Mutex::new(out) }
+    }
+
+    /// Writes to standard error.
+    pub fn to_stderr(format: Format) -> Self {
+        Self::new(format, Box::new(std::io::stderr()))
+    }
+}
+
+impl std::fmt::Debug for AccessLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessLog").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+impl Recorder for AccessLog {
+    fn record(&self, record: &Record<'_>) {
+        let Some(request) = &record.request else { return };
+        let line = match self.format {
+            Format::Json => json(record, request),
+            Format::Apache => apache(record, request),
+        };
+        // A log that cannot be written to must not stop traffic.
+        let _ = self.out.lock().write_all(line.as_bytes());
+    }
+}
+
+fn json(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
+    let mut line = json!({
+        "client.addr": record.client().to_string(),
+        "client.id": record.client_id().unwrap_or("-"),
+        "timestamp": rfc3339(record.at),
+        "method": request.method.as_str(),
+        "uri": request.target,
+        "version": format!("{:?}", request.version),
+        "trace_id": request.trace_id.unwrap_or(""),
+        "request_bytes": request.request_bytes.map_or(String::new(), |n| n.to_string()),
+        "status": request.status.as_u16(),
+        "response_bytes": request.response_bytes.map_or(String::new(), |n| n.to_string()),
+        "total_ns": u64::try_from(request.total.as_nanos()).unwrap_or(u64::MAX),
+        "processing_ns": u64::try_from(request.processing.as_nanos()).unwrap_or(u64::MAX),
+        "user_agent": request.user_agent.unwrap_or(""),
+        "host": request.host.unwrap_or(""),
+        "workload": record.workload,
+        "port": record.port,
+        "verdict": record.verdict.as_str(),
+    });
+    if let (Some(fields), Some(reason)) = (line.as_object_mut(), record.verdict.reason()) {
+        fields.insert("reason".to_owned(), reason.as_str().into());
+    }
+    format!("{line}\n")
+}
+
+fn apache(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
+    format!(
+        "{} {} - [{}] \"{} {} {:?}\" {}\n",
+        record.client(),
+        record.client_id().unwrap_or("-"),
+        rfc3339(record.at),
+        request.method,
+        // A quote or control byte in a target that has no canonical form must not end the field.
+        request.target.escape_default(),
+        request.version,
+        request.status.as_u16(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "tests")]
+    use super::*;
+    use policy_tls::peer::{Peer, PeerTls};
+    use crate::record::Verdict;
+    use policy_core::{Denied, Identity};
+    use std::num::NonZeroU16;
+    use std::sync::Arc;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn line(format: Format, target: &str) -> String {
+        let tls = PeerTls::Terminated(Some(Identity::Dns("a.b.example".into())));
+        let peer = Peer::new("10.1.0.9:40112".parse().unwrap(), tls);
+        let request = RequestRecord {
+            method: &http::Method::GET,
+            host: Some("web"),
+            target,
+            version: http::Version::HTTP_11,
+            status: http::StatusCode::FORBIDDEN,
+            request_bytes: None,
+            response_bytes: Some(0),
+            user_agent: Some("curl"),
+            trace_id: None,
+            total: Duration::from_micros(5),
+            processing: Duration::from_micros(5),
+        };
+        let record = Record {
+            at: UNIX_EPOCH + Duration::from_millis(1_709_210_096_789),
+            workload: "ns/web-0",
+            port: NonZeroU16::new(80).unwrap(),
+            peer: &peer,
+            verdict: Verdict::Denied(Denied::Unauthorized),
+            route: None,
+            authorization: None,
+            audited: false,
+            request: Some(request),
+        };
+        let sink = Sink::default();
+        AccessLog::new(format, Box::new(sink.clone())).record(&record);
+        String::from_utf8(sink.0.lock().clone()).unwrap()
+    }
+
+    #[test]
+    fn apache_lines_name_client_identity_and_status() {
+        assert_eq!(
+            line(Format::Apache, "/a?b"),
+            "10.1.0.9:40112 a.b.example - [2024-02-29T12:34:56.789Z] \"GET /a?b HTTP/1.1\" 403\n"
+        );
+    }
+
+    #[test]
+    fn a_hostile_target_cannot_forge_a_line() {
+        assert_eq!(line(Format::Apache, "/\"\n10.0.0.1 - -").lines().count(), 1);
+        assert_eq!(line(Format::Json, "/\"\n").lines().count(), 1);
+    }
+
+    #[test]
+    fn json_lines_carry_the_decision() {
+        let value: serde_json::Value = serde_json::from_str(&line(Format::Json, "/a")).unwrap();
+        assert_eq!(value["status"], 403);
+        assert_eq!(value["client.id"], "a.b.example");
+        assert_eq!(value["reason"], "unauthorized");
+    }
+}

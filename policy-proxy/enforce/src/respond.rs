@@ -1,0 +1,383 @@
+//! What a caller is told: one exhaustive match from answer to status, gRPC code and text.
+//!
+//! gRPC form is chosen by the request alone: HTTP/2 with `content-type: application/grpc…`. Texts go
+//! to meshed peers only, save for 400, which speaks of nothing but the caller's own request
+//! (proxy-semantics 3.7).
+
+use crate::limiter::Exceeded;
+use crate::middleware::headers::{PROXY_CONNECTION, PROXY_ERROR};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, Version};
+use policy_core::{Denial, Denied, Permit};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// An answer given here, in the application's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Refused by policy, or for want of one.
+    Denied(Denied),
+    /// Refused by a rate limit.
+    Limited(Exceeded),
+    /// Sent elsewhere.
+    Redirect {
+        /// A 3xx status.
+        status: StatusCode,
+        /// Where to.
+        location: HeaderValue,
+    },
+    /// A redirect that cannot be built from this request.
+    InvalidRedirect,
+    /// Made to fail by policy.
+    Failure {
+        /// For HTTP.
+        status: StatusCode,
+        /// For gRPC.
+        grpc: u16,
+        /// For meshed peers.
+        message: Arc<str>,
+    },
+    /// Asked for a gateway, which this is not.
+    Gateway,
+    /// More requests wait for the application than the proxy takes on.
+    Overloaded,
+    /// The application could not answer.
+    Upstream(Fault),
+}
+
+/// Why the application could not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not accept connections.
+    Connect,
+    /// It did not accept a connection in time.
+    ConnectTimeout,
+    /// It closed or broke the connection before it answered.
+    Broken,
+    /// It switched to another protocol without being asked.
+    UnaskedUpgrade,
+    /// It did not answer within the bound that policy sets.
+    Timeout,
+}
+
+/// Who asked, as far as the form of an answer depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    version: Version,
+    grpc: bool,
+    meshed: bool,
+}
+
+/// The three forms of one answer.
+struct Wording {
+    status: StatusCode,
+    grpc: u16,
+    text: Cow<'static, str>,
+    /// Whether the connection is closed after it.
+    close: bool,
+}
+
+impl Answer {
+    /// What a request is recorded as that was permitted and is answered with this after all.
+    pub fn instead_of(&self, permit: Permit) -> Result<Permit, Denial> {
+        match self {
+            Self::Denied(reason) => Err(Denial { reason: *reason, route: permit.route() }),
+            Self::Limited(_) => Err(Denial { reason: Denied::RateLimited, route: permit.route() }),
+            Self::Redirect { .. }
+            | Self::InvalidRedirect
+            | Self::Failure { .. }
+            | Self::Gateway
+            | Self::Overloaded
+            | Self::Upstream(_) => Ok(permit),
+        }
+    }
+}
+
+impl Asker {
+    /// Reads the form from a request's head. `meshed`: the peer proved an identity.
+    pub fn of(head: &Parts, meshed: bool) -> Self {
+        Self { version: head.version, grpc: is_grpc(head), meshed }
+    }
+
+    /// Whether answers take gRPC's form.
+    pub fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+}
+
+/// The answer in the form that the asker understands. A gRPC answer is complete without a body
+/// (trailers-only).
+pub fn respond(answer: &Answer, asker: &Asker) -> Response<Bytes> {
+    let wording = word(answer);
+    let mut response =
+        if asker.grpc { grpc(&wording, asker) } else { http(answer, &wording, asker) };
+    if wording.close {
+        let close = HeaderValue::from_static("close");
+        if asker.meshed {
+            response.headers_mut().insert(PROXY_CONNECTION, close.clone());
+        }
+        if asker.version < Version::HTTP_2 {
+            response.headers_mut().insert(CONNECTION, close);
+        }
+    }
+    response
+}
+
+/// `grpc-status` and, for meshed peers, `grpc-message`, for an answer that comes after the response
+/// has begun.
+pub fn trailers(answer: &Answer, asker: &Asker) -> http::HeaderMap {
+    let wording = word(answer);
+    let mut trailers = http::HeaderMap::with_capacity(2);
+    trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
+    if asker.meshed {
+        trailers.insert(GRPC_MESSAGE, percent_encoded(&wording.text));
+    }
+    trailers
+}
+
+fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
+    let body = match answer {
+        Answer::Denied(Denied::Target(fault)) => Bytes::from_static(fault.as_str().as_bytes()),
+        Answer::Denied(_)
+        | Answer::Limited(_)
+        | Answer::Redirect { .. }
+        | Answer::InvalidRedirect
+        | Answer::Failure { .. }
+        | Answer::Gateway
+        | Answer::Overloaded
+        | Answer::Upstream(_) => Bytes::new(),
+    };
+    let length = HeaderValue::from(body.len());
+    let text = (!body.is_empty()).then(|| HeaderValue::from_static("text/plain"));
+    let mut response = Response::new(body);
+    *response.status_mut() = wording.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, length);
+    if let Some(text) = text {
+        headers.insert(CONTENT_TYPE, text);
+    }
+    if let Answer::Redirect { location, .. } = answer {
+        headers.insert(LOCATION, location.clone());
+    }
+    if asker.meshed {
+        headers.insert(PROXY_ERROR, as_value(&wording.text));
+    }
+    response
+}
+
+fn grpc(wording: &Wording, asker: &Asker) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
+    if asker.meshed {
+        headers.insert(GRPC_MESSAGE, percent_encoded(&wording.text));
+        headers.insert(PROXY_ERROR, as_value(&wording.text));
+    }
+    response
+}
+
+fn word(answer: &Answer) -> Wording {
+    match answer {
+        Answer::Denied(reason) => denied(*reason),
+        Answer::Limited(exceeded) => {
+            let (scope, rate) = (exceeded.scope.as_str(), exceeded.rate);
+            let text = format!("{scope} rate limit exceeded: {rate}rps");
+            Wording { text: text.into(), ..limited() }
+        }
+        Answer::Redirect { status, .. } => plain(*status, code::NOT_FOUND, "redirected"),
+        Answer::InvalidRedirect => {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            closing(plain(status, code::INTERNAL, "unexpected error"))
+        }
+        Answer::Failure { status, grpc, message } => {
+            Wording { status: *status, grpc: *grpc, text: message.to_string().into(), close: false }
+        }
+        Answer::Gateway => plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "bad gateway domain"),
+        Answer::Overloaded => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            closing(plain(status, code::UNAVAILABLE, "service unavailable"))
+        }
+        Answer::Upstream(fault) => upstream(*fault),
+    }
+}
+
+fn denied(reason: Denied) -> Wording {
+    let forbidden = |text| plain(StatusCode::FORBIDDEN, code::PERMISSION_DENIED, text);
+    let unavailable = |text| plain(StatusCode::SERVICE_UNAVAILABLE, code::UNAVAILABLE, text);
+    match reason {
+        Denied::NoRoute => {
+            plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "no route found for request")
+        }
+        Denied::Unauthorized => forbidden("unauthorized request on route"),
+        Denied::CannotTell => forbidden("unauthorized request on route: cannot_tell"),
+        Denied::Target(fault) => {
+            closing(plain(StatusCode::BAD_REQUEST, code::INVALID_ARGUMENT, fault.as_str()))
+        }
+        Denied::TlsRequired => forbidden("tls_required"),
+        Denied::ProtocolMismatch => forbidden("protocol_mismatch"),
+        Denied::ServerInvalid => forbidden("server_invalid"),
+        Denied::RoutesInvalid => forbidden("routes_invalid"),
+        Denied::ProxyUnsupported => forbidden("proxy_unsupported"),
+        Denied::PortUndeclared => forbidden("port_undeclared"),
+        Denied::PolicyPending => unavailable("policy_pending"),
+        Denied::PolicyExpired => unavailable("policy_expired"),
+        Denied::RateLimited => limited(),
+        Denied::Revoked => forbidden("revoked: the policy changed while the request was open"),
+    }
+}
+
+fn upstream(fault: Fault) -> Wording {
+    let bad = |text| closing(plain(StatusCode::BAD_GATEWAY, code::UNAVAILABLE, text));
+    let late = |text| plain(StatusCode::GATEWAY_TIMEOUT, code::DEADLINE_EXCEEDED, text);
+    match fault {
+        Fault::Connect => bad("client error (Connect)"),
+        Fault::ConnectTimeout => closing(late("client error (Connect): timed out")),
+        Fault::Broken => bad("the application closed the connection"),
+        Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
+        Fault::Timeout => late("the application did not answer within the policy's timeout"),
+    }
+}
+
+fn limited() -> Wording {
+    plain(StatusCode::TOO_MANY_REQUESTS, code::RESOURCE_EXHAUSTED, "rate limit exceeded")
+}
+
+fn plain(status: StatusCode, grpc: u16, text: &'static str) -> Wording {
+    Wording { status, grpc, text: Cow::Borrowed(text), close: false }
+}
+
+fn closing(wording: Wording) -> Wording {
+    Wording { close: true, ..wording }
+}
+
+fn is_grpc(head: &Parts) -> bool {
+    head.version == Version::HTTP_2
+        && head
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Texts come from policy too, and need not be legal header values.
+fn as_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("unexpected error"))
+}
+
+/// gRPC over HTTP/2, *Responses*: space to `~` except `%` stay, every other byte is `%XX`.
+fn percent_encoded(text: &str) -> HeaderValue {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if matches!(byte, b' '..=b'~') && byte != b'%' {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    as_value(&encoded)
+}
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// gRPC status codes.
+mod code {
+    pub(super) const INVALID_ARGUMENT: u16 = 3;
+    pub(super) const DEADLINE_EXCEEDED: u16 = 4;
+    pub(super) const NOT_FOUND: u16 = 5;
+    pub(super) const PERMISSION_DENIED: u16 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: u16 = 8;
+    pub(super) const INTERNAL: u16 = 13;
+    pub(super) const UNAVAILABLE: u16 = 14;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limiter::Scope;
+    use policy_core::TargetFault;
+    use std::num::NonZeroU32;
+
+    fn asker(grpc: bool, meshed: bool) -> Asker {
+        let version = if grpc { Version::HTTP_2 } else { Version::HTTP_11 };
+        Asker { version, grpc, meshed }
+    }
+
+    #[track_caller]
+    fn check(answer: &Answer, status: u16, grpc: &str) {
+        let response = respond(answer, &asker(false, false));
+        assert_eq!(response.status(), status);
+        assert!(!response.headers().contains_key(PROXY_ERROR), "a stranger gets no text");
+        let response = respond(answer, &asker(true, false));
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()[GRPC_STATUS], grpc);
+        assert!(!response.headers().contains_key(GRPC_MESSAGE));
+        assert!(response.body().is_empty());
+        assert!(respond(answer, &asker(false, true)).headers().contains_key(PROXY_ERROR));
+        assert!(respond(answer, &asker(true, true)).headers().contains_key(GRPC_MESSAGE));
+    }
+
+    #[test]
+    fn every_answer_has_its_status_in_both_forms() {
+        use Denied as D;
+        let denials = [
+            (D::NoRoute, 404, "5"),
+            (D::Unauthorized, 403, "7"),
+            (D::CannotTell, 403, "7"),
+            (D::Target(TargetFault::DotSegment), 400, "3"),
+            (D::TlsRequired, 403, "7"),
+            (D::ProtocolMismatch, 403, "7"),
+            (D::ServerInvalid, 403, "7"),
+            (D::RoutesInvalid, 403, "7"),
+            (D::ProxyUnsupported, 403, "7"),
+            (D::PortUndeclared, 403, "7"),
+            (D::PolicyPending, 503, "14"),
+            (D::PolicyExpired, 503, "14"),
+            (D::RateLimited, 429, "8"),
+            (D::Revoked, 403, "7"),
+        ];
+        for (reason, status, grpc) in denials {
+            check(&Answer::Denied(reason), status, grpc);
+        }
+        let location = HeaderValue::from_static("http://a/");
+        check(&Answer::Redirect { status: StatusCode::FOUND, location }, 302, "5");
+        check(&Answer::InvalidRedirect, 500, "13");
+        check(&Answer::Gateway, 404, "5");
+        check(&Answer::Overloaded, 503, "14");
+        check(&Answer::Upstream(Fault::Connect), 502, "14");
+        check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
+        check(&Answer::Upstream(Fault::Timeout), 504, "4");
+    }
+
+    #[test]
+    fn a_rate_limit_says_which_and_how_much() {
+        let rate = NonZeroU32::new(7).unwrap();
+        let answer = Answer::Limited(Exceeded { scope: Scope::Identity, rate });
+        check(&answer, 429, "8");
+        let response = respond(&answer, &asker(false, true));
+        assert_eq!(response.headers()[PROXY_ERROR], "per-identity rate limit exceeded: 7rps");
+    }
+
+    #[test]
+    fn a_bad_request_names_its_fault_to_everybody() {
+        let answer = Answer::Denied(Denied::Target(TargetFault::EncodedSlash));
+        let response = respond(&answer, &asker(false, false));
+        assert_eq!(response.body().as_ref(), b"target_encoded_slash");
+        assert_eq!(response.headers()[CONNECTION], "close");
+    }
+
+    #[test]
+    fn grpc_messages_are_percent_encoded() {
+        let message = "a\n100% ü".into();
+        let status = StatusCode::IM_A_TEAPOT;
+        let answer = Answer::Failure { status, grpc: 9, message };
+        let response = respond(&answer, &asker(true, true));
+        assert_eq!(response.headers()[GRPC_MESSAGE], "a%0A100%25 %C3%BC");
+        assert_eq!(response.headers()[PROXY_ERROR], "unexpected error");
+    }
+}

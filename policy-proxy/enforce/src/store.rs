@@ -1,0 +1,280 @@
+//! The policies that a proxy decides by: one cell per port, read by one atomic load.
+//!
+//! The control thread writes ([`PolicyStore::apply`] and its siblings), the workers read
+//! ([`PortHandle::live`]). A port is *declared* if the workload names it; any other port gets a cell
+//! on first use, bounded in number and evicted when idle.
+//!
+//! **Invariants.** A port without a usable policy grants nothing. A policy that could not be applied
+//! never replaces one that could. A generation is published only after it can be read.
+
+mod cell;
+mod config;
+mod inner;
+mod live;
+pub mod state;
+mod workers;
+
+pub use config::{StoreConfig, UndeclaredPorts};
+pub use live::{InForce, Live};
+pub use state::{Event, State, step};
+pub use workers::{Worker, Workers};
+
+use crate::telemetry::{PortStatus, Telemetry};
+use arc_swap::Guard;
+use cell::PortCell;
+use inner::Inner;
+use policy_core::evaluator::BuildError;
+use policy_core::{Denied, Facts, Revision, ServerPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The policies of all ports of one workload. Clones share them.
+#[derive(Clone, Debug)]
+pub struct PolicyStore {
+    inner: Arc<Inner>,
+}
+
+/// One port's policy. Holding it keeps a port that nothing declares from being evicted, so a
+/// connection holds it for as long as it lives.
+#[derive(Clone, Debug)]
+pub struct PortHandle {
+    cell: Arc<PortCell>,
+}
+
+/// What keeps a proxy from being ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unready {
+    /// The workload's declared ports are not known yet.
+    pub workload: bool,
+    /// Declared ports without a policy in force.
+    pub ports: Vec<NonZeroU16>,
+}
+
+impl PolicyStore {
+    /// A store without ports. Fails if the pending policy cannot be built.
+    pub fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
+        Ok(Self { inner: Arc::new(Inner::new(config, telemetry)?) })
+    }
+
+    /// The policy of `port`. The first use of a port that nothing declares asks for its policy; if
+    /// too many are in use, the port is refused as `policy_pending`.
+    pub fn port(&self, port: NonZeroU16) -> PortHandle {
+        if let Some(cell) = self.inner.cells.read().get(&port) {
+            cell.touch();
+            return PortHandle { cell: Arc::clone(cell) };
+        }
+        PortHandle { cell: self.inner.create(port, false, Instant::now()) }
+    }
+
+    /// The proxy's workers.
+    pub fn workers(&self) -> &Workers {
+        &self.inner.workers
+    }
+
+    /// Where decisions are counted.
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.inner.telemetry
+    }
+
+    /// States which ports the workload names and what holds for all others. A port that is no
+    /// longer named keeps its policy while it is in use, unless undeclared ports are refused.
+    pub fn declare(&self, ports: &BTreeSet<NonZeroU16>, undeclared: UndeclaredPorts) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        {
+            let mut control = self.inner.control.lock();
+            control.undeclared = undeclared;
+            control.declared = true;
+        }
+        for port in ports {
+            let known = self.inner.cells.read().get(port).cloned();
+            let cell = known.unwrap_or_else(|| self.inner.create(*port, true, now));
+            cell.declared.store(true, Ordering::Release);
+        }
+        for cell in self.inner.all() {
+            let declared = ports.contains(&cell.port);
+            cell.declared.store(declared, Ordering::Release);
+            let event = match undeclared {
+                UndeclaredPorts::Refuse if !declared => Event::Undeclared,
+                UndeclaredPorts::Refuse | UndeclaredPorts::Ask => Event::Declared,
+            };
+            self.inner.handle(&cell, event, now);
+        }
+        self.inner.demand.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Puts a policy in force. Returns the generation that workers must pass before it may be
+    /// acknowledged. A policy that cannot be built changes nothing but the port's state, as
+    /// [`PolicyStore::reject`] does.
+    pub fn apply(
+        &self,
+        port: NonZeroU16,
+        policy: Arc<ServerPolicy>,
+        revision: Revision,
+    ) -> Result<u64, BuildError> {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        let Some(cell) = self.inner.cells.read().get(&port).cloned() else {
+            // Nobody uses the port: it was evicted while the answer was under way.
+            return Ok(self.inner.workers.published());
+        };
+        let last = cell.state().last_good().cloned();
+        let built = match self.inner.build(port, policy, revision, last.as_ref()) {
+            Ok(built) => Arc::new(built),
+            Err(error) => {
+                self.inner.handle(&cell, Event::Rejected, now);
+                return Err(error);
+            }
+        };
+        let generation = built.generation;
+        self.inner.handle(&cell, Event::Received(built), now);
+        self.inner.workers.publish(generation);
+        self.inner.retire(last);
+        Ok(generation)
+    }
+
+    /// States that an update for `port` could not be applied: the last good policy stays.
+    pub fn reject(&self, port: NonZeroU16) {
+        self.event(port, Event::Rejected);
+    }
+
+    /// States that the policy held for `port` is the controller's latest.
+    pub fn confirm(&self, port: NonZeroU16) {
+        self.event(port, Event::Confirmed);
+    }
+
+    /// States that changes to `port` would not be heard of any more.
+    pub fn lose(&self, port: NonZeroU16) {
+        self.event(port, Event::Lost);
+    }
+
+    /// [`PolicyStore::lose`] for every port: the one stream for all of them ended.
+    pub fn lose_all(&self) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        for cell in self.inner.all() {
+            self.inner.handle(&cell, Event::Lost, now);
+        }
+    }
+
+    /// Replaces the workload's facts under every policy. Returns the generation that decides by
+    /// them everywhere.
+    pub fn set_facts(&self, facts: Arc<Facts>) -> u64 {
+        let _writer = self.inner.writer.lock();
+        {
+            let mut control = self.inner.control.lock();
+            if control.facts == facts {
+                return self.inner.workers.published();
+            }
+            control.facts = Arc::clone(&facts);
+        }
+        let generation = self.inner.next_generation();
+        for cell in self.inner.all() {
+            cell.rewrite(|old| Arc::new(old.with_facts(&facts, generation)), || generation);
+        }
+        self.inner.workers.publish(generation);
+        generation
+    }
+
+    /// Lets time pass: expires policies that are stale for too long and evicts ports that nothing
+    /// declares and nobody uses. To be called about once a second.
+    pub fn sweep(&self) {
+        let _writer = self.inner.writer.lock();
+        let now = Instant::now();
+        let tick = Event::Tick { maximum_age: self.inner.config.maximum_age };
+        for cell in self.inner.all() {
+            self.inner.handle(&cell, tick.clone(), now);
+        }
+        self.inner.evict(now, self.inner.config.on_demand_idle);
+        self.inner.retire(None);
+    }
+
+    /// Announces changes of [`PolicyStore::ports`].
+    pub fn demand(&self) -> watch::Receiver<u64> {
+        self.inner.demand.subscribe()
+    }
+
+    /// The ports that have a cell and are not refused as undeclared: those whose policy is wanted.
+    /// The value says whether the port is declared.
+    pub fn ports(&self) -> BTreeMap<NonZeroU16, bool> {
+        let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
+        let cells = self.inner.all().into_iter().filter(wanted);
+        cells.map(|cell| (cell.port, cell.is_declared())).collect()
+    }
+
+    /// The revisions held, for the controller to compare with its own.
+    pub fn applied(&self) -> Vec<(NonZeroU16, Revision)> {
+        let revision = |cell: &Arc<PortCell>| {
+            cell.state().last_good().map(|policy| (cell.port, policy.revision.clone()))
+        };
+        let mut applied: Vec<_> = self.inner.all().iter().filter_map(revision).collect();
+        applied.sort_unstable_by_key(|(port, _)| *port);
+        applied
+    }
+
+    /// What keeps the proxy from being ready; `None`: every declared port has a policy in force.
+    pub fn unready(&self) -> Option<Unready> {
+        let workload = !self.inner.control.lock().declared;
+        let missing = |cell: &Arc<PortCell>| cell.is_declared() && !cell.has_policy();
+        let mut ports: Vec<_> =
+            self.inner.all().iter().filter(|cell| missing(cell)).map(|cell| cell.port).collect();
+        ports.sort_unstable();
+        let ready = !workload && ports.is_empty();
+        (!ready).then_some(Unready { workload, ports })
+    }
+
+    /// Every port, for metrics and messages.
+    pub fn status(&self) -> Vec<PortStatus> {
+        let now = Instant::now();
+        let mut status: Vec<_> = self.inner.all().iter().map(|cell| cell.status(now)).collect();
+        status.sort_unstable_by_key(|status| status.port);
+        status
+    }
+
+    fn event(&self, port: NonZeroU16, event: Event<Arc<InForce>>) {
+        let _writer = self.inner.writer.lock();
+        let cell = self.inner.cells.read().get(&port).cloned();
+        if let Some(cell) = cell {
+            self.inner.handle(&cell, event, Instant::now());
+        }
+    }
+}
+
+impl PortHandle {
+    /// The port.
+    pub fn port(&self) -> NonZeroU16 {
+        self.cell.port
+    }
+
+    /// What decides now. One atomic load; to be taken once per request and dropped before the next.
+    pub fn live(&self) -> Guard<Arc<Live>> {
+        self.cell.live.load()
+    }
+
+    /// Announces changes that decisions can depend on; the value is the generation of the last one.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.cell.changes.subscribe()
+    }
+
+    /// Waits until the port has left [`Live::Waiting`], at most `bound`.
+    /// `Err(policy_pending)`: it has not.
+    pub async fn ready(&self, bound: Duration) -> Result<(), Denied> {
+        let mut changed = self.changed();
+        let left = async {
+            while matches!(**self.live(), Live::Waiting) {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(bound, left).await.map_err(|_| Denied::PolicyPending)
+    }
+}
+
+#[cfg(test)]
+mod tests;

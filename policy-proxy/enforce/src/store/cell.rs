@@ -1,0 +1,147 @@
+//! One port's cell: its state, and the snapshot of it that the data path reads.
+
+use super::state::{Event, State, step};
+use super::live::{InForce, Live};
+use crate::telemetry::PortStatus;
+use arc_swap::ArcSwap;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// One port's policy.
+#[derive(Debug)]
+pub(super) struct PortCell {
+    pub(super) port: NonZeroU16,
+    pub(super) live: ArcSwap<Live>,
+    /// The generation of the last change that decisions can depend on.
+    pub(super) changes: watch::Sender<u64>,
+    pub(super) declared: AtomicBool,
+    held: Mutex<Held>,
+    /// Since when nobody has used it, in milliseconds after `born` plus one; 0: in use.
+    idle: AtomicU64,
+    born: Instant,
+}
+
+/// What only the control side reads.
+#[derive(Debug)]
+struct Held {
+    state: State<Arc<InForce>>,
+    /// What holds while nothing has been received; absent: connections wait.
+    pending: Option<Arc<InForce>>,
+}
+
+impl PortCell {
+    pub(super) fn new(
+        port: NonZeroU16,
+        state: State<Arc<InForce>>,
+        pending: Option<Arc<InForce>>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            port,
+            live: ArcSwap::from_pointee(render(&state, pending.as_ref())),
+            changes: watch::Sender::new(0),
+            declared: AtomicBool::new(false),
+            held: Mutex::new(Held { state, pending }),
+            idle: AtomicU64::new(0),
+            born: now,
+        }
+    }
+
+    /// Applies an event and publishes the result. `generation` is called only if decisions can
+    /// differ; its result is returned then.
+    pub(super) fn handle(
+        &self,
+        event: Event<Arc<InForce>>,
+        now: Instant,
+        generation: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        let mut held = self.held.lock();
+        let old = std::mem::replace(&mut held.state, State::Waiting);
+        held.state = step(old, event, now);
+        self.publish(&held, generation)
+    }
+
+    /// Replaces every policy held, whatever the state, and publishes the result.
+    pub(super) fn rewrite(
+        &self,
+        change: impl Fn(Arc<InForce>) -> Arc<InForce>,
+        generation: impl FnOnce() -> u64,
+    ) -> Option<u64> {
+        let mut held = self.held.lock();
+        let old = std::mem::replace(&mut held.state, State::Waiting);
+        held.state = old.map(&change);
+        held.pending = held.pending.take().map(&change);
+        self.publish(&held, generation)
+    }
+
+    pub(super) fn state(&self) -> MappedMutexGuard<'_, State<Arc<InForce>>> {
+        MutexGuard::map(self.held.lock(), |held| &mut held.state)
+    }
+
+    /// Whether the port has a policy of the controller's to decide by that is not expired.
+    pub(super) fn has_policy(&self) -> bool {
+        matches!(*self.state(), State::Current(_) | State::Stale { .. })
+    }
+
+    pub(super) fn is_declared(&self) -> bool {
+        self.declared.load(Ordering::Acquire)
+    }
+
+    pub(super) fn touch(&self) {
+        self.idle.store(0, Ordering::Release);
+    }
+
+    /// Notes that nobody holds the cell and says for how long that has been so.
+    pub(super) fn note_idle(&self, now: Instant) -> Duration {
+        let elapsed = now.saturating_duration_since(self.born).as_millis();
+        let stamp = u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(1);
+        let since = match self.idle.compare_exchange(0, stamp, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => stamp,
+            Err(earlier) => earlier,
+        };
+        Duration::from_millis(stamp.saturating_sub(since))
+    }
+
+    pub(super) fn status(&self, now: Instant) -> PortStatus {
+        let state = self.state();
+        PortStatus {
+            port: self.port,
+            declared: self.is_declared(),
+            state: state.name(),
+            age: state.since().map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+            generation: *self.changes.borrow(),
+            revision: state.last_good().map(|policy| policy.revision.clone()),
+        }
+    }
+
+    fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let new = render(&held.state, held.pending.as_ref());
+        let alike = new.decides_like(&self.live.load());
+        self.live.store(Arc::new(new));
+        if alike {
+            return None;
+        }
+        let generation = generation();
+        self.changes.send_replace(generation);
+        Some(generation)
+    }
+}
+
+/// What the data path sees of a state.
+fn render(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
+    match state {
+        State::Waiting => pending.map_or(Live::Waiting, |policy| Live::Current(Arc::clone(policy))),
+        State::Current(policy) => Live::Current(Arc::clone(policy)),
+        State::Stale { policy, since } => Live::Stale { policy: Arc::clone(policy), since: *since },
+        State::Expired { .. } | State::Rejected | State::Undeclared => {
+            // `refusal` names a reason for each of the three; pending is the one that promises least.
+            Live::Denied(state.refusal().unwrap_or(policy_core::Denied::PolicyPending))
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The cells of all ports, and how they are made, filled and given up.
+
+use super::cell::PortCell;
+use super::live::InForce;
+use super::state::{Event, State};
+use super::workers::Workers;
+use super::config::{StoreConfig, UndeclaredPorts};
+use crate::limiter::Limiter;
+use crate::telemetry::Telemetry;
+use foldhash::HashMap;
+use parking_lot::{Mutex, RwLock};
+use policy_core::evaluator::{BuildError, Evaluator};
+use policy_core::{Facts, Protocol, Revision, ServerPolicy};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) config: StoreConfig,
+    pub(super) telemetry: Arc<Telemetry>,
+    pending: Option<Pending>,
+    pub(super) cells: RwLock<HashMap<NonZeroU16, Arc<PortCell>>>,
+    /// Answers for ports beyond the bound: refuses everything.
+    overflow: Arc<PortCell>,
+    pub(super) control: Mutex<Control>,
+    /// Held while something is put in force, so that generations are published in their order.
+    pub(super) writer: Mutex<()>,
+    generation: AtomicU64,
+    pub(super) workers: Workers,
+    /// Counts changes of the set of ports that have a cell.
+    pub(super) demand: watch::Sender<u64>,
+    /// What was replaced. Kept here until nobody else holds it, so that no worker pauses to take ten
+    /// thousand rules apart.
+    retired: Mutex<Vec<Arc<InForce>>>,
+}
+
+/// What decides while nothing has been received.
+#[derive(Debug)]
+struct Pending {
+    usual: Arc<Evaluator>,
+    /// On the ports of [`StoreConfig::pending_opaque`].
+    opaque: Arc<Evaluator>,
+}
+
+impl Pending {
+    fn new(policy: &Arc<ServerPolicy>) -> Result<Self, BuildError> {
+        let opaque = ServerPolicy { protocol: Protocol::Opaque, ..ServerPolicy::clone(policy) };
+        Ok(Self {
+            usual: Arc::new(Evaluator::build(Arc::clone(policy))?),
+            opaque: Arc::new(Evaluator::build(Arc::new(opaque))?),
+        })
+    }
+}
+
+/// What the control thread knows beside the ports.
+#[derive(Debug)]
+pub(super) struct Control {
+    pub(super) facts: Arc<Facts>,
+    pub(super) undeclared: UndeclaredPorts,
+    /// Whether the declared ports are known.
+    pub(super) declared: bool,
+}
+
+/// An idle port makes room for another one only after this long, so that a scan of ports cannot turn
+/// every connection into a subscription.
+const EVICT_AFTER: Duration = Duration::from_secs(5);
+
+/// The overflow cell needs some port; it is never shown.
+const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
+
+impl Inner {
+    pub(super) fn new(config: StoreConfig, telemetry: Arc<Telemetry>) -> Result<Self, BuildError> {
+        let pending = config.pending.as_ref().map(Pending::new).transpose()?;
+        let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
+        let control = Control {
+            facts: Arc::clone(&config.facts),
+            undeclared: UndeclaredPorts::Ask,
+            declared: false,
+        };
+        Ok(Self {
+            config,
+            telemetry,
+            pending,
+            cells: RwLock::new(HashMap::default()),
+            overflow: Arc::new(overflow),
+            control: Mutex::new(control),
+            writer: Mutex::new(()),
+            generation: AtomicU64::new(0),
+            workers: Workers::new(),
+            demand: watch::Sender::new(0),
+            retired: Mutex::default(),
+        })
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<PortCell>> {
+        self.cells.read().values().cloned().collect()
+    }
+
+    pub(super) fn next_generation(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+    }
+
+    pub(super) fn handle(&self, cell: &PortCell, event: Event<Arc<InForce>>, now: Instant) {
+        // A received policy brings its own generation, which its decisions are remembered under.
+        let own = match &event {
+            Event::Received(policy) => Some(policy.generation),
+            Event::Rejected
+            | Event::Lost
+            | Event::Confirmed
+            | Event::Tick { .. }
+            | Event::Undeclared
+            | Event::Declared => None,
+        };
+        let published = cell.handle(event, now, || own.unwrap_or_else(|| self.next_generation()));
+        if let Some(generation) = published {
+            self.workers.publish(generation);
+        }
+    }
+
+    /// A cell for a port that has none.
+    pub(super) fn create(&self, port: NonZeroU16, declared: bool, now: Instant) -> Arc<PortCell> {
+        let full = || {
+            self.cells.read().values().filter(|cell| !cell.is_declared()).count()
+                >= self.config.on_demand_ports
+        };
+        if !declared && full() {
+            self.evict(now, EVICT_AFTER);
+            if full() {
+                self.telemetry.port_refused();
+                return Arc::clone(&self.overflow);
+            }
+        }
+        let mut cells = self.cells.write();
+        // Another worker may have been faster.
+        if let Some(cell) = cells.get(&port) {
+            return Arc::clone(cell);
+        }
+        // Read under the lock: a later change of either finds the cell and changes it.
+        let (undeclared, facts) = {
+            let control = self.control.lock();
+            (control.undeclared, Arc::clone(&control.facts))
+        };
+        let state = match undeclared {
+            UndeclaredPorts::Refuse if !declared => State::Undeclared,
+            UndeclaredPorts::Refuse | UndeclaredPorts::Ask => State::Waiting,
+        };
+        let cell = Arc::new(PortCell::new(port, state, self.pending(port, &facts), now));
+        cell.declared.store(declared, Ordering::Release);
+        cells.insert(port, Arc::clone(&cell));
+        drop(cells);
+        self.demand.send_modify(|count| *count = count.wrapping_add(1));
+        cell
+    }
+
+    fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {
+        let pending = self.pending.as_ref()?;
+        let opaque = self.config.pending_opaque.contains(&port);
+        let evaluator = Arc::clone(if opaque { &pending.opaque } else { &pending.usual });
+        let policy = evaluator.policy();
+        let limiter = Arc::new(Limiter::new(policy.rate_limit.as_ref()));
+        let counters = self.telemetry.counters(port, policy, facts);
+        let generation = self.next_generation();
+        let facts = Arc::clone(facts);
+        let revision = Revision::default();
+        Some(Arc::new(InForce { evaluator, facts, revision, generation, limiter, counters }))
+    }
+
+    pub(super) fn build(
+        &self,
+        port: NonZeroU16,
+        policy: Arc<ServerPolicy>,
+        revision: Revision,
+        last: Option<&Arc<InForce>>,
+    ) -> Result<InForce, BuildError> {
+        let facts = Arc::clone(&self.control.lock().facts);
+        if let Some(last) = last
+            && *last.evaluator.policy() == policy
+            && last.facts == facts
+        {
+            let mut same = last.with_facts(&facts, last.generation);
+            same.revision = revision;
+            return Ok(same);
+        }
+        let evaluator = Arc::new(match last {
+            Some(last) => last.evaluator.changed_to(Arc::clone(&policy))?,
+            None => Evaluator::build(Arc::clone(&policy))?,
+        });
+        let kept = last.filter(|last| last.evaluator.policy().rate_limit == policy.rate_limit);
+        let limiter = kept.map_or_else(
+            || Arc::new(Limiter::new(policy.rate_limit.as_ref())),
+            |last| Arc::clone(&last.limiter),
+        );
+        let counters = self.telemetry.counters(port, &policy, &facts);
+        let generation = self.next_generation();
+        Ok(InForce { evaluator, facts, revision, generation, limiter, counters })
+    }
+
+    /// Keeps `policy`, which was replaced, until nobody decides by it any more.
+    pub(super) fn retire(&self, policy: Option<Arc<InForce>>) {
+        let mut retired = self.retired.lock();
+        retired.extend(policy);
+        retired.retain(|policy| Arc::strong_count(policy) > 1);
+    }
+
+    /// Drops the ports that nothing declares and that nobody has used for `idle`.
+    pub(super) fn evict(&self, now: Instant, idle: Duration) {
+        let mut cells = self.cells.write();
+        let before = cells.len();
+        // Under the write lock nobody can get a handle, so a count of one stays one.
+        cells.retain(|_, cell| {
+            cell.is_declared() || Arc::strong_count(cell) > 1 || cell.note_idle(now) < idle
+        });
+        let changed = cells.len() != before;
+        drop(cells);
+        if changed {
+            self.demand.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What is counted and how it is shown.
+//!
+//! Decisions and requests are counted under the policy that made them ([`Counters`]), connections by
+//! what they carry ([`tcp`]); everything else is a field of [`Telemetry`]. Names and labels are listed
+//! in [`names`] and are Linkerd's where Linkerd has them (proxy-semantics 4).
+//!
+//! **Invariant.** Nothing a client sends can add a label value without bound: client identities are
+//! counted by name up to a bound, addresses and names of a stranger's choice never.
+
+mod buckets;
+mod counters;
+mod direct;
+mod discovery;
+mod exchange;
+mod families;
+mod key;
+mod labels;
+pub mod names;
+mod ports;
+mod series;
+mod table;
+mod tallies;
+mod tcp;
+mod total;
+
+pub use counters::{Counters, Detected};
+pub use discovery::Discovery;
+pub use policy_server::ProcessMetrics;
+pub use policy_tls::identity::IdentityMetrics;
+pub use key::Caller;
+pub use ports::PortStatus;
+pub use series::{Elapsed, Outcome, Series, SeriesId};
+pub use tcp::{Meter, Side, TcpSeries};
+
+use crate::error::ErrorKind;
+use key::{TlsClass, reason_number};
+
+use policy_tls::metric::{Labels, Metric};
+use parking_lot::Mutex;
+use policy_core::{Denied, Facts, ServerPolicy, Tls};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tallies::{ByPolicy, Shared};
+use tcp::{Connections, TcpKey};
+
+/// All metrics of one proxy.
+#[derive(Debug)]
+pub struct Telemetry {
+    registry: Registry,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    workers: usize,
+    /// Messages from the controller.
+    pub discovery: Discovery,
+    /// Connections, whatever they carry.
+    pub transport: Transport,
+    /// Our own certificate.
+    pub identity: IdentityMetrics,
+    tcp_errors: Family<Labels, Counter>,
+    refused: Vec<Counter>,
+    ports_refused: Counter,
+    headers: direct::Headers,
+    address: Mutex<Arc<str>>,
+}
+
+/// What is counted about connections, whatever they carry.
+#[derive(Clone, Debug, Default)]
+pub struct Transport {
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections open now.
+    pub open: Gauge,
+}
+
+/// How long a series is shown after it last changed, by default; as in Linkerd.
+pub const RETAIN_IDLE: Duration = Duration::from_secs(600);
+
+impl Telemetry {
+    /// Metrics for a proxy with this many workers.
+    pub fn new(workers: usize) -> Self {
+        Self::retaining(workers, RETAIN_IDLE)
+    }
+
+    /// Metrics of which a series is shown for `retain_idle` after it last changed.
+    pub fn retaining(workers: usize, retain_idle: Duration) -> Self {
+        let shared = Shared { tallies: Mutex::default(), clients: Mutex::default(), retain_idle };
+        let mut telemetry = Self {
+            registry: Registry::default(),
+            shared: Arc::new(shared),
+            connections: Arc::default(),
+            workers,
+            discovery: Discovery::default(),
+            transport: Transport::default(),
+            identity: IdentityMetrics::default(),
+            tcp_errors: Family::default(),
+            headers: direct::Headers::default(),
+            refused: Vec::new(),
+            ports_refused: Counter::default(),
+            address: Mutex::new("".into()),
+        };
+        telemetry.register();
+        telemetry
+    }
+
+    fn register(&mut self) {
+        let refused = Family::<Labels, Counter>::default();
+        let named =
+            |reason: Denied| refused.get_or_create_owned(&labelled("reason", reason.as_str()));
+        self.refused = Denied::all().map(named).collect();
+        let registry = &mut self.registry;
+        self.discovery.register(registry);
+        self.headers.register(registry);
+        self.identity.register(registry);
+        let families = [(names::REFUSED, &refused), (names::TCP_ERRORS, &self.tcp_errors)];
+        for (Metric { name, help, .. }, family) in families {
+            registry.register(name, help, family.clone());
+        }
+        let counters = [
+            (names::ACCEPTED, &self.transport.accepted),
+            (names::PORTS_REFUSED, &self.ports_refused),
+        ];
+        for (Metric { name, help, .. }, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register(names::OPEN.name, names::OPEN.help, self.transport.open.clone());
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register(names::BUILD.name, names::BUILD.help, build);
+        registry.register_collector(Box::new(ByPolicy(Arc::clone(&self.shared))));
+        let shared = Arc::clone(&self.shared);
+        let connections = Arc::clone(&self.connections);
+        registry.register_collector(Box::new(ByConnection { shared, connections }));
+        ProcessMetrics.register(registry);
+    }
+
+    /// Counters for a policy of `port`. What was counted under policies that nobody holds any more
+    /// is kept in sums.
+    pub fn counters(
+        &self,
+        port: NonZeroU16,
+        policy: &Arc<ServerPolicy>,
+        facts: &Facts,
+    ) -> Arc<Counters> {
+        let address = facts.pod_addresses.first().map(ToString::to_string).unwrap_or_default();
+        let address: Arc<str> = address.into();
+        self.address.lock().clone_from(&address);
+        let counters = Counters::new(port, address, Arc::clone(policy), self.workers);
+        let counters = Arc::new(counters);
+        let clients = self.shared.clients.lock().names();
+        self.shared.tallies.lock().adopt(Arc::clone(&counters), &clients);
+        counters
+    }
+
+    /// How counters show a client. Takes a lock: once per connection.
+    pub fn caller(&self, tls: &Tls<'_>) -> Caller {
+        let client = match tls {
+            Tls::Terminated(Some(identity)) => self.shared.clients.lock().number(identity.as_str()),
+            Tls::Terminated(None) | Tls::Passthrough | Tls::Absent => 0,
+        };
+        Caller { tls: TlsClass::of(tls), client }
+    }
+
+    /// Where connections of `port` are counted. Takes a lock: once per connection.
+    pub fn tcp(
+        &self,
+        side: Side,
+        port: NonZeroU16,
+        caller: Caller,
+        policy: Option<&ServerPolicy>,
+    ) -> Arc<TcpSeries> {
+        let address = Arc::clone(&self.address.lock());
+        self.connections.series(TcpKey::of(side, port, address, caller, policy), self.workers)
+    }
+
+    /// A connection or request was refused because there was no policy to decide by.
+    pub fn refused(&self, reason: Denied) {
+        let counter =
+            usize::try_from(reason_number(reason)).ok().and_then(|at| self.refused.get(at));
+        if let Some(counter) = counter {
+            counter.inc();
+        }
+    }
+
+    /// A request, or the connection it came by, failed for another reason than policy while none was in
+    /// force. Where one is, its counters are told ([`Counters`]).
+    pub fn http_error(&self, kind: ErrorKind) {
+        self.shared.tallies.lock().orphan(names::HTTP_ERRORS, labelled("error", kind.as_str()));
+    }
+
+    /// A connection failed; `error` is one of the closed set of kinds that the code names.
+    pub fn tcp_error(&self, error: &'static str) {
+        self.tcp_errors.get_or_create_owned(&labelled("error", error)).inc();
+    }
+
+    /// A transport header was read; `session_protocol`: `http/1`, `http/2` or empty.
+    pub fn transport_header(
+        &self,
+        session_protocol: &'static str,
+        port: NonZeroU16,
+        caller: Caller,
+    ) {
+        let client = || self.shared.clients.lock().name(caller.client);
+        self.headers.count(session_protocol, port, caller, client);
+    }
+
+    /// States how far the workers are: a difference that stays is a worker that hangs.
+    pub fn generations(&self, published: u64, reached: u64) {
+        let shown = |generation| i64::try_from(generation).unwrap_or(i64::MAX);
+        self.discovery.published.set(shown(published));
+        self.discovery.reached.set(shown(reached));
+    }
+
+    /// The OpenMetrics text of everything, with the state of each port.
+    pub fn encode(&self, ports: &[PortStatus]) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &ports::registry(ports))?;
+        encode_eof(&mut text)?;
+        Ok(text)
+    }
+
+    /// Counts a use of an undeclared port beyond the bound.
+    pub fn port_refused(&self) {
+        self.ports_refused.inc();
+    }
+}
+
+/// Shows connections.
+#[derive(Debug)]
+struct ByConnection {
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+}
+
+impl Collector for ByConnection {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        self.connections.forget_idle(self.shared.retain_idle, Instant::now());
+        let clients = self.shared.clients.lock().names();
+        self.connections.encode(&mut encoder, &clients)
+    }
+}
+
+fn labelled(name: &'static str, value: &str) -> Labels {
+    let mut labels = Labels::default();
+    labels.push(name, value);
+    labels
+}
+
+#[cfg(test)]
+mod tests;

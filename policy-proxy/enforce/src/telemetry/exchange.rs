@@ -1,0 +1,118 @@
+//! Makes the families of requests and responses of a series (proxy-semantics 4.2 and 4.3).
+
+use super::counters::Counters;
+use super::families::Totals;
+use super::key::{Caller, Detail, Key, Kind};
+use super::labels;
+use policy_tls::metric::Labels;
+use super::names;
+use policy_tls::metric::Metric;
+use super::series::{Outcome, Series};
+use policy_core::Protocol;
+use std::sync::Arc;
+
+/// The families that a protocol has under a name of its own.
+struct Own {
+    requests: Metric,
+    statuses: Metric,
+    request_seconds: Metric,
+    response_seconds: Metric,
+    request_frames: Metric,
+    response_frames: Metric,
+}
+
+const HTTP: Own = Own {
+    requests: names::HTTP_REQUESTS,
+    statuses: names::HTTP_STATUSES,
+    request_seconds: names::HTTP_REQUEST_SECONDS,
+    response_seconds: names::HTTP_RESPONSE_SECONDS,
+    request_frames: names::HTTP_REQUEST_FRAMES,
+    response_frames: names::HTTP_RESPONSE_FRAMES,
+};
+
+const GRPC: Own = Own {
+    requests: names::GRPC_REQUESTS,
+    statuses: names::GRPC_STATUSES,
+    request_seconds: names::GRPC_REQUEST_SECONDS,
+    response_seconds: names::GRPC_RESPONSE_SECONDS,
+    request_frames: names::GRPC_REQUEST_FRAMES,
+    response_frames: names::GRPC_RESPONSE_FRAMES,
+};
+
+/// Adds what `series` counted. Without a key it is that of requests for which there was no room: all
+/// that is known of them is their port.
+pub(super) fn total(
+    counters: &Counters,
+    key: Option<&Key>,
+    series: &Series,
+    clients: &[Arc<str>],
+    totals: &mut Totals,
+) {
+    let nobody =
+        Key { kind: Kind::Exchange, caller: Caller::NONE, route: None, detail: Detail::Number(0) };
+    let key = key.unwrap_or(&nobody);
+    let full = full(counters, key, clients);
+    totals.count(names::REQUESTS, full.clone(), series.requests());
+    totals.sizes(names::LATENCY, full.clone(), series.latency.snapshot());
+
+    let grpc = counters.policy.protocol == Protocol::Grpc;
+    let own = if grpc { &GRPC } else { &HTTP };
+    let mut short = Labels::default();
+    labels::parent(&mut short, &counters.policy.owner, counters.port);
+    labels::route(&mut short, counters.route(key), key.detail);
+    totals.count(own.requests, short.clone(), series.requests());
+    totals.sizes(own.request_seconds, short.clone(), series.duration.snapshot());
+    totals.sizes(own.response_seconds, short.clone(), series.response.snapshot());
+    totals.sizes(own.request_frames, short.clone(), series.request_frames.snapshot());
+    totals.sizes(own.response_frames, short.clone(), series.response_frames.snapshot());
+
+    for (outcome, count) in series.outcomes() {
+        let mut labels = full.clone();
+        outcome_labels(&mut labels, outcome);
+        totals.count(names::RESPONSES, labels, count);
+        let mut labels = short.clone();
+        labels.push("status", outcome.map_or_else(|_| OTHER.to_owned(), |o| status(o, grpc)));
+        totals.count(own.statuses, labels, count);
+    }
+}
+
+/// Direction, target, server, route, authorization and TLS.
+fn full(counters: &Counters, key: &Key, clients: &[Arc<str>]) -> Labels {
+    let mut labels = Labels::default();
+    labels.push("direction", "inbound");
+    labels::target(&mut labels, &counters.address, counters.port);
+    labels::server(&mut labels, &counters.policy.owner, counters.port);
+    labels::route(&mut labels, counters.route(key), key.detail);
+    labels::authorization(&mut labels, counters.authorization(key));
+    labels::tls(&mut labels, key.caller, counters.policy.protocol, clients);
+    labels
+}
+
+fn outcome_labels(labels: &mut Labels, outcome: Result<Outcome, bool>) {
+    let failure = outcome.map_or_else(|failure| failure, Outcome::is_failure);
+    let class = if failure { "failure" } else { "success" };
+    match outcome {
+        Err(_) => {
+            labels.push("status_code", OTHER);
+            labels.push("classification", class);
+        }
+        Ok(outcome) => {
+            labels.push("status_code", outcome.status.to_string());
+            labels.push("classification", class);
+            if let Some(code) = outcome.grpc {
+                labels.push("grpc_status", code.to_string());
+            }
+            if outcome.broken {
+                labels.push("error", "incomplete");
+            }
+        }
+    }
+}
+
+/// A gRPC answer without a status means unknown (2).
+fn status(outcome: Outcome, grpc: bool) -> String {
+    if grpc { outcome.grpc.unwrap_or(2).to_string() } else { outcome.status.to_string() }
+}
+
+/// A status for which there was no room.
+const OTHER: &str = "other";

@@ -1,0 +1,175 @@
+//! Sums of what policies' own counters say, by metric and labels, and how they are shown.
+
+use super::buckets::Snapshot;
+use policy_tls::metric::Labels;
+use super::names;
+use policy_tls::metric::Metric;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// The sum of one series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Of a counter.
+    Count(u64),
+    /// Of a histogram.
+    Sizes(Snapshot),
+}
+
+/// Sums by name and labels.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals(BTreeMap<(&'static str, Labels), Value>);
+
+/// How a metric is shown.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Counter,
+    /// A histogram, and what one unit of it is counted as.
+    Histogram(f64),
+}
+
+const MILLISECONDS: Shape = Shape::Histogram(1e3);
+const SECONDS: Shape = Shape::Histogram(1e6);
+const BYTES: Shape = Shape::Histogram(1.0);
+
+/// Every metric that policies' counters make.
+const FAMILIES: [(Metric, Shape); 25] = [
+    (names::HTTP_ALLOW, Shape::Counter),
+    (names::HTTP_DENY, Shape::Counter),
+    (names::ROUTE_NOT_FOUND, Shape::Counter),
+    (names::RATE_LIMITED, Shape::Counter),
+    (names::TCP_ALLOW, Shape::Counter),
+    (names::TCP_DENY, Shape::Counter),
+    (names::TCP_TERMINATE, Shape::Counter),
+    (names::REQUESTS, Shape::Counter),
+    (names::RESPONSES, Shape::Counter),
+    (names::LATENCY, MILLISECONDS),
+    (names::HTTP_REQUESTS, Shape::Counter),
+    (names::GRPC_REQUESTS, Shape::Counter),
+    (names::HTTP_STATUSES, Shape::Counter),
+    (names::GRPC_STATUSES, Shape::Counter),
+    (names::HTTP_REQUEST_SECONDS, SECONDS),
+    (names::GRPC_REQUEST_SECONDS, SECONDS),
+    (names::HTTP_RESPONSE_SECONDS, SECONDS),
+    (names::GRPC_RESPONSE_SECONDS, SECONDS),
+    (names::HTTP_REQUEST_FRAMES, BYTES),
+    (names::GRPC_REQUEST_FRAMES, BYTES),
+    (names::HTTP_RESPONSE_FRAMES, BYTES),
+    (names::GRPC_RESPONSE_FRAMES, BYTES),
+    (names::HTTP_ERRORS, Shape::Counter),
+    (names::DETECTED, Shape::Counter),
+    (names::DETECT_SECONDS, SECONDS),
+];
+
+impl Value {
+    fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Count(own), Self::Count(other)) => *own = own.saturating_add(*other),
+            (Self::Sizes(own), Self::Sizes(other)) => own.add(other),
+            // One metric has one shape.
+            (Self::Count(_), Self::Sizes(_)) | (Self::Sizes(_), Self::Count(_)) => {}
+        }
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            Self::Count(count) => *count,
+            Self::Sizes(sizes) => sizes.count(),
+        }
+    }
+}
+
+impl Totals {
+    pub(super) fn count(&mut self, metric: Metric, labels: Labels, count: u64) {
+        self.add((metric.name, labels), &Value::Count(count));
+    }
+
+    pub(super) fn sizes(&mut self, metric: Metric, labels: Labels, sizes: Snapshot) {
+        if sizes.count() > 0 {
+            self.add((metric.name, labels), &Value::Sizes(sizes));
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (key, value) in &other.0 {
+            self.add(key.clone(), value);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets the series that `other` does not have.
+    pub(super) fn retain_those_of(&mut self, other: &Self) {
+        self.0.retain(|key, _| other.0.contains_key(key));
+    }
+
+    fn add(&mut self, key: (&'static str, Labels), value: &Value) {
+        match self.0.entry(key) {
+            std::collections::btree_map::Entry::Vacant(free) => {
+                free.insert(value.clone());
+            }
+            std::collections::btree_map::Entry::Occupied(mut taken) => taken.get_mut().add(value),
+        }
+    }
+
+    /// Writes every family, without members too.
+    pub(super) fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        for (Metric { name, help, .. }, shape) in FAMILIES {
+            let kind = match shape {
+                Shape::Counter => MetricType::Counter,
+                Shape::Histogram(_) => MetricType::Histogram,
+            };
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            let members = self.0.range((name, Labels::default())..);
+            for ((_, labels), value) in members.take_while(|((of, _), _)| *of == name) {
+                let mut member = family.encode_family(labels)?;
+                match (value, shape) {
+                    (Value::Count(count), _) => {
+                        member.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+                    }
+                    (Value::Sizes(sizes), Shape::Histogram(unit)) => {
+                        sizes.encode(&mut member, unit)?;
+                    }
+                    (Value::Sizes(_), Shape::Counter) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which series have changed lately, as scrapes see it.
+#[derive(Debug, Default)]
+pub(super) struct Idle(HashMap<(&'static str, Labels), Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    count: u64,
+    since: Instant,
+}
+
+impl Idle {
+    /// Takes out of `totals` what has not changed for `bound`. What changes again comes back as it
+    /// would be had it never left.
+    pub(super) fn leave_out(&mut self, totals: &mut Totals, bound: Duration, now: Instant) {
+        self.0.retain(|key, _| totals.0.contains_key(key));
+        totals.0.retain(|key, value| {
+            let count = value.count();
+            let Some(seen) = self.0.get_mut(key) else {
+                self.0.insert(key.clone(), Seen { count, since: now });
+                return true;
+            };
+            if seen.count != count {
+                *seen = Seen { count, since: now };
+            }
+            now.saturating_duration_since(seen.since) < bound
+        });
+    }
+}

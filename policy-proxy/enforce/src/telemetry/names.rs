@@ -1,0 +1,129 @@
+//! Every metric of the proxy: its name, its labels and what it says, in one place. Names and labels
+//! that Linkerd's proxy has too are spelled as there (proxy-semantics 4). docs/metrics.md is held to
+//! this list by a test, and so are the dashboard and the alerts.
+
+use policy_tls::metric::Metric;
+
+/// Labels that go together, by the name that [`Metric::labels`] has for them.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("TARGET", &["target_addr", "target_ip", "target_port"]),
+    ("SERVER", &["srv_group", "srv_kind", "srv_name", "srv_port"]),
+    ("PARENT", &["parent_group", "parent_kind", "parent_name", "parent_port"]),
+    ("ROUTE", &["route_group", "route_kind", "route_name"]),
+    ("AUTHZ", &["authz_group", "authz_kind", "authz_name"]),
+    ("RATELIMIT", &["ratelimit_group", "ratelimit_kind", "ratelimit_name"]),
+    ("TLS", &["tls", "client_id", "sni", "no_tls_reason"]),
+];
+
+/// Every label that a series of `metric` may have.
+pub fn label_names(metric: &Metric) -> Vec<&'static str> {
+    let expand = |word: &'static str| {
+        let group = GROUPS.iter().find(|(name, _)| *name == word);
+        group.map_or_else(|| vec![word], |(_, labels)| labels.to_vec())
+    };
+    metric.labels.split_whitespace().flat_map(expand).collect()
+}
+
+/// Every metric of the proxy: those of this crate, of its identity and of its process.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    ALL.iter().chain(policy_tls::names::ALL).chain(policy_server::names::ALL)
+}
+
+policy_tls::metrics! {
+    // What policy decided.
+    HTTP_ALLOW = "inbound_http_authz_allow", "TARGET ROUTE AUTHZ SERVER TLS",
+        "HTTP requests that a policy allowed";
+    HTTP_DENY = "inbound_http_authz_deny", "TARGET ROUTE reason SERVER TLS",
+        "HTTP requests that a policy denied, and open ones that lost their permission";
+    ROUTE_NOT_FOUND = "inbound_http_route_not_found", "TARGET SERVER TLS",
+        "HTTP requests that no route matches";
+    RATE_LIMITED = "inbound_http_local_ratelimit", "TARGET RATELIMIT ratelimit_scope SERVER TLS",
+        "HTTP requests beyond a rate limit";
+    TCP_ALLOW = "inbound_tcp_authz_allow", "TARGET AUTHZ SERVER TLS",
+        "Connections that a policy allowed";
+    TCP_DENY = "inbound_tcp_authz_deny", "TARGET reason SERVER TLS",
+        "Connections that a policy denied";
+    TCP_TERMINATE = "inbound_tcp_authz_terminate", "TARGET SERVER TLS",
+        "Connections ended because a policy changed";
+    REFUSED = "policy_refused", "reason",
+        "Connections and requests refused without a policy to decide by";
+    UNCOUNTED = "policy_uncounted", "",
+        "Decisions counted without labels of their own, for want of room";
+
+    // Requests that were permitted.
+    REQUESTS = "request", "direction TARGET SERVER ROUTE AUTHZ TLS",
+        "Requests forwarded to the application";
+    RESPONSES = "response",
+        "direction TARGET SERVER ROUTE AUTHZ TLS status_code classification grpc_status error",
+        "Responses that ended, by what became of them";
+    LATENCY = "response_latency_ms", "direction TARGET SERVER ROUTE AUTHZ TLS",
+        "Milliseconds from a request's head to its response's first bytes, or its end without any";
+    HTTP_REQUESTS = "inbound_http_requests", "PARENT ROUTE", "Permitted HTTP requests";
+    GRPC_REQUESTS = "inbound_grpc_requests", "PARENT ROUTE", "Permitted gRPC requests";
+    HTTP_STATUSES = "inbound_http_statuses", "PARENT ROUTE status",
+        "Responses that ended, by HTTP status";
+    GRPC_STATUSES = "inbound_grpc_statuses", "PARENT ROUTE status",
+        "Responses that ended, by gRPC status";
+    HTTP_REQUEST_SECONDS = "inbound_http_request_duration_seconds", "PARENT ROUTE",
+        "Time from a request's head to the end of its response";
+    GRPC_REQUEST_SECONDS = "inbound_grpc_request_duration_seconds", "PARENT ROUTE",
+        "Time from a gRPC request's head to the end of its response";
+    HTTP_RESPONSE_SECONDS = "inbound_http_response_duration_seconds", "PARENT ROUTE",
+        "Time from the end of a request to the end of its response";
+    GRPC_RESPONSE_SECONDS = "inbound_grpc_response_duration_seconds", "PARENT ROUTE",
+        "Time from the end of a gRPC request to the end of its response";
+    HTTP_REQUEST_FRAMES = "inbound_http_request_frame_size_bytes", "PARENT ROUTE",
+        "Sizes of the pieces that bodies of requests came in";
+    GRPC_REQUEST_FRAMES = "inbound_grpc_request_frame_size_bytes", "PARENT ROUTE",
+        "Sizes of the pieces that bodies of gRPC requests came in";
+    HTTP_RESPONSE_FRAMES = "inbound_http_response_frame_size_bytes", "PARENT ROUTE",
+        "Sizes of the pieces that bodies of responses came in";
+    GRPC_RESPONSE_FRAMES = "inbound_grpc_response_frame_size_bytes", "PARENT ROUTE",
+        "Sizes of the pieces that bodies of gRPC responses came in";
+    HTTP_ERRORS = "inbound_http_errors", "error TARGET SERVER",
+        "Requests and HTTP connections that failed for another reason than policy";
+
+    // Connections.
+    TCP_OPEN = "tcp_open", "direction peer TARGET SERVER TLS", "Connections opened";
+    TCP_OPEN_CONNECTIONS = "tcp_open_connections", "direction peer TARGET SERVER TLS",
+        "Connections open now";
+    TCP_READ = "tcp_read_bytes", "direction peer TARGET SERVER TLS", "Bytes read";
+    TCP_WRITE = "tcp_write_bytes", "direction peer TARGET SERVER TLS", "Bytes written";
+    TCP_CLOSE = "tcp_close", "direction peer TARGET SERVER TLS errno",
+        "Connections closed, by the error that closed them";
+    TCP_ERRORS = "inbound_tcp_errors", "error",
+        "Connections that failed for another reason than policy";
+    ACCEPTED = "proxy_connections_accepted", "", "Connections accepted, whatever became of them";
+    OPEN = "proxy_connections_open", "", "Clients' connections open now, those of which little is known yet included";
+    DETECTED = "inbound_tcp_detect_http_results", "result SERVER", "Results of looking for HTTP";
+    DETECT_SECONDS = "inbound_tcp_detect_http_duration_seconds", "SERVER",
+        "How long it took to tell whether a connection is HTTP";
+    TRANSPORT_HEADERS = "inbound_tcp_transport_header_connections",
+        "session_protocol target_port target_name client_id",
+        "Connections of the direct path, by what their header asks for";
+
+    // The policies that are held.
+    AGE = "policy_age_seconds", "port", "For how long a port's policy may be out of date";
+    STATE = "policy_state", "port declared state", "The state of a port's policy";
+    GENERATION = "policy_generation", "port", "Number of the last change of a port's policy";
+    REVISION = "policy_revision", "port content", "The revision of a port's policy";
+    PUBLISHED = "policy_generation_published", "", "Number of the newest change put in force";
+    REACHED = "policy_generation_reached", "",
+        "Number of the newest change that every worker decides by";
+    PORTS_REFUSED = "policy_ports_refused", "", "Uses of undeclared ports beyond the bound";
+
+    // The controller as its client sees it.
+    STREAM_ATTEMPTS = "policy_stream_attempts", "", "Attempts to open a policy stream";
+    STREAMS_ENDED = "policy_streams_ended", "", "Policy streams that ended";
+    STREAMS_OPEN = "policy_streams_open", "", "Policy streams open now";
+    APPLIED = "policy_updates_applied", "", "Policies put in force";
+    ACKNOWLEDGED = "policy_updates_acknowledged", "", "Policies that every worker decides by";
+    REJECTED = "policy_updates_rejected", "", "Policies that could not be applied";
+    UNACKNOWLEDGED = "policy_updates_unacknowledged", "", "Policies that wait for a worker";
+    CONTROL_REQUESTS = "control_request", "addr", "RPCs begun to the controller";
+    CONTROL_RESPONSES = "control_response", "addr classification grpc_status",
+        "RPCs to the controller that ended, by gRPC status; empty: without one";
+
+    // The build.
+    BUILD = "proxy_build", "version", "The proxy's build";
+}

@@ -1,0 +1,181 @@
+//! What outlives any one policy: the counts of those that were replaced, and the known clients.
+
+use super::counters::Counters;
+use super::families::{Idle, Totals};
+use policy_tls::metric::Labels;
+use super::names;
+use policy_tls::metric::Metric;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) tallies: Mutex<Tallies>,
+    pub(super) clients: Mutex<Clients>,
+    /// How long a series is shown after it last changed.
+    pub(super) retain_idle: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tallies {
+    live: Vec<Arc<Counters>>,
+    retired: Totals,
+    retired_overflow: u64,
+    idle: Idle,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u8>,
+}
+
+/// The most series kept for policies that were replaced.
+const MOST_RETIRED: usize = 16_384;
+/// The longest identity that is shown by name.
+const LONGEST_CLIENT: usize = 512;
+
+impl Tallies {
+    pub(super) fn adopt(&mut self, counters: Arc<Counters>, clients: &[Arc<str>]) {
+        self.retire(clients);
+        self.live.push(counters);
+    }
+
+    /// Counts what belongs to no policy.
+    pub(super) fn orphan(&mut self, metric: Metric, labels: Labels) {
+        self.retired.count(metric, labels, 1);
+    }
+
+    /// Adds up and forgets the counters that only this list still holds.
+    fn retire(&mut self, clients: &[Arc<str>]) {
+        let (ended, live) = std::mem::take(&mut self.live)
+            .into_iter()
+            .partition::<Vec<_>, _>(|counters| Arc::strong_count(counters) == 1);
+        self.live = live;
+        for counters in ended {
+            counters.total(&mut self.retired, clients);
+            self.retired_overflow = self.retired_overflow.saturating_add(counters.overflow());
+        }
+        if self.retired.len() > MOST_RETIRED {
+            // A series that a living policy goes on with must not start again.
+            self.retired.retain_those_of(&self.living(clients));
+        }
+    }
+
+    fn living(&self, clients: &[Arc<str>]) -> Totals {
+        let mut living = Totals::default();
+        self.live.iter().for_each(|counters| counters.total(&mut living, clients));
+        living
+    }
+
+    /// The sums of all policies, and how often there was no room to count.
+    pub(super) fn totals(
+        &mut self,
+        clients: &[Arc<str>],
+        retain: Duration,
+        now: Instant,
+    ) -> (Totals, u64) {
+        self.retire(clients);
+        let living = self.living(clients);
+        let mut totals = self.retired.clone();
+        totals.merge(&living);
+        self.idle.leave_out(&mut totals, retain, now);
+        // What is not shown and cannot go on counting is forgotten.
+        let mut kept = totals.clone();
+        kept.merge(&living);
+        self.retired.retain_those_of(&kept);
+        let live = self.live.iter().map(|counters| counters.overflow());
+        (totals, live.fold(self.retired_overflow, u64::saturating_add))
+    }
+}
+
+impl Clients {
+    /// The name behind a number.
+    pub(super) fn name(&self, number: u8) -> Option<Arc<str>> {
+        self.names.get(usize::from(number).checked_sub(1)?).cloned()
+    }
+
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.names.clone()
+    }
+
+    /// The number of a client, given on first sight while there are any; 0: none left.
+    pub(super) fn number(&mut self, name: &str) -> u8 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let next = u8::try_from(self.names.len().saturating_add(1)).unwrap_or(0);
+        if next == 0 || name.len() > LONGEST_CLIENT {
+            return 0;
+        }
+        let name: Arc<str> = name.into();
+        self.names.push(Arc::clone(&name));
+        self.numbers.insert(name, next);
+        next
+    }
+}
+
+/// Shows what the policies' own counters say.
+#[derive(Debug)]
+pub(super) struct ByPolicy(pub(super) Arc<Shared>);
+
+impl Collector for ByPolicy {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let shared = &self.0;
+        let clients = shared.clients.lock().names();
+        let (totals, overflow) =
+            shared.tallies.lock().totals(&clients, shared.retain_idle, Instant::now());
+        totals.encode(&mut encoder)?;
+        let Metric { name, help, .. } = names::UNCOUNTED;
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&overflow, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(name: &str, count: u64) -> Totals {
+        let mut labels = Labels::default();
+        labels.push("client_id", name);
+        let mut totals = Totals::default();
+        totals.count(names::HTTP_ALLOW, labels, count);
+        totals
+    }
+
+    #[test]
+    fn a_series_that_stopped_changing_is_left_out_and_comes_back_where_it_was() {
+        let (start, bound) = (Instant::now(), Duration::from_secs(600));
+        let at = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
+        let mut idle = Idle::default();
+        let mut shown = |count, now| {
+            let mut totals = totals("web", count);
+            idle.leave_out(&mut totals, bound, now);
+            totals.len() == 1
+        };
+        assert!(shown(5, start));
+        assert!(shown(5, at(599)));
+        assert!(!shown(5, at(600)));
+        assert!(!shown(5, at(10_000)));
+        assert!(shown(6, at(10_001)), "it goes on");
+        assert!(shown(6, at(10_600)));
+        assert!(!shown(6, at(10_601)));
+    }
+
+    #[test]
+    fn what_a_replaced_policy_counted_is_forgotten_once_it_is_idle() {
+        let mut tallies = Tallies { retired: totals("gone", 3), ..Tallies::default() };
+        let (start, bound) = (Instant::now(), Duration::from_secs(600));
+        let later = start.checked_add(bound).unwrap();
+        assert_eq!(tallies.totals(&[], bound, start).0.len(), 1);
+        assert_eq!(tallies.totals(&[], bound, later).0.len(), 0);
+        assert_eq!(tallies.retired.len(), 0);
+    }
+}

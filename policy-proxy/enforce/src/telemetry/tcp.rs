@@ -1,0 +1,344 @@
+//! Connections by side, port, client and Server, counted while they carry.
+//!
+//! A connection finds its series once. Each worker counts in a cache line of its own.
+
+use super::key::{Caller, TlsClass};
+use super::labels;
+use policy_tls::metric::Labels;
+use super::names;
+use policy_tls::metric::Metric;
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use policy_core::{Owner, Protocol, ServerPolicy};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use std::io;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The two ends of what is proxied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Clients.
+    Source,
+    /// The application.
+    Destination,
+}
+
+/// What tells series apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TcpKey {
+    pub(super) side: Side,
+    /// None: those for which there was no room.
+    pub(super) port: Option<NonZeroU16>,
+    pub(super) address: Arc<str>,
+    pub(super) caller: Caller,
+    pub(super) owner: Option<Owner>,
+    /// Whether TLS was not looked for.
+    pub(super) skipped: bool,
+}
+
+/// The counts of one series.
+#[derive(Debug)]
+pub struct TcpSeries {
+    workers: Box<[Shard]>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard {
+    opened: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    closed: [AtomicU64; ERRNOS.len()],
+}
+
+/// Counts one connection: opened when made, closed when dropped.
+#[derive(Debug)]
+pub struct Meter {
+    series: Arc<TcpSeries>,
+    worker: usize,
+    /// Index into [`ERRNOS`] of the last error.
+    errno: usize,
+}
+
+/// All series.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    known: Mutex<HashMap<TcpKey, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    series: Arc<TcpSeries>,
+    /// Since when a scrape has seen nothing change.
+    idle: Option<(u64, Instant)>,
+}
+
+/// How connections end, as Linux names it; the first without an error, the last otherwise.
+const ERRNOS: [(&str, Option<io::ErrorKind>); 7] = [
+    ("", None),
+    ("ECONNRESET", Some(io::ErrorKind::ConnectionReset)),
+    ("EPIPE", Some(io::ErrorKind::BrokenPipe)),
+    ("ETIMEDOUT", Some(io::ErrorKind::TimedOut)),
+    ("ECONNABORTED", Some(io::ErrorKind::ConnectionAborted)),
+    ("ENOTCONN", Some(io::ErrorKind::NotConnected)),
+    ("UNKNOWN", None),
+];
+
+/// The most series, idle ones included.
+const MOST: usize = 4096;
+
+impl TcpKey {
+    pub(super) fn of(
+        side: Side,
+        port: NonZeroU16,
+        address: Arc<str>,
+        caller: Caller,
+        policy: Option<&ServerPolicy>,
+    ) -> Self {
+        let opaque = policy.is_some_and(|policy| policy.protocol == Protocol::Opaque);
+        let (caller, skipped) = match side {
+            Side::Source => (caller, opaque && caller.tls == TlsClass::Absent),
+            // The application's side has no client to tell apart.
+            Side::Destination => (Caller::NONE, false),
+        };
+        let owner = policy.map(|policy| policy.owner.clone());
+        Self { side, port: Some(port), address, caller, owner, skipped }
+    }
+
+    fn labels(&self, clients: &[Arc<str>]) -> Labels {
+        let mut labels = Labels::default();
+        labels.push("direction", "inbound");
+        labels.push("peer", if self.side == Side::Source { "src" } else { "dst" });
+        labels::target_or_none(&mut labels, &self.address, self.port);
+        labels::server_or_none(&mut labels, self.owner.as_ref(), self.port);
+        match (self.side, self.skipped) {
+            (Side::Destination, _) => {
+                // The application is reached in plaintext, within the pod.
+                labels.push("tls", "no_identity");
+                labels.push("no_tls_reason", "loopback");
+            }
+            (Side::Source, true) => {
+                labels::tls(&mut labels, self.caller, Protocol::Opaque, clients)
+            }
+            (Side::Source, false) => labels::tls(&mut labels, self.caller, Protocol::Tls, clients),
+        }
+        labels
+    }
+}
+
+impl TcpSeries {
+    fn new(workers: usize) -> Arc<Self> {
+        let workers = (0..workers.max(1)).map(|_| Shard::default()).collect();
+        Arc::new(Self { workers })
+    }
+
+    fn shard(&self, worker: usize) -> Option<&Shard> {
+        self.workers.get(worker.checked_rem(self.workers.len()).unwrap_or(0))
+    }
+
+    fn sum(&self, of: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+        let counts = self.workers.iter().map(|shard| of(shard).load(Ordering::Relaxed));
+        counts.fold(0, u64::saturating_add)
+    }
+
+    fn closed(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        ERRNOS.iter().enumerate().map(|(at, (name, _))| {
+            let count = |shard: &Shard| {
+                shard.closed.get(at).map_or(0, |closed| closed.load(Ordering::Relaxed))
+            };
+            (*name, self.workers.iter().map(count).fold(0, u64::saturating_add))
+        })
+    }
+
+    /// Changes whenever anything was counted.
+    fn mark(&self) -> u64 {
+        let closed = self.closed().fold(0, |sum, (_, count)| u64::wrapping_add(sum, count));
+        let parts = [
+            self.sum(|shard| &shard.opened),
+            self.sum(|shard| &shard.read),
+            self.sum(|shard| &shard.written),
+        ];
+        parts.into_iter().fold(closed, u64::wrapping_add)
+    }
+}
+
+impl Meter {
+    /// A connection that begins now.
+    pub fn open(series: &Arc<TcpSeries>, worker: usize) -> Self {
+        let meter = Self { series: Arc::clone(series), worker, errno: 0 };
+        meter.add(|shard| Some(&shard.opened), 1);
+        meter
+    }
+
+    /// Bytes came.
+    pub fn read(&self, bytes: usize) {
+        self.add(|shard| Some(&shard.read), u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// Bytes went.
+    pub fn wrote(&self, bytes: usize) {
+        self.add(|shard| Some(&shard.written), u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// The connection broke.
+    pub fn failed(&mut self, error: &io::Error) {
+        let known = ERRNOS.iter().position(|(_, kind)| *kind == Some(error.kind()));
+        self.errno = known.unwrap_or(ERRNOS.len().saturating_sub(1));
+    }
+
+    fn add<'a>(&'a self, of: impl Fn(&'a Shard) -> Option<&'a AtomicU64>, count: u64) {
+        if let Some(counter) = self.series.shard(self.worker).and_then(of) {
+            counter.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.add(|shard| shard.closed.get(self.errno), 1);
+    }
+}
+
+impl Connections {
+    /// The series of `key`, or that for what finds no room.
+    pub(super) fn series(&self, key: TcpKey, workers: usize) -> Arc<TcpSeries> {
+        let mut known = self.known.lock();
+        let full = known.len() >= MOST && !known.contains_key(&key);
+        let key = if full {
+            let caller = Caller { client: 0, ..key.caller };
+            TcpKey { port: None, address: "".into(), caller, owner: None, ..key }
+        } else {
+            key
+        };
+        let fresh = || Known { series: TcpSeries::new(workers), idle: None };
+        Arc::clone(&known.entry(key).or_insert_with(fresh).series)
+    }
+
+    /// Forgets what nobody uses and no scrape has seen change for `bound`.
+    pub(super) fn forget_idle(&self, bound: Duration, now: Instant) {
+        self.known.lock().retain(|_, known| {
+            let mark = known.series.mark();
+            match known.idle {
+                Some((seen, since)) if seen == mark => {
+                    let idle = now.saturating_duration_since(since) >= bound;
+                    Arc::strong_count(&known.series) > 1 || !idle
+                }
+                Some(_) | None => {
+                    known.idle = Some((mark, now));
+                    true
+                }
+            }
+        });
+    }
+
+    pub(super) fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        clients: &[Arc<str>],
+    ) -> Result<(), std::fmt::Error> {
+        let shown = |(key, known): (&TcpKey, &Known)| (key.labels(clients), known.series.clone());
+        let mut all: Vec<(Labels, Arc<TcpSeries>)> = self.known.lock().iter().map(shown).collect();
+        all.sort_by(|(own, _), (other, _)| own.cmp(other));
+        let counters: [(Metric, OfShard); 3] = [
+            (names::TCP_OPEN, |shard| &shard.opened),
+            (names::TCP_READ, |shard| &shard.read),
+            (names::TCP_WRITE, |shard| &shard.written),
+        ];
+        for (Metric { name, help, .. }, of) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (labels, series) in &all {
+                let mut member = family.encode_family(labels)?;
+                member.encode_counter::<NoLabelSet, _, u64>(&series.sum(of), None)?;
+            }
+        }
+        let Metric { name, help, .. } = names::TCP_CLOSE;
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, series) in &all {
+            for (errno, count) in series.closed().filter(|(name, n)| name.is_empty() || *n > 0) {
+                let mut labels = labels.clone();
+                labels.push("errno", errno);
+                let mut member = family.encode_family(&labels)?;
+                member.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+        let Metric { name, help, .. } = names::TCP_OPEN_CONNECTIONS;
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, series) in &all {
+            let closed = series.closed().fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
+            let open = series.sum(|shard| &shard.opened).saturating_sub(closed);
+            let open = i64::try_from(open).unwrap_or(i64::MAX);
+            family.encode_family(labels)?.encode_gauge(&open)?;
+        }
+        Ok(())
+    }
+}
+
+impl Caller {
+    /// Nobody in particular.
+    pub const NONE: Self = Self { tls: TlsClass::Absent, client: 0 };
+}
+
+/// One counter of a shard.
+type OfShard = fn(&Shard) -> &AtomicU64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(port: u16) -> TcpKey {
+        let port = NonZeroU16::new(port).unwrap();
+        TcpKey::of(Side::Source, port, "10.1.2.3".into(), Caller::NONE, None)
+    }
+
+    #[test]
+    fn a_series_is_kept_while_it_is_used_or_changes_and_forgotten_when_idle() {
+        let connections = Connections::default();
+        let (start, bound) = (Instant::now(), Duration::from_secs(600));
+        let at = |seconds| start.checked_add(Duration::from_secs(seconds)).unwrap();
+        let known = || connections.known.lock().len();
+        let meter = Meter::open(&connections.series(key(80), 1), 0);
+        connections.forget_idle(bound, start);
+        connections.forget_idle(bound, at(6_000));
+        assert_eq!(known(), 1, "in use");
+        drop(meter);
+        connections.forget_idle(bound, at(6_001));
+        assert_eq!(known(), 1, "just closed");
+        connections.forget_idle(bound, at(6_600));
+        assert_eq!(known(), 1);
+        connections.forget_idle(bound, at(6_601));
+        assert_eq!(known(), 0);
+    }
+
+    #[test]
+    fn ports_beyond_the_bound_share_a_series() {
+        let connections = Connections::default();
+        for port in 1..=u16::MAX {
+            drop(Meter::open(&connections.series(key(port), 1), 0));
+        }
+        let known = connections.known.lock();
+        assert_eq!(known.len(), MOST + 1);
+        let opened = known.values().map(|known| known.series.sum(|shard| &shard.opened));
+        assert_eq!(opened.sum::<u64>(), u64::from(u16::MAX));
+    }
+
+    #[test]
+    fn a_connection_closes_with_its_last_error() {
+        let connections = Connections::default();
+        let series = connections.series(key(80), 2);
+        let mut meter = Meter::open(&series, 1);
+        meter.read(3);
+        meter.wrote(5);
+        meter.failed(&io::ErrorKind::ConnectionReset.into());
+        drop(meter);
+        drop(Meter::open(&series, 0));
+        let closed: Vec<_> = series.closed().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(closed, [("", 1), ("ECONNRESET", 1)]);
+        assert_eq!(series.sum(|shard| &shard.read), 3);
+        assert_eq!(series.sum(|shard| &shard.written), 5);
+        assert_eq!(series.sum(|shard| &shard.opened), 2);
+    }
+}

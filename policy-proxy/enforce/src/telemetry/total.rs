@@ -1,0 +1,113 @@
+//! Makes metrics of what the counters of one policy hold.
+
+use super::counters::{Counters, Detected};
+use super::families::Totals;
+use super::key::{Detail, Key, Kind};
+use super::series::SeriesTable;
+use super::table::Table;
+use super::{exchange, labels, names};
+use crate::error::ErrorKind;
+use policy_core::Denied;
+use policy_tls::metric::{Labels, Metric};
+use std::sync::Arc;
+
+impl Counters {
+    /// Adds what was counted to `totals`. `clients` are the identities that callers refer to.
+    pub(super) fn total(&self, totals: &mut Totals, clients: &[Arc<str>]) {
+        for (packed, count) in self.tables.iter().flat_map(Table::entries) {
+            let Some(key) = Key::unpack(packed) else { continue };
+            if let Some((metric, labels)) = self.shown(&key, clients) {
+                totals.count(metric, labels, count);
+            }
+        }
+        for (packed, series) in self.series.iter().flat_map(SeriesTable::entries) {
+            let key = packed.and_then(Key::unpack);
+            exchange::total(self, key.as_ref(), series, clients, totals);
+        }
+        let mut labels = Labels::default();
+        labels::server(&mut labels, &self.policy.owner, self.port);
+        totals.sizes(names::DETECT_SECONDS, labels, self.detection.snapshot());
+    }
+
+    /// The metric that a counter is shown by, and its labels.
+    fn shown(&self, key: &Key, clients: &[Arc<str>]) -> Option<(Metric, Labels)> {
+        let mut labels = Labels::default();
+        match key.kind {
+            Kind::Exchange => return None,
+            Kind::Detect => {
+                labels.push("result", self.number(key, Detected::name));
+                labels::server(&mut labels, &self.policy.owner, self.port);
+                return Some((names::DETECTED, labels));
+            }
+            Kind::HttpError => {
+                labels.push("error", self.number(key, error_name));
+                labels::target(&mut labels, &self.address, self.port);
+                labels::server(&mut labels, &self.policy.owner, self.port);
+                return Some((names::HTTP_ERRORS, labels));
+            }
+            Kind::HttpAllow
+            | Kind::HttpDeny
+            | Kind::RouteNotFound
+            | Kind::RateLimited
+            | Kind::TcpAllow
+            | Kind::TcpDeny
+            | Kind::TcpTerminate => labels::target(&mut labels, &self.address, self.port),
+        }
+        let metric = self.detail_labels(&mut labels, key)?;
+        labels::server(&mut labels, &self.policy.owner, self.port);
+        labels::tls(&mut labels, key.caller, self.policy.protocol, clients);
+        Some((metric, labels))
+    }
+
+    fn detail_labels(&self, labels: &mut Labels, key: &Key) -> Option<Metric> {
+        Some(match key.kind {
+            Kind::HttpAllow => {
+                labels::route(labels, self.route(key), key.detail);
+                labels::authorization(labels, self.authorization(key));
+                names::HTTP_ALLOW
+            }
+            Kind::HttpDeny => {
+                labels::route(labels, self.route(key), key.detail);
+                labels.push("reason", self.number(key, reason_name));
+                names::HTTP_DENY
+            }
+            Kind::RateLimited => {
+                labels::rate_limit(labels, self.policy.rate_limit.as_ref());
+                labels.push("ratelimit_scope", self.number(key, scope_name));
+                names::RATE_LIMITED
+            }
+            Kind::TcpAllow => {
+                labels::authorization(labels, self.authorization(key));
+                names::TCP_ALLOW
+            }
+            Kind::TcpDeny => {
+                labels.push("reason", self.number(key, reason_name));
+                names::TCP_DENY
+            }
+            Kind::RouteNotFound => names::ROUTE_NOT_FOUND,
+            Kind::TcpTerminate => names::TCP_TERMINATE,
+            Kind::Detect | Kind::HttpError | Kind::Exchange => return None,
+        })
+    }
+
+    fn number(&self, key: &Key, name: impl Fn(u32) -> String) -> String {
+        match key.detail {
+            Detail::Number(number) => name(number),
+            Detail::Server(_) | Detail::Route(_) | Detail::Exemption(_) => String::new(),
+        }
+    }
+}
+
+fn reason_name(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(|at| Denied::all().nth(at));
+    known.map_or("", Denied::as_str).to_owned()
+}
+
+fn error_name(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(|at| ErrorKind::ALL.get(at));
+    known.map_or("", |kind| kind.as_str()).to_owned()
+}
+
+fn scope_name(number: u32) -> String {
+    if number == 0 { "total" } else { "identity" }.to_owned()
+}

@@ -1,0 +1,48 @@
+//! Mesh identity: our own certificate, whom we trust, and what a client's certificate proves.
+//!
+//! An [`IdentitySource`] keeps an [`IdentityHandle`] current from files, from an issuer (Linkerd's
+//! Certify) or from SPIFFE's Workload API, and says how it is doing ([`IdentityStatus`]).
+//!
+//! TLS 1.3 only, no resumption (a ticket would outlive a revoked root). Client certificates are asked
+//! for but optional; one that is presented must chain to the roots and allow clientAuth. Of its names,
+//! exactly one `spiffe://` URI decides; without any, exactly one DNS name; anything else proves nothing.
+
+mod certify;
+mod contents;
+mod credentials;
+mod error;
+mod files;
+mod handle;
+mod handshake;
+mod metrics;
+mod name;
+mod pem;
+mod proof;
+mod provider;
+mod publish;
+mod request;
+mod roots;
+mod source;
+mod state;
+mod status;
+mod verify;
+mod workload_api;
+
+pub use certify::CertifyConfig;
+pub use credentials::{Credentials, DIRECT_ALPN, TlsIdentity, anonymous_client};
+pub use error::{IdentityError, SourceError};
+pub use files::IdentityFiles;
+pub use handle::IdentityHandle;
+pub use handshake::HandshakeFailure;
+pub use metrics::IdentityMetrics;
+pub use name::{identity_of, is_dns_name, is_spiffe_id};
+pub use pem::certificates;
+pub use proof::{Judge, Proof, Stale};
+pub use provider::provider;
+pub use request::KeyAndRequest;
+pub use roots::Roots;
+pub use source::{IdentityConfig, IdentitySource};
+pub use state::{CertificateState, Failure, FailureKind, IdentityState};
+pub use status::IdentityStatus;
+pub use crate::der::validity;
+pub use workload_api::{AgentAddress, SpiffeConfig};

@@ -1,0 +1,378 @@
+//! An identity from an issuer, by Linkerd's Certify API (proxy-semantics 5.1).
+//!
+//! A certificate is asked for with a token that is read at every call, and asked for again after about
+//! 70 % of the remaining life, or at once when the roots no longer reach what is in force. An answer
+//! counts whole or not at all: our name alone, our key, valid now, and verified against our roots in
+//! both roles. Until one does, what is in force stays, and the next attempt waits with exponential,
+//! jittered pauses.
+
+use super::contents::contents;
+use super::credentials::{Credentials, TlsIdentity, anonymous_client};
+use super::error::{Failed, SourceError};
+use super::publish::Publisher;
+use super::request::KeyAndRequest;
+use super::roots::Roots;
+use super::state::FailureKind;
+use crate::civil::shown;
+use crate::der::{self, DNS_NAME};
+use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain, random};
+use policy_proto::linkerd::identity::identity_client::IdentityClient;
+use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
+use rustls::pki_types::CertificateDer;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+
+/// An identity from an issuer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertifyConfig {
+    /// Where the issuer is, and who it has to be. Only loopback is spoken to in plaintext.
+    pub issuer: ControllerAddress,
+    /// Our identity, a DNS name, which clients ask for in SNI.
+    pub name: Arc<str>,
+    /// The file with our token. Read at every call.
+    pub token: PathBuf,
+    /// The mesh's roots, which the issuer and what it issues are held to.
+    pub roots: Roots,
+    /// A folder with `key.p8` and `csr.der`, as Linkerd's helper makes them; absent: a key of our own,
+    /// which is never written anywhere.
+    pub folder: Option<PathBuf>,
+    /// The earliest and the latest that a certificate is renewed.
+    pub refresh: (Duration, Duration),
+    /// How long one attempt may take, from name resolution to the answer.
+    pub timeout: Duration,
+    /// The first pause after a failure, and the longest.
+    pub backoff: (Duration, Duration),
+    /// How often roots and clock are looked at.
+    pub interval: Duration,
+}
+
+impl CertifyConfig {
+    /// The defaults: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s for an attempt, pauses of
+    /// 200 ms to 30 s.
+    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: Roots) -> Self {
+        Self {
+            issuer,
+            name: name.to_ascii_lowercase().into(),
+            token,
+            roots,
+            folder: None,
+            refresh: (Duration::from_secs(10), Duration::from_secs(86_400)),
+            timeout: Duration::from_secs(10),
+            backoff: (Duration::from_millis(200), Duration::from_secs(30)),
+            interval: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The client of the issuer.
+#[derive(Debug)]
+pub(super) struct Certify {
+    config: CertifyConfig,
+    own: KeyAndRequest,
+    /// The roots as they were read last.
+    roots: Vec<CertificateDer<'static>>,
+    backoff: Backoff,
+}
+
+/// When to ask for the next certificate.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// By the wall clock, as certificates are.
+    At(SystemTime),
+    /// After a pause.
+    After(Instant),
+}
+
+/// Bounds on what is read, in bytes, and on the certificates of a chain; a certificate of ours has
+/// some 700 bytes.
+const MOST_TOKEN: u64 = 64 << 10;
+const MOST_FILE: u64 = 64 << 10;
+const MOST_ANSWER: usize = 128 << 10;
+const MOST_CERTIFICATE: usize = 16 << 10;
+const MOST_INTERMEDIATES: usize = 8;
+/// Interval of HTTP/2 PINGs; a connection lives for one call.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+impl Certify {
+    /// Reads or makes key and request.
+    ///
+    /// # Errors
+    /// [`SourceError`] says which of them cannot be used.
+    pub(super) async fn open(config: CertifyConfig) -> Result<Self, SourceError> {
+        let own = match &config.folder {
+            None => KeyAndRequest::generate(&config.name).map_err(SourceError::Request)?,
+            Some(folder) => {
+                let key = contents(&folder.join("key.p8"), MOST_FILE).await?;
+                let request = contents(&folder.join("csr.der"), MOST_FILE).await?;
+                let place = folder.display().to_string();
+                KeyAndRequest::supplied(key, request)
+                    .map_err(|message| SourceError::Pem { place, message })?
+            }
+        };
+        let backoff = Backoff::new(config.backoff.0, config.backoff.1);
+        Ok(Self { config, own, roots: Vec::new(), backoff })
+    }
+
+    /// Keeps the identity current until it is dropped.
+    pub(super) async fn run(mut self, publisher: &Publisher) {
+        let mut due = Due::After(Instant::now());
+        loop {
+            if self.follow_roots(publisher).await {
+                due = Due::After(Instant::now());
+            }
+            if due.is_now() {
+                due = self.renew(publisher).await;
+            }
+            tokio::time::sleep(due.wait().min(self.config.interval)).await;
+            // A clock that was set back leaves a certificate that is not valid yet, and far from due.
+            if publisher.check() && matches!(due, Due::At(_)) {
+                due = Due::After(Instant::now());
+            }
+        }
+    }
+
+    /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
+    async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
+        let roots = match self.config.roots.read().await {
+            Ok(roots) if roots == self.roots => {
+                publisher.settle_roots();
+                return false;
+            }
+            Ok(roots) => roots,
+            Err(error) => {
+                publisher.fail(FailureKind::Roots, &error.to_string());
+                return false;
+            }
+        };
+        let current = publisher.identity().current().clone();
+        let rerooted = current.map(|own| own.with_roots(roots.clone()));
+        match rerooted {
+            None => {}
+            Some(Ok(identity)) => publisher.reroot(identity),
+            Some(Err(error)) => {
+                publisher.fail(FailureKind::Roots, &error.to_string());
+                return false;
+            }
+        }
+        self.roots = roots;
+        publisher.check()
+    }
+
+    /// Asks for a certificate, puts it in force, and says when to ask for the next.
+    async fn renew(&mut self, publisher: &Publisher) -> Due {
+        if self.roots.is_empty() {
+            // What is wrong with them was said when they were read.
+            return self.pause();
+        }
+        let late = |_| {
+            let message =
+                format!("{}: no answer within {:?}", self.config.issuer, self.config.timeout);
+            Failed::new(FailureKind::Refused, message)
+        };
+        let asked = tokio::time::timeout(self.config.timeout, self.ask()).await;
+        let accepted =
+            asked.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
+        match accepted {
+            Ok((identity, until)) => {
+                self.backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
+                publisher.renew(identity);
+                Due::At(refresh_at(SystemTime::now(), until, self.config.refresh, random()))
+            }
+            Err(Failed { kind, message }) => {
+                publisher.fail(kind, &message);
+                self.pause()
+            }
+        }
+    }
+
+    fn pause(&mut self) -> Due {
+        let now = Instant::now();
+        Due::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
+    }
+
+    async fn ask(&self) -> Result<CertifyResponse, Failed> {
+        let CertifyConfig { issuer, timeout, .. } = &self.config;
+        let token = self.token().await?;
+        let bounds = Bounds { connect: *timeout, keep_alive: KEEP_ALIVE };
+        let roots = self.roots.clone();
+        // No certificate of our own: the first call has none, and the token says who we are.
+        let tls: TlsSource = Arc::new(move |expected| {
+            anonymous_client(roots.clone(), expected).map_err(std::io::Error::other)
+        });
+        let channel = control::connect(issuer, bounds, tls).await.map_err(|error| {
+            Failed::new(FailureKind::Unreachable, format!("{issuer}: {}", chain(&error)))
+        })?;
+        let mut client = IdentityClient::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let request = CertifyRequest {
+            identity: self.config.name.to_string(),
+            token,
+            certificate_signing_request: self.own.request.clone(),
+        };
+        let answer = client.certify(request).await.map_err(|status| {
+            let message = format!("{issuer}: {:?}: {}", status.code(), status.message());
+            Failed::new(FailureKind::Refused, message)
+        })?;
+        Ok(answer.into_inner())
+    }
+
+    async fn token(&self) -> Result<Vec<u8>, Failed> {
+        let path = &self.config.token;
+        let token = contents(path, MOST_TOKEN).await;
+        let token = token.map_err(|error| Failed::new(FailureKind::Token, error.to_string()))?;
+        let token = token.trim_ascii();
+        if token.is_empty() {
+            let message = format!("`{}`: empty; expected a token", path.display());
+            return Err(Failed::new(FailureKind::Token, message));
+        }
+        Ok(token.to_vec())
+    }
+
+    /// The identity that an answer makes, and until when it lasts.
+    fn accept(
+        &self,
+        answer: CertifyResponse,
+        now: SystemTime,
+    ) -> Result<(TlsIdentity, SystemTime), Failed> {
+        let refuse = |message: String| {
+            Failed::new(FailureKind::Answer, format!("{}: {message}", self.config.issuer))
+        };
+        let CertifyResponse {
+            leaf_certificate: leaf,
+            intermediate_certificates: others,
+            valid_until,
+        } = answer;
+        if others.len() > MOST_INTERMEDIATES {
+            return Err(refuse(format!("{} intermediate certificates", others.len())));
+        }
+        if std::iter::once(&leaf).chain(&others).any(|der| der.len() > MOST_CERTIFICATE) {
+            return Err(refuse(format!("a certificate of more than {MOST_CERTIFICATE} bytes")));
+        }
+        check_name(&leaf, &self.config.name).map_err(refuse)?;
+        let until = valid_until.and_then(|at| SystemTime::try_from(at).ok());
+        let until = check_times(&leaf, until, now).map_err(refuse)?;
+        let chain = std::iter::once(leaf).chain(others).map(CertificateDer::from).collect();
+        let server_name = Arc::clone(&self.config.name);
+        let (roots, key) = (self.roots.clone(), self.own.key.clone_key());
+        let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })
+            .map_err(|error| refuse(error.to_string()))?;
+        identity.verify(now).map_err(refuse)?;
+        Ok((identity, until))
+    }
+}
+
+/// Our name, and no other name of any kind.
+fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
+    let names = der::alternative_names(leaf)
+        .ok_or_else(|| "not a certificate; expected X.509 in DER".to_owned())?;
+    let ours = |(tag, found): &(u8, &[u8])| {
+        *tag == DNS_NAME && found.eq_ignore_ascii_case(name.as_bytes())
+    };
+    if names.len() == 1 && names.iter().all(ours) {
+        return Ok(());
+    }
+    let shown: Vec<_> =
+        names.iter().take(4).map(|(_, name)| name.escape_ascii().to_string()).collect();
+    Err(format!("a certificate for [{}]; expected exactly `{name}`", shown.join(", ")))
+}
+
+/// Until when an answer lasts: it is valid now, and the issuer says nothing else of it.
+fn check_times(
+    leaf: &[u8],
+    until: Option<SystemTime>,
+    now: SystemTime,
+) -> Result<SystemTime, String> {
+    let (begins, ends) =
+        der::validity(leaf).ok_or_else(|| "a certificate without readable validity".to_owned())?;
+    let until = until.ok_or_else(|| "valid_until: not set, or not a time".to_owned())?;
+    if begins > now {
+        let (begins, now) = (shown(begins), shown(now));
+        return Err(format!(
+            "a certificate that is not valid before {begins}, and it is {now} here: this clock or the issuer's is wrong"
+        ));
+    }
+    if ends <= now || until <= now {
+        let (ends, now) = (shown(ends.min(until)), shown(now));
+        return Err(format!(
+            "a certificate that expired at {ends}, and it is {now} here: this clock or the issuer's is wrong"
+        ));
+    }
+    // Certificates are dated to the second.
+    if until.duration_since(ends).is_ok_and(|longer| longer >= Duration::from_secs(1)) {
+        let (until, ends) = (shown(until), shown(ends));
+        return Err(format!("valid_until: {until}, after the certificate's own end at {ends}"));
+    }
+    Ok(until.min(ends))
+}
+
+/// When to renew what lasts `until`: after 70 % of the remaining life less up to a tenth of that, so
+/// that workloads that started together do not come together, within the bounds.
+fn refresh_at(
+    now: SystemTime,
+    until: SystemTime,
+    (least, most): (Duration, Duration),
+    random: u64,
+) -> SystemTime {
+    let remaining = until.duration_since(now).unwrap_or_default();
+    let parts = u32::try_from(random.checked_rem(71).unwrap_or(0)).unwrap_or(0);
+    let share = 700_u32.saturating_sub(parts);
+    let after = remaining.saturating_mul(share).checked_div(1000).unwrap_or(remaining);
+    now.checked_add(after.min(most).max(least)).unwrap_or(UNIX_EPOCH)
+}
+
+impl Due {
+    fn is_now(self) -> bool {
+        self.wait().is_zero()
+    }
+
+    fn wait(self) -> Duration {
+        match self {
+            Self::At(at) => at.duration_since(SystemTime::now()).unwrap_or_default(),
+            Self::After(at) => at.saturating_duration_since(Instant::now()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+    use super::*;
+    use proptest::prelude::*;
+
+    const BOUNDS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(86_400));
+
+    #[test]
+    fn a_day_is_renewed_after_two_thirds_of_it() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let day = Duration::from_secs(86_400);
+        let after =
+            |random| refresh_at(now, now + day, BOUNDS, random).duration_since(now).unwrap();
+        assert_eq!(after(0), Duration::from_secs(60_480));
+        assert_eq!(after(70), Duration::from_secs(54_432));
+        let short = refresh_at(now, now + Duration::from_secs(3), BOUNDS, 0);
+        assert_eq!(short.duration_since(now).unwrap(), BOUNDS.0);
+        let long = refresh_at(now, now + 30 * day, BOUNDS, 0);
+        assert_eq!(long.duration_since(now).unwrap(), BOUNDS.1);
+    }
+
+    proptest! {
+        #[test]
+        fn renewal_is_always_within_its_bounds(life: u32, random: u64) {
+            let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+            let life = Duration::from_secs(life.into());
+            let after = refresh_at(now, now + life, BOUNDS, random).duration_since(now).unwrap();
+            prop_assert!(after >= BOUNDS.0 && after <= BOUNDS.1);
+            if life > Duration::from_secs(100) && life < Duration::from_secs(86_400) {
+                prop_assert!(after <= life * 7 / 10 && after >= life * 62 / 100, "{after:?} of {life:?}");
+            }
+        }
+
+        #[test]
+        fn no_certificate_panics(leaf: Vec<u8>, until: Option<u32>) {
+            let until = until.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.into()));
+            let _ = check_name(&leaf, "web.example");
+            let _ = check_times(&leaf, until, SystemTime::now());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The sources' side of an identity: puts it in force and says so.
+
+use super::credentials::TlsIdentity;
+use super::handle::IdentityHandle;
+use super::state::{CertificateState, Failure, FailureKind, IdentityState};
+use super::status::IdentityStatus;
+use crate::civil::shown;
+use super::metrics::IdentityMetrics;
+use policy_core::Identity;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// The sources' side: puts identities in force and says so.
+#[derive(Clone, Debug)]
+pub(super) struct Publisher {
+    identity: IdentityHandle,
+    state: Arc<watch::Sender<IdentityState>>,
+    metrics: IdentityMetrics,
+}
+
+impl Publisher {
+    pub(super) fn new(metrics: IdentityMetrics) -> Self {
+        metrics.begin();
+        let state = Arc::new(watch::Sender::new(IdentityState::default()));
+        Self { identity: IdentityHandle::empty(), state, metrics }
+    }
+
+    pub(super) fn identity(&self) -> &IdentityHandle {
+        &self.identity
+    }
+
+    pub(super) fn status(&self) -> IdentityStatus {
+        IdentityStatus::new(self.state.subscribe())
+    }
+
+    /// A new certificate: in force for handshakes from now on.
+    pub(super) fn renew(&self, identity: TlsIdentity) {
+        let now = SystemTime::now();
+        tracing::info!(
+            name = identity.name().map(Identity::as_str),
+            until = identity.validity().map(|(_, end)| shown(end)),
+            roots = identity.roots().len(),
+            "identity renewed"
+        );
+        self.metrics.renewed(now);
+        self.put(identity, now, now);
+    }
+
+    /// Other roots for the certificate in force.
+    pub(super) fn reroot(&self, identity: TlsIdentity) {
+        let since = self.state.borrow().certificate.as_ref().map(|held| held.since);
+        let now = SystemTime::now();
+        tracing::info!(roots = identity.roots().len(), "trust roots changed");
+        self.metrics.roots_changed();
+        self.put(identity, since.unwrap_or(now), now);
+    }
+
+    fn put(&self, identity: TlsIdentity, since: SystemTime, now: SystemTime) {
+        // What cannot be read is valid at no time; handshakes would fail all the same.
+        let (not_before, not_after) = identity.validity().unwrap_or((now, now));
+        let held = CertificateState {
+            name: identity.name().cloned(),
+            not_before,
+            not_after,
+            since,
+            roots: identity.roots().len(),
+            doubt: identity.verify(now).err().map(Arc::from),
+        };
+        self.metrics.in_force(&held, identity.roots());
+        self.identity.replace(identity);
+        self.state.send_replace(IdentityState { certificate: Some(held), failure: None });
+    }
+
+    /// Looks again whether others would accept what is in force, for clocks move and roots expire.
+    /// True: they would not.
+    pub(super) fn check(&self) -> bool {
+        let now = SystemTime::now();
+        let current = self.identity.current().clone();
+        let doubt = current.and_then(|own| own.verify(now).err()).map(Arc::<str>::from);
+        let state = self.state.borrow().clone();
+        let Some(held) = state.certificate else { return true };
+        if held.doubt != doubt {
+            match &doubt {
+                Some(doubt) => {
+                    tracing::warn!(%doubt, "our certificate is not acceptable to others")
+                }
+                None => tracing::info!("our certificate is acceptable to others again"),
+            }
+            self.state.send_modify(|state| {
+                if let Some(held) = &mut state.certificate {
+                    held.doubt.clone_from(&doubt);
+                }
+            });
+        }
+        self.metrics.usable(doubt.is_none());
+        doubt.is_some()
+    }
+
+    /// What went wrong before is right again, and nothing had to be changed for it.
+    pub(super) fn settle(&self) {
+        self.state.send_if_modified(|state| state.failure.take().is_some());
+    }
+
+    /// The roots, if they were what went wrong last, are as they were again.
+    pub(super) fn settle_roots(&self) {
+        self.state.send_if_modified(|state| {
+            let roots = |failure: &mut Failure| failure.kind == FailureKind::Roots;
+            state.failure.take_if(roots).is_some()
+        });
+    }
+
+    /// An attempt went wrong; what is in force stays.
+    pub(super) fn fail(&self, kind: FailureKind, message: &str) {
+        let now = SystemTime::now();
+        self.metrics.failed(kind, now);
+        let known =
+            self.state.borrow().failure.as_ref().is_some_and(|last| *last.message == *message);
+        if known {
+            tracing::debug!(error = message, kind = kind.as_str(), "identity not renewed");
+        } else {
+            tracing::warn!(error = message, kind = kind.as_str(), "identity not renewed");
+        }
+        let failure = Some(Failure { kind, message: message.into(), at: now });
+        self.state.send_modify(|state| state.failure = failure);
+        self.check();
+    }
+
+    /// Whoever gave the identity has taken it back.
+    pub(super) fn revoke(&self, kind: FailureKind, message: &str) {
+        self.identity.clear();
+        self.metrics.revoked();
+        self.state.send_modify(|state| state.certificate = None);
+        self.fail(kind, message);
+    }
+}

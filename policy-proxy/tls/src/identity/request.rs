@@ -1,0 +1,164 @@
+//! A private key and the request for a certificate (RFC 2986) made with it.
+//!
+//! Written here rather than with a library, because it is one fixed shape of forty lines and the
+//! proxy has no other use for a certificate builder; tests hold it against independent readers.
+
+use crate::der::{
+    self, ATTRIBUTES, BIT_STRING, DNS_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE,
+    SET, SUBJECT_ALT_NAME,
+};
+use super::provider::provider;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use rustls::SignatureScheme;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::sync::Arc;
+
+/// A private key with the request for a certificate of it.
+#[derive(Debug)]
+pub struct KeyAndRequest {
+    /// The key.
+    pub key: PrivateKeyDer<'static>,
+    /// PKCS#10, DER.
+    pub request: Vec<u8>,
+}
+
+impl Clone for KeyAndRequest {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone_key(), request: self.request.clone() }
+    }
+}
+
+impl KeyAndRequest {
+    /// A new P-256 key, and a request for a certificate with `name` as its only DNS name and with no
+    /// subject (RFC 5280 limits common names to 64 characters, which identities exceed).
+    ///
+    /// P-256, because Linkerd's proxies offer their certificate to no others (proxy-semantics 5.3).
+    ///
+    /// # Errors
+    /// The system has no randomness, or the library refuses; in words.
+    pub fn generate(name: &str) -> Result<Self, String> {
+        let failed = |_| "no private key can be made".to_owned();
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).map_err(failed)?;
+        let key = pair.to_pkcs8v1().map_err(failed)?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.as_ref().to_vec()));
+        let request = request(&key, name)?;
+        Ok(Self { key, request })
+    }
+
+    /// A key and a request that somebody else made, such as Linkerd's helper: PKCS#8 and PKCS#10, DER.
+    ///
+    /// # Errors
+    /// Which of the two cannot be used, in words.
+    pub fn supplied(key: Vec<u8>, request: Vec<u8>) -> Result<Self, String> {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key));
+        let wrong = |error| format!("key.p8: {error}; expected a private key, PKCS#8 in DER");
+        let signer = provider().key_provider.load_private_key(key.clone_key()).map_err(wrong)?;
+        let requested = der::requested_key(&request)
+            .ok_or("csr.der: not a certificate request; expected PKCS#10 in DER")?;
+        let fits = signer.public_key().is_none_or(|public| public.as_ref() == requested);
+        if !fits {
+            return Err("csr.der: made for another key than key.p8".to_owned());
+        }
+        Ok(Self { key, request })
+    }
+}
+
+fn request(key: &PrivateKeyDer<'static>, name: &str) -> Result<Vec<u8>, String> {
+    let failed =
+        |error: rustls::Error| format!("the certificate request cannot be signed: {error}");
+    let key = provider().key_provider.load_private_key(key.clone_key()).map_err(failed)?;
+    let body = body(&key, name).ok_or("the private key has no public key")?;
+    let signer = key.choose_scheme(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
+    let signature = signer.ok_or("the private key is not of P-256")?.sign(&body).map_err(failed)?;
+    let algorithm = der::write(SEQUENCE, &[&der::write(OBJECT_IDENTIFIER, &[ECDSA_WITH_SHA256])]);
+    let signature = der::write(BIT_STRING, &[&NO_UNUSED_BITS, &signature]);
+    Ok(der::write(SEQUENCE, &[&body, &algorithm, &signature]))
+}
+
+/// `CertificationRequestInfo`: version 0, no subject, the key, and the name as a requested extension.
+fn body(key: &Arc<dyn rustls::sign::SigningKey>, name: &str) -> Option<Vec<u8>> {
+    let names = der::write(SEQUENCE, &[&der::write(DNS_NAME, &[name.as_bytes()])]);
+    let extension = der::write(
+        SEQUENCE,
+        &[
+            &der::write(OBJECT_IDENTIFIER, &[SUBJECT_ALT_NAME]),
+            &der::write(OCTET_STRING, &[&names]),
+        ],
+    );
+    let extensions = der::write(SET, &[&der::write(SEQUENCE, &[&extension])]);
+    let attribute =
+        der::write(SEQUENCE, &[&der::write(OBJECT_IDENTIFIER, &[EXTENSION_REQUEST]), &extensions]);
+    let version = der::write(INTEGER, &[&[0]]);
+    let subject = der::write(SEQUENCE, &[]);
+    let key = key.public_key()?;
+    let attributes = der::write(ATTRIBUTES, &[&attribute]);
+    Some(der::write(SEQUENCE, &[&version, &subject, key.as_ref(), &attributes]))
+}
+
+/// 1.2.840.10045.4.3.2 (RFC 5758 section 3.2).
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+/// pkcs-9-at-extensionRequest, 1.2.840.113549.1.9.14 (RFC 2985 section 5.4.2).
+const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
+const NO_UNUSED_BITS: [u8; 1] = [0];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::der::requested_key;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    const NAME: &str =
+        "web.a-namespace-of-some-length.serviceaccount.identity.portcullis.cluster.local";
+
+    fn openssl(arguments: &[&str], input: &[u8]) -> String {
+        let mut child = Command::new("openssl")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let both = [output.stdout, output.stderr].concat();
+        String::from_utf8(both).unwrap()
+    }
+
+    #[test]
+    fn openssl_verifies_the_request_and_reads_the_name() {
+        let made = KeyAndRequest::generate(NAME).unwrap();
+        let arguments = ["req", "-inform", "DER", "-verify", "-noout", "-text"];
+        let text = openssl(&arguments, &made.request);
+        assert!(text.contains("verify OK"), "{text}");
+        assert!(text.contains(&format!("DNS:{NAME}\n")), "{text}");
+        assert!(text.contains("ASN1 OID: prime256v1"), "{text}");
+        assert!(text.contains("Subject: \n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_made_can_be_supplied() {
+        let made = KeyAndRequest::generate(NAME).unwrap();
+        let key = made.key.secret_der().to_vec();
+        let supplied = KeyAndRequest::supplied(key.clone(), made.request.clone()).unwrap();
+        assert_eq!((supplied.key, &supplied.request), (made.key, &made.request));
+        assert!(requested_key(&made.request).is_some());
+
+        let other = KeyAndRequest::generate(NAME).unwrap();
+        let said = |key: &[u8], request: &[u8]| {
+            KeyAndRequest::supplied(key.to_vec(), request.to_vec()).unwrap_err()
+        };
+        assert_eq!(said(&key, &other.request), "csr.der: made for another key than key.p8");
+        assert!(said(&key, b"nothing").starts_with("csr.der: not a certificate request"));
+        assert!(said(b"", &made.request).starts_with("key.p8: "));
+    }
+
+    #[test]
+    fn a_request_made_by_another_library_can_be_supplied() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec![NAME.to_owned()]).unwrap();
+        let request = params.serialize_request(&key).unwrap();
+        KeyAndRequest::supplied(key.serialize_der(), request.der().to_vec()).unwrap();
+    }
+}

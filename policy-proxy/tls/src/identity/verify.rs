@@ -1,0 +1,158 @@
+//! Accepts peers beyond what the chain says: a server by its identity, which must be among the names
+//! of its certificate; a client by its trust domain, where our roots vouch for one alone.
+
+use super::name::identity_of;
+use policy_core::Identity;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
+    RootCertStore, SignatureScheme,
+};
+use std::sync::Arc;
+
+/// Verifies servers of the mesh. The name in SNI plays no part; the identity does.
+#[derive(Debug)]
+pub(super) struct ExpectIdentity {
+    roots: Arc<RootCertStore>,
+    expected: Identity,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ExpectIdentity {
+    pub(super) fn new(
+        roots: Arc<RootCertStore>,
+        expected: Identity,
+        provider: Arc<CryptoProvider>,
+    ) -> Self {
+        Self { roots, expected, provider }
+    }
+
+    /// Any position counts: a server may carry several names (proxy-to-proxy practice of Linkerd).
+    fn is_expected(&self, leaf: &CertificateDer<'_>) -> bool {
+        let Ok(certificate) = webpki::EndEntityCert::try_from(leaf) else { return false };
+        match &self.expected {
+            Identity::Dns(name) => {
+                certificate.valid_dns_names().any(|dns| dns.eq_ignore_ascii_case(name))
+            }
+            Identity::Spiffe(name) => certificate.valid_uri_names().any(|uri| *uri == **name),
+        }
+    }
+}
+
+impl ServerCertVerifier for ExpectIdentity {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let leaf = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &leaf,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        if self.is_expected(end_entity) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(CertificateError::NotValidForName.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Verifies clients, and refuses SPIFFE identities of other trust domains than ours.
+#[derive(Debug)]
+pub(super) struct OfDomain {
+    chain: Arc<dyn ClientCertVerifier>,
+    /// `spiffe://domain/`.
+    prefix: String,
+}
+
+impl OfDomain {
+    pub(super) fn new(chain: Arc<dyn ClientCertVerifier>, domain: &str) -> Self {
+        Self { chain, prefix: format!("spiffe://{domain}/") }
+    }
+}
+
+impl ClientCertVerifier for OfDomain {
+    fn offer_client_auth(&self) -> bool {
+        self.chain.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
+        match identity_of(end_entity) {
+            Some(Identity::Spiffe(id)) if !id.starts_with(&self.prefix) => {
+                Err(CertificateError::UnknownIssuer.into())
+            }
+            Some(Identity::Spiffe(_) | Identity::Dns(_)) | None => Ok(verified),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
