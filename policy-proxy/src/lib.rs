@@ -21,7 +21,6 @@ mod civil;
 pub mod config;
 pub mod control;
 pub mod discover;
-pub mod http1;
 pub mod identity;
 pub mod limiter;
 pub mod log;
@@ -35,6 +34,9 @@ pub mod sidecar;
 pub mod store;
 pub mod telemetry;
 pub mod termination;
+
+// Old path: removed when the callers name the crate.
+pub use policy_http::http1;
 
 pub use identity::{Credentials, IdentityHandle, TlsIdentity};
 pub use limiter::Limiter;

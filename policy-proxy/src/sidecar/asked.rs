@@ -4,10 +4,10 @@
 use super::body::RequestBody;
 use super::http2::Received;
 use super::io::{Metered, Prefixed};
-use crate::http1::client::{Connection, Error};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use policy_http::http1::client::{Connection, Error};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -1,9 +1,9 @@
 //! The body of a client's HTTP/1 request: read by whoever sends it on, and let go of where nobody does.
 
 use super::wire::{Inner, Wire, gone};
-use crate::http1::decode::{BadBody, Decoded, Decoder};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
+use policy_http::http1::decode::{BadBody, Decoded, Decoder};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;

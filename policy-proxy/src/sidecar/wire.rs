@@ -8,12 +8,12 @@
 use super::io::{ClientIo, Metered};
 use super::signal::remember;
 use super::upload::{Upload, UploadBody, UploadError};
-use crate::http1::decode::Decoder;
-use crate::http1::out::Out;
-use crate::http1::request::{self, Bad, Bounds, Head};
-use crate::http1::scratch;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Frame;
+use policy_http::http1::decode::Decoder;
+use policy_http::http1::out::Out;
+use policy_http::http1::request::{self, Bad, Bounds, Head};
+use policy_http::http1::scratch;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;

@@ -3,7 +3,6 @@
 
 use super::pump::{Pump, Reset, Watched};
 use super::turns::Place;
-use crate::http1::date;
 use crate::sidecar::body::{BrokenOff, NotSent, RequestBody, ResponseBody};
 use crate::sidecar::http::Answered;
 use crate::sidecar::reused::Reused;
@@ -13,6 +12,7 @@ use h2::server::SendResponse;
 use http::header::{CONTENT_LENGTH, DATE};
 use http::{HeaderValue, Response};
 use http_body::Body as _;
+use policy_http::http1::date;
 use std::future::Future;
 use std::task::{Context, Poll};
 
