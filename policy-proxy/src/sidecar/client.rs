@@ -4,6 +4,7 @@
 //! are polled from here too; nothing passes between tasks.
 
 use super::body::{ClientBody, ResponseBody};
+use super::bounds::LEAST_HEAD;
 use super::http::{Answered, answer};
 use super::io::{ClientIo, Metered, Prefixed};
 use super::open::{Ending, HttpConnection};
@@ -263,8 +264,6 @@ fn cut_short() -> Broken {
     Broken::Io(std::io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Heads may always be as long as this, whatever the setting.
-pub(super) const LEAST_HEAD: usize = 8 * 1024;
 /// Bytes, and pieces, of a body that are gathered before they are written.
 const MOST_GATHERED: usize = 64 * 1024;
 const MOST_PIECES: usize = 16;

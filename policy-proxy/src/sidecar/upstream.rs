@@ -1,12 +1,12 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::Sockets;
 use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
 use super::body::RequestBody;
-use super::client::LEAST_HEAD;
+use super::bounds::{LEAST_HEAD, Sockets};
 use super::http2::{Sender, Settings, Streams};
 use super::io::Metered;
 use super::listen::keepalive;
+use super::settings::SidecarConfig;
 use crate::respond::Fault;
 use crate::telemetry::{Meter, TcpSeries};
 use http::request::Parts;
@@ -68,7 +68,7 @@ pub(super) async fn connect(
 impl Upstream {
     pub(super) fn new(
         address: SocketAddr,
-        config: &super::SidecarConfig,
+        config: &SidecarConfig,
         counted: (Arc<TcpSeries>, usize),
     ) -> Self {
         let limits = &config.limits;

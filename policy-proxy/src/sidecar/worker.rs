@@ -1,8 +1,8 @@
 //! One worker: a thread, a runtime, listeners and connections of its own.
 
 use super::seats::{InFlight, Seats};
+use super::settings::{Listener, SidecarConfig};
 use super::slots::Slots;
-use super::{Listener, SidecarConfig};
 use crate::identity::{IdentityHandle, Judge};
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
 use crate::store::{PolicyStore, PortHandle};
