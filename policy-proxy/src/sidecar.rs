@@ -10,6 +10,7 @@ mod arrival;
 mod asked;
 mod body;
 mod bounds;
+mod carry;
 mod client;
 mod copy;
 mod detect;
