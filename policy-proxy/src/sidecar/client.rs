@@ -10,6 +10,7 @@ use super::io::{ClientIo, Metered, Prefixed};
 use super::open::{Ending, HttpConnection};
 use super::reused::Reused;
 use super::tunnel::{self, Switch};
+use super::upload::UploadBody;
 use super::wire::{Broken, Wire};
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -130,7 +131,7 @@ impl Client<'_> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
-        let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
+        let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
         let mut answering = Reused::new(answer(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
             Poll::Ready(answered) => {
