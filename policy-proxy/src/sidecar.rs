@@ -6,12 +6,14 @@
 //! is carried like the others. Everything that belongs to one worker stays on its thread.
 
 mod accept;
+mod answered;
 mod arrival;
 mod asked;
 mod body;
 mod bounds;
 mod carry;
 mod client;
+mod client_body;
 mod copy;
 mod detect;
 mod direct;
@@ -25,12 +27,9 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
-mod reused;
 mod seats;
 mod serve;
 mod settings;
-mod signal;
-mod slots;
 mod tls;
 mod tunnel;
 mod upload;

@@ -3,7 +3,7 @@
 
 mod ask;
 pub mod client;
-pub mod date;
+pub(crate) mod date;
 pub mod decode;
 pub mod encode;
 mod heads;

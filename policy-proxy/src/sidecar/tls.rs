@@ -3,7 +3,6 @@
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
 use super::settings::SidecarConfig;
-
 use crate::identity::{
     DIRECT_ALPN, HandshakeFailure, IdentityHandle, Proof, TlsIdentity, identity_of,
 };

@@ -10,14 +10,13 @@ mod inner;
 pub(super) use inner::{Broken, Upload, UploadError};
 
 use super::io::{ClientIo, Metered};
-use super::signal::remember;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 use inner::Inner;
 use policy_http::http1::out::Out;
 use policy_http::http1::request::{Bounds, Head};
 use policy_http::http1::scratch;
-
+use policy_http::signal::remember;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

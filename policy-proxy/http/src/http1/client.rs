@@ -153,8 +153,8 @@ where
     }
 
     /// What is left of the request's body.
-    pub fn upload(&self) -> Option<&B> {
-        self.upload.as_ref()
+    pub fn upload(&mut self) -> Option<&mut B> {
+        self.upload.as_mut()
     }
 
     /// Sends what there is of the request. Ready when all of it is sent, or nobody takes it.

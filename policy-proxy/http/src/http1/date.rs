@@ -11,12 +11,12 @@ thread_local! {
 
 /// Appends the date and time (RFC 9110 section 5.6.7). `second`: the worker's clock, which says when
 /// to look at the real one again; it is never 0.
-pub fn append(out: &mut Vec<u8>, second: u32) {
+pub(super) fn append(out: &mut Vec<u8>, second: u32) {
     with(second, |text| out.extend_from_slice(text.as_bytes()));
 }
 
 /// The same as the value of a header.
-pub fn value(second: u32) -> HeaderValue {
+pub(crate) fn value(second: u32) -> HeaderValue {
     with(second, HeaderValue::clone)
 }
 

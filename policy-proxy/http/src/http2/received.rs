@@ -2,7 +2,7 @@
 
 use super::pulse::Heard;
 use super::seats::Seat;
-use crate::sidecar::signal::Signal;
+use crate::signal::Signal;
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 
 /// A body that is being received. What is taken from it opens the sender's window again.
 #[derive(Debug)]
-pub(in crate::sidecar) struct Received {
+pub struct Received {
     /// Absent only while it is dropped.
     stream: Option<RecvStream>,
     /// Bytes that the head of a request announced and that did not come yet.

@@ -119,7 +119,7 @@ impl Wake for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sidecar::signal::tests::Count;
+    use crate::signal::tests::Count;
     use std::sync::atomic::AtomicUsize;
 
     #[test]
