@@ -38,6 +38,7 @@ impl<T: Copy> Signal<T> {
 }
 
 /// Keeps the waker of `cx`, which is copied only if it is another than the one that is kept.
+#[inline]
 pub fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
     match waker {
         Some(known) => known.clone_from(cx.waker()),

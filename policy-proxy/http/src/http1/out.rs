@@ -29,26 +29,31 @@ pub struct Out {
 
 impl Out {
     /// Bytes that wait.
+    #[inline]
     pub fn len(&self) -> usize {
         self.small.len().saturating_sub(self.written).saturating_add(self.rest)
     }
 
     /// Whether nothing waits, neither here nor in the writer.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         !self.waits() && !self.unflushed
     }
 
+    #[inline]
     fn waits(&self) -> bool {
         self.written < self.small.len() || self.rest > 0
     }
 
     /// Pieces that wait.
+    #[inline]
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
     /// Where the next small piece is appended, if it comes right behind what is there. A body's pieces
     /// in between would be overtaken, so that it is none then.
+    #[inline]
     pub fn small(&mut self) -> Option<&mut Vec<u8>> {
         if !self.pieces.is_empty() {
             return None;

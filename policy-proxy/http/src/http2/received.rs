@@ -89,6 +89,7 @@ impl Received {
         Self { stream: Some(stream), length: None, data_done: false, ended, tie, left, heard }
     }
 
+    #[inline]
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         self.ended.set(true);
         if let Some(Tie::Request { loose, .. }) = &self.tie {
@@ -160,6 +161,7 @@ impl Body for Received {
         }
     }
 
+    #[inline]
     fn is_end_stream(&self) -> bool {
         if !self.ended.get() && self.stream.as_ref().is_some_and(RecvStream::is_end_stream) {
             let _ = self.end();
@@ -167,6 +169,7 @@ impl Body for Received {
         self.ended.get()
     }
 
+    #[inline]
     fn size_hint(&self) -> SizeHint {
         if self.is_end_stream() {
             return SizeHint::with_exact(0);
