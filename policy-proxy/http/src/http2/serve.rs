@@ -19,8 +19,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
-/// Serves requests until the connection ends.
-/// `answer`: what answers a request.
+/// Serves requests until the connection ends. `answer`: what answers a request.
 pub async fn serve<C, I, A, F>(connection: &C, io: I, answer: A)
 where
     C: ClientConnection,
