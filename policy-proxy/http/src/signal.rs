@@ -12,7 +12,6 @@ pub struct Signal<T: Copy> {
 
 impl<T: Copy> Signal<T> {
     /// A signal that was not raised.
-    #[must_use]
     pub const fn new() -> Self {
         Self { value: Cell::new(None), waker: RefCell::new(None) }
     }
@@ -34,6 +33,12 @@ impl<T: Copy> Signal<T> {
     pub fn poll(&self, cx: &Context<'_>) -> Option<T> {
         remember(&mut self.waker.borrow_mut(), cx);
         self.value.get()
+    }
+}
+
+impl<T: Copy> Default for Signal<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -10,7 +10,6 @@ pub struct Slots<T> {
 
 impl<T> Slots<T> {
     /// A list without places.
-    #[must_use]
     pub const fn new() -> Self {
         Self { places: Vec::new(), free: Vec::new() }
     }
@@ -68,6 +67,12 @@ impl<T> Slots<T> {
     /// Whether no place is taken.
     pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
+    }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -315,11 +315,6 @@ impl RequestBody {
         let open = (!body.is_end_stream()).then(|| open.for_upload());
         Self { body, open, cut: false }
     }
-
-    /// Whether it must not be sent on. Else wakes `cx` when that changes.
-    fn is_lost(&self, cx: &Context<'_>) -> bool {
-        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
-    }
 }
 
 impl Body for RequestBody {
@@ -373,6 +368,6 @@ impl Body for RequestBody {
 
 impl Watched for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.is_lost(cx)
+        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
     }
 }
