@@ -19,7 +19,6 @@ pub mod admin;
 pub mod args;
 pub mod config;
 pub mod discover;
-pub mod http1;
 pub mod log;
 pub mod redirect;
 pub mod run;
@@ -27,6 +26,7 @@ pub mod sidecar;
 
 // Old path: removed when the callers name the crate.
 pub use policy_enforce::{limiter, middleware, record, respond, store, telemetry};
+pub use policy_http::http1;
 pub use policy_tls::{control, identity, peer, termination};
 
 // Old path: removed when the callers name the crate.

@@ -1,12 +1,20 @@
 //! The process's own log: where it goes, and its filter, which can be replaced while it runs.
 
-use crate::config::LogConfig;
 use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use tracing_subscriber::EnvFilter;
 
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// How this process logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// A filter as `tracing` takes it.
+    pub filter: String,
+    /// JSON instead of text.
+    pub json: bool,
+}
 
 /// The filter of the log that this process writes.
 pub struct LogFilter {

@@ -2,16 +2,8 @@
 
 use super::reader::{ConfigError, Environment, Reader};
 use crate::args::RunArgs;
+use crate::log::LogConfig;
 use crate::record::Format;
-
-/// How this process logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// A filter as `tracing` takes it.
-    pub filter: String,
-    /// JSON instead of text.
-    pub json: bool,
-}
 
 /// Reads how to log, which must be known before anything else can be said.
 ///

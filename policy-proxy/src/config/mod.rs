@@ -12,7 +12,8 @@ mod redirect;
 mod sidecar;
 mod store;
 
-pub use log::{LogConfig, log};
+pub use crate::log::LogConfig;
+pub use log::log;
 pub use reader::{ConfigError, Environment};
 pub use redirect::redirect;
 

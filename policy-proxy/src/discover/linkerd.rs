@@ -1,6 +1,7 @@
 //! Linkerd's service: one stream per port, full states only, no answer.
 
-use super::{DiscoverConfig, Ended};
+use super::ended::{Ended, limit, pause};
+use super::settings::DiscoverConfig;
 use crate::store::{PolicyStore, UndeclaredPorts};
 use foldhash::fast::FixedState;
 use policy_core::{Facts, Revision};
@@ -81,7 +82,7 @@ async fn watch(
             return ended;
         }
         backoff.settle(begun.elapsed());
-        super::pause(&mut backoff, &ended, &config.controller).await;
+        pause(&mut backoff, &ended, &config.controller).await;
         store.telemetry().discovery.attempts.inc();
     }
 }
@@ -124,7 +125,7 @@ async fn stream(
         let heard = Instant::now();
         next = tokio::select! {
             message = inbound.message() => message?,
-            bound = super::native::limit(begun, heard, config) => return Err(Ended::Renewed(bound)),
+            bound = limit(begun, heard, config) => return Err(Ended::Renewed(bound)),
         };
     }
     Err(Ended::Closed)

@@ -1,6 +1,7 @@
 //! The native service: one stream for all ports, answered with ACK and NACK.
 
-use super::{DiscoverConfig, Ended};
+use super::ended::{Ended, limit};
+use super::settings::DiscoverConfig;
 use crate::store::{PolicyStore, UndeclaredPorts};
 use policy_core::feature::Feature;
 use policy_core::{Revision, ServerPolicy};
@@ -16,7 +17,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
@@ -324,21 +325,6 @@ impl Session<'_> {
         self.client.ports.retain(|port, _| held.contains_key(port));
         self.unacknowledged.retain(|port, _| held.contains_key(port));
         self.subscribed = wanted;
-    }
-}
-
-/// Waits until a stream is to be opened anew and says after how long that was.
-pub(super) async fn limit(begun: Instant, heard: Instant, config: &DiscoverConfig) -> Duration {
-    let at = |since: Instant, bound: Option<Duration>| {
-        bound.and_then(|bound| since.checked_add(bound).map(|at| (at, bound)))
-    };
-    let ends = [at(heard, config.idle_timeout), at(begun, config.lifetime)];
-    match ends.into_iter().flatten().min() {
-        Some((at, bound)) => {
-            sleep_until(at).await;
-            bound
-        }
-        None => std::future::pending().await,
     }
 }
 

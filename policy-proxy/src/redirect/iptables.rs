@@ -3,8 +3,7 @@
 //! Each family is one transaction of `iptables-restore --noflush`. Nothing of others is touched; the
 //! jumps to our chains come first.
 
-use super::State;
-use super::rules::Rules;
+use super::rules::{Rules, State};
 use super::tool::{self, Failure};
 use std::path::Path;
 

@@ -19,53 +19,15 @@ mod cause;
 mod iptables;
 mod nft;
 mod rules;
+mod settings;
 mod tool;
 
+pub use settings::{Mode, RedirectConfig, Task};
+
 use iptables::Iptables;
-use rules::Rules;
-use std::collections::BTreeSet;
+use rules::{Rules, State};
 use std::fmt;
-use std::num::{NonZeroU16, NonZeroU32};
 use tool::Failure;
-
-/// What `policy-proxy redirect` is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RedirectConfig {
-    /// Where the sidecar listens.
-    pub inbound: NonZeroU16,
-    /// Its admin port.
-    pub admin: NonZeroU16,
-    /// Its user.
-    pub user: NonZeroU32,
-    /// Ports that are left alone.
-    pub skipped: BTreeSet<NonZeroU16>,
-    /// What the rules are written with.
-    pub mode: Mode,
-    /// Whether they are written.
-    pub task: Task,
-}
-
-/// What the rules are written with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// nft, or iptables where nft cannot be used.
-    Auto,
-    /// nft.
-    Nft,
-    /// iptables, on nf_tables or on the older interface of the kernel.
-    Iptables,
-}
-
-/// What is done with the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// Written, whatever was there of ours before, and read back.
-    Apply,
-    /// Read and compared.
-    Check,
-    /// Removed.
-    Undo,
-}
 
 /// Why the pod's connections are not redirected as they should be.
 #[derive(Debug, thiserror::Error)]
@@ -101,15 +63,6 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// How the rules in the kernel compare with those wanted.
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    Same,
-    Absent,
-    /// The first difference.
-    Differs(String),
 }
 
 /// What can write rules.

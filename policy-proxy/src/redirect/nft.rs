@@ -1,7 +1,6 @@
 //! Rules as one nft table of our own, for IPv4 and IPv6, replaced in one transaction.
 
-use super::State;
-use super::rules::{Ports, Rules};
+use super::rules::{Ports, Rules, State};
 use super::tool::{self, Failure};
 use serde_json::{Value, json};
 

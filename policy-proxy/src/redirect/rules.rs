@@ -1,6 +1,6 @@
 //! What is to be redirected, apart from how it is written.
 
-use super::RedirectConfig;
+use super::settings::RedirectConfig;
 use std::fmt;
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -20,6 +20,15 @@ pub(super) struct Rules {
 pub(super) struct Ports {
     pub(super) first: u16,
     pub(super) last: u16,
+}
+
+/// How the rules in the kernel compare with those wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Same,
+    Absent,
+    /// The first difference.
+    Differs(String),
 }
 
 impl Ports {
@@ -55,7 +64,7 @@ impl fmt::Display for Rules {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::redirect::{Mode, Task};
+    use crate::redirect::settings::{Mode, Task};
 
     /// Rules as they follow from these ports.
     pub(in crate::redirect) fn rules(inbound: u16, admin: u16, skipped: &[u16]) -> Rules {

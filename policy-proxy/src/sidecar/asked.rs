@@ -1,13 +1,12 @@
 //! HTTP/1 connections to the application: those that wait for a request, and the bodies of responses
 //! that keep one until they end.
 
-use super::body::RequestBody;
-use super::http2::Received;
 use super::io::{Metered, Prefixed};
-use crate::http1::client::{Connection, Error};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use policy_http::http1::client::{Connection, Error};
+use policy_http::http2::{Received, Watched};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,29 +17,29 @@ use tokio::task::{AbortHandle, spawn_local};
 
 /// A connection to the application and the exchange on it. Shared while its request is sent by a task
 /// of its own.
-pub(super) type Wire = Rc<RefCell<Connection<Metered<TcpStream>, RequestBody>>>;
+pub(super) type Wire<B> = Rc<RefCell<Connection<Metered<TcpStream>, B>>>;
 
 /// Connections that wait for a request of one client.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    wires: RefCell<Vec<Wire>>,
+#[derive(Debug)]
+pub(super) struct Waiting<B> {
+    wires: RefCell<Vec<Wire<B>>>,
 }
 
 /// The body of an application's response.
 #[derive(Debug)]
-pub(super) enum UpstreamBody {
+pub(super) enum UpstreamBody<B> {
     /// From a connection of ours.
-    Http1(Answered),
+    Http1(Answered<B>),
     /// A stream of an HTTP/2 connection.
     Http2(Received),
 }
 
 /// A response's body, with the connection that it comes by.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct Answered<B> {
     /// None once it is complete or broken.
-    wire: Option<Wire>,
-    waiting: Rc<Waiting>,
+    wire: Option<Wire<B>>,
+    waiting: Rc<Waiting<B>>,
     /// What sends the rest of the request, if that was not complete when the response began.
     sender: Option<AbortHandle>,
 }
@@ -69,9 +68,15 @@ impl Broken {
 /// Connections that may wait.
 pub(super) const MOST_WAITING: usize = 16;
 
-impl Waiting {
+impl<B> Default for Waiting<B> {
+    fn default() -> Self {
+        Self { wires: RefCell::default() }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     /// A connection that can be asked. Those that the application has closed are let go.
-    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Wire> {
+    pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Wire<B>> {
         loop {
             let wire = self.wires.borrow_mut().pop()?;
             let quiet = wire.borrow_mut().poll_quiet(cx);
@@ -88,7 +93,7 @@ impl Waiting {
     }
 
     /// Keeps a connection whose exchange is complete, or closes it.
-    fn put(&self, wire: Wire) {
+    fn put(&self, wire: Wire<B>) {
         let mut wires = self.wires.borrow_mut();
         if wires.len() < MOST_WAITING && wire.borrow().is_reusable() {
             wire.borrow_mut().rest();
@@ -97,10 +102,10 @@ impl Waiting {
     }
 }
 
-impl Answered {
+impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Answered<B> {
     /// The body behind a head that was just read. What is left of the request is sent by a task of its
     /// own, since a client that takes no response may have to be heard out first.
-    pub(super) fn new(wire: Wire, waiting: &Rc<Waiting>) -> Self {
+    pub(super) fn new(wire: Wire<B>, waiting: &Rc<Waiting<B>>) -> Self {
         let sending = wire.borrow().is_sending();
         let sender = sending.then(|| send_rest(Rc::clone(&wire), waiting));
         let mut body = Self { wire: Some(wire), waiting: Rc::clone(waiting), sender };
@@ -118,7 +123,7 @@ impl Answered {
     /// Once the response is complete: keeps the connection for the next request, unless the rest of
     /// this one is still being sent.
     fn settle(&mut self) {
-        let ended = |wire: &Wire| {
+        let ended = |wire: &Wire<B>| {
             let wire = wire.borrow();
             wire.is_answered() && !wire.is_switched()
         };
@@ -137,7 +142,7 @@ impl Answered {
 }
 
 /// An incomplete response leaves nothing to be sent for.
-impl Drop for Answered {
+impl<B> Drop for Answered<B> {
     fn drop(&mut self) {
         if let Some(sender) = self.sender.take() {
             sender.abort();
@@ -147,12 +152,15 @@ impl Drop for Answered {
 
 /// Sends the rest of a request for as long as it is permitted, then keeps the connection if nobody else
 /// has it.
-fn send_rest(wire: Wire, waiting: &Rc<Waiting>) -> AbortHandle {
+fn send_rest<B>(wire: Wire<B>, waiting: &Rc<Waiting<B>>) -> AbortHandle
+where
+    B: Body<Data = Bytes> + Watched + Unpin + 'static,
+{
     let waiting = Rc::clone(waiting);
     let task = spawn_local(async move {
         let sent = poll_fn(|cx| {
             let mut wire = wire.borrow_mut();
-            if wire.upload().is_some_and(|upload| upload.is_lost(cx)) {
+            if wire.upload().is_some_and(|upload| upload.must_end(cx)) {
                 return Poll::Ready(false);
             }
             wire.poll_send(cx).map(|sent| sent.is_ok())
@@ -165,14 +173,14 @@ fn send_rest(wire: Wire, waiting: &Rc<Waiting>) -> AbortHandle {
     task.abort_handle()
 }
 
-impl UpstreamBody {
+impl<B> UpstreamBody<B> {
     /// A response of a connection of ours.
-    pub(super) fn of(head: Response<()>, body: Answered) -> Response<Self> {
+    pub(super) fn of(head: Response<()>, body: Answered<B>) -> Response<Self> {
         head.map(|()| Self::Http1(body))
     }
 }
 
-impl Body for UpstreamBody {
+impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Body for UpstreamBody<B> {
     type Data = Bytes;
     type Error = Broken;
 

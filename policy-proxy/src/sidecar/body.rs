@@ -1,14 +1,14 @@
-//! The bodies of a request and of its response, watched while the request is open.
+//! The body of a response, watched while its request is open.
 
-use super::asked::{Broken, UpstreamBody};
-use super::http2::Received;
-use super::open::OpenGuard;
-use super::upload::{UploadBody, UploadError};
+use super::asked::Broken;
+use super::open::{OpenGuard, UpstreamBody};
 use crate::middleware::headers;
 use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
+use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
+use policy_http::http2::{Reset, Watched};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::time::Sleep;
@@ -81,7 +81,7 @@ impl ResponseBody {
         }
         self.finish(true);
         let reason = match answer {
-            Answer::Denied(Denied::Revoked) => h2::Reason::CANCEL,
+            Answer::Denied(Denied::Revoked) => Reason::CANCEL,
             Answer::Denied(_)
             | Answer::Limited(_)
             | Answer::Redirect { .. }
@@ -89,7 +89,7 @@ impl ResponseBody {
             | Answer::Failure { .. }
             | Answer::Gateway
             | Answer::Overloaded
-            | Answer::Upstream(_) => h2::Reason::INTERNAL_ERROR,
+            | Answer::Upstream(_) => Reason::INTERNAL_ERROR,
         };
         Err(BrokenOff::Ended(reason.into()))
     }
@@ -176,129 +176,18 @@ impl Drop for ResponseBody {
     }
 }
 
-/// The client's body, as the protocol reads it.
-#[derive(Debug)]
-pub(super) enum ClientBody {
-    Http1(UploadBody),
-    Http2(Received),
+impl Watched for ResponseBody {
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.poll_end(cx).is_some()
+    }
 }
 
-impl Body for ClientBody {
-    type Data = Bytes;
-    type Error = NotSent;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
-        match self.get_mut() {
-            Self::Http1(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
-            }
-            Self::Http2(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
+impl Reset for BrokenOff {
+    fn reason(&self) -> Reason {
         match self {
-            Self::Http1(body) => body.is_end_stream(),
-            Self::Http2(body) => body.is_end_stream(),
+            Self::Ended(error) => error.reason(),
+            Self::Upstream(broken) => broken.reason(),
         }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http1(body) => body.size_hint(),
-            Self::Http2(body) => body.size_hint(),
-        }
-    }
-}
-
-/// What is sent to the application. It is watched on its own, since a client that takes no response
-/// keeps the response's body from being asked for.
-#[derive(Debug)]
-pub(super) struct RequestBody {
-    body: ClientBody,
-    /// Absent where there is nothing to send, and once all is sent.
-    open: Option<OpenGuard>,
-    /// Permission was lost before the end.
-    cut: bool,
-}
-
-/// Why a request's body breaks off.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NotSent {
-    /// The client broke off.
-    #[error("client: {0}")]
-    Http2(#[from] h2::Error),
-    /// The client broke off, or what it sends is no body.
-    #[error(transparent)]
-    Http1(#[from] UploadError),
-    /// Permission was lost.
-    #[error("ended by policy")]
-    Cut,
-}
-
-impl RequestBody {
-    /// The client's, for as long as `open` is permitted. It keeps the request open too.
-    pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
-        let open = (!body.is_end_stream()).then(|| open.for_upload());
-        Self { body, open, cut: false }
-    }
-
-    /// Whether it must not be sent on. Else wakes `cx` when that changes.
-    pub(super) fn is_lost(&self, cx: &Context<'_>) -> bool {
-        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
-    }
-}
-
-impl Body for RequestBody {
-    type Data = Bytes;
-    type Error = NotSent;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
-        let this = self.get_mut();
-        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
-            this.cut = true;
-            this.open = None;
-        }
-        if this.cut {
-            return Poll::Ready(Some(Err(NotSent::Cut)));
-        }
-        match Pin::new(&mut this.body).poll_frame(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Ok(mut frame))) => {
-                if let Some(open) = &this.open {
-                    if let Some(trailers) = frame.trailers_mut() {
-                        headers::clean_trailers(trailers);
-                        open.take_judged(trailers);
-                    } else if let Some(data) = frame.data_ref() {
-                        open.request_frame(data.len());
-                    }
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready(Some(Err(error))) => {
-                this.open = None;
-                Poll::Ready(Some(Err(error)))
-            }
-            Poll::Ready(None) => {
-                this.open = None;
-                Poll::Ready(None)
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        !self.cut && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        .unwrap_or(Reason::INTERNAL_ERROR)
     }
 }

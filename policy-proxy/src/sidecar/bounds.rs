@@ -123,3 +123,6 @@ impl Default for Sockets {
         }
     }
 }
+
+/// Heads may always be as long as this, whatever the setting.
+pub(super) const LEAST_HEAD: usize = 8 * 1024;

@@ -3,33 +3,43 @@
 //! All of it is one task. While a request is answered, the application's side and the request's body
 //! are polled from here too; nothing passes between tasks.
 
-use super::body::{ClientBody, ResponseBody};
-use super::http::{Answered, answer};
+use super::answered::Answered;
+use super::body::ResponseBody;
+use super::bounds::LEAST_HEAD;
+use super::client_body::ClientBody;
 use super::io::{ClientIo, Metered, Prefixed};
-use super::open::{Ending, HttpConnection};
-use super::reused::Reused;
+use super::open::HttpConnection;
 use super::tunnel::{self, Switch};
+use super::upload::UploadBody;
 use super::wire::{Broken, Wire};
-use crate::http1::encode::Framing;
-use crate::http1::out::Out;
-use crate::http1::request::{Bad, Bounds, Head};
-use crate::http1::response::{self, Asked, Length};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body as _, Frame};
+use policy_http::ending::Ending;
+use policy_http::http1::encode::Framing;
+use policy_http::http1::out::Out;
+use policy_http::http1::request::{Bad, Bounds, Head};
+use policy_http::http1::response::{self, Asked, Length};
+use policy_http::reused::Reused;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::task::spawn_local;
 
-/// Serves requests until the connection ends.
-pub(super) async fn serve(
+/// Serves requests until the connection ends. `answer`: what answers a request.
+pub(super) async fn serve<A, F>(
     connection: &Rc<HttpConnection>,
     io: Metered<ClientIo>,
-) -> Result<(), Broken> {
+    answer: A,
+) -> Result<(), Broken>
+where
+    A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
+    F: Future<Output = Answered> + 'static,
+{
     let wire = Rc::new(Wire::new(io));
-    let client = Client { connection, wire, bounds: bounds(connection) };
+    let client = Client { connection, wire, bounds: bounds(connection), answer };
     let mut serving = pin!(client.serve());
     poll_fn(|cx| client.run(cx, |cx| serving.as_mut().poll(cx))).await
 }
@@ -40,10 +50,11 @@ fn bounds(connection: &HttpConnection) -> Bounds {
     Bounds { fields: limits.headers, bytes: bytes.max(LEAST_HEAD) }
 }
 
-struct Client<'a> {
+struct Client<'a, A> {
     connection: &'a Rc<HttpConnection>,
     wire: Rc<Wire>,
     bounds: Bounds,
+    answer: A,
 }
 
 /// An answer that is being written.
@@ -55,7 +66,11 @@ struct Sending {
     last: bool,
 }
 
-impl Client<'_> {
+impl<A, F> Client<'_, A>
+where
+    A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
+    F: Future<Output = Answered> + 'static,
+{
     /// One poll of the connection's work, unless it is to end at once.
     fn run(
         &self,
@@ -129,8 +144,8 @@ impl Client<'_> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
-        let body = ClientBody::Http1(self.wire.body(body, (expects, self.bounds)));
-        let mut answering = Reused::new(answer(Rc::clone(self.connection), parts, body));
+        let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
+        let mut answering = Reused::new((self.answer)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
             Poll::Ready(answered) => {
                 asked.keep_alive &= self.wire.can_go_on(cx) && !self.is_ending();
@@ -263,8 +278,6 @@ fn cut_short() -> Broken {
     Broken::Io(std::io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Heads may always be as long as this, whatever the setting.
-pub(super) const LEAST_HEAD: usize = 8 * 1024;
 /// Bytes, and pieces, of a body that are gathered before they are written.
 const MOST_GATHERED: usize = 64 * 1024;
 const MOST_PIECES: usize = 16;

@@ -5,13 +5,13 @@
 //! spares looking for it and grants nothing: where it says nothing, HTTP is looked for, so that nobody
 //! passes by HTTP policy by keeping silent.
 
-use super::accept;
 use super::arrival::Arrival;
+use super::carry;
 use super::first_line::Spoken;
 use super::io::ClientIo;
+use super::settings::{Listener, Target};
 use super::tls::{self, Face, Recognised};
 use super::worker::{Seat, Worker};
-use super::{Listener, Target};
 use crate::peer::{Peer, PeerTls};
 use crate::record::ErrorKind;
 use crate::respond::{self, Answer, Asker};
@@ -95,7 +95,7 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         Session::Http1 => Spoken::Http1,
         Session::Http2 => Spoken::Http2,
     });
-    accept::recognised(arrival, peer, io, said).await;
+    carry::recognised(arrival, peer, io, said).await;
 }
 
 /// Loopback is the pod's only where that is stated.

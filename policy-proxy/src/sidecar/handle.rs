@@ -2,8 +2,8 @@
 
 use super::listen::{self, Bound, StartError};
 use super::seats::{InFlight, Seats};
+use super::settings::{Listener, SidecarConfig};
 use super::worker::{Phase, Shared};
-use super::{Listener, SidecarConfig};
 use crate::identity::IdentityHandle;
 use crate::record::{Recorder, Sampler};
 use crate::store::PolicyStore;

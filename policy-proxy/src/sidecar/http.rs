@@ -1,14 +1,15 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
+use super::answered::Answered;
 use super::arrival::Arrival;
-use super::asked::UpstreamBody;
-use super::body::{ClientBody, RequestBody, ResponseBody};
+use super::body::ResponseBody;
 use super::client;
+use super::client_body::ClientBody;
 use super::exchange::Exchange;
-use super::http2;
 use super::io::ClientIo;
-use super::open::{HttpConnection, OpenGuard};
+use super::open::{HttpConnection, OpenGuard, RequestBody, UpstreamBody};
 use super::tunnel::Switch;
+use super::wire::Broken;
 use super::worker::Member;
 use crate::middleware::effects::{self, Plan};
 use crate::middleware::gate::{Forward, Refusal, Verdict};
@@ -22,6 +23,8 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_core::{Denial, Permit};
+use policy_http::http1::request::Bad;
+use policy_http::http2;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -39,8 +42,9 @@ pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, many: bool
     let io = connection.metered(io);
     if many {
         // Boxed: the larger of the two, and the rarer.
-        Box::pin(http2::serve(&connection, io)).await;
-    } else if let Err(broken) = client::serve(&connection, io).await {
+        let answer = |head, body| answer(Rc::clone(&connection), head, ClientBody::Http2(body));
+        Box::pin(http2::serve(&*connection, io, answer)).await;
+    } else if let Err(broken) = client::serve(&connection, io, answer).await {
         connection.broken(&broken);
     }
 }
@@ -52,18 +56,6 @@ struct Asking {
     started: Instant,
     /// Only where somebody records.
     told: Option<Box<Told>>,
-}
-
-/// An answer, and what it switches to.
-pub(super) struct Answered {
-    pub(super) response: Response<ResponseBody>,
-    pub(super) switch: Option<Switch>,
-}
-
-impl From<Response<ResponseBody>> for Answered {
-    fn from(response: Response<ResponseBody>) -> Self {
-        Self { response, switch: None }
-    }
 }
 
 /// Decides on a request, and answers it or has it answered.
@@ -250,6 +242,18 @@ fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> A
 }
 
 impl HttpConnection {
+    /// Counts a failed HTTP/1 connection.
+    fn broken(&self, broken: &Broken) {
+        let kind = match broken {
+            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
+            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            Broken::Io(_) => ErrorKind::Io,
+            // What broke off was recorded where it happened.
+            Broken::Cut | Broken::Stopped => return,
+        };
+        self.http_error(kind);
+    }
+
     /// Counts and logs an answer that the application's failure made.
     fn failed(&self, answer: &Answer) {
         let kind = match answer {

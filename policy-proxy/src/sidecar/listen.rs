@@ -1,6 +1,7 @@
 //! Listening sockets: each address once per worker.
 
-use super::{Listener, Sockets, Target};
+use super::bounds::Sockets;
+use super::settings::{Listener, Target};
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;

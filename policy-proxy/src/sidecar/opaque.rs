@@ -6,7 +6,6 @@
 use super::arrival::Arrival;
 use super::copy::{Copied, Copy, Look};
 use super::io::{ClientIo, Metered};
-use super::signal::Signal;
 use super::upstream;
 use super::worker::{Member, Worker, outcome};
 use crate::identity::{Judge, Stale};
@@ -16,6 +15,7 @@ use crate::respond::Fault;
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::{Caller, Meter, Side};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
+use policy_http::signal::Signal;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;

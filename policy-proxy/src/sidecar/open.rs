@@ -1,30 +1,36 @@
-//! The requests that are open on one HTTP connection, and the connection's side of being watched.
+//! One HTTP connection, the requests that are open on it, and their bodies.
+
+mod watch;
 
 use super::arrival::Arrival;
+use super::asked;
+use super::client_body::{ClientBody, NotSent};
 use super::exchange::Exchange;
 use super::io::{ClientIo, Metered};
-use super::signal::Signal;
-use super::slots::Slots;
 use super::upstream::Upstream;
-use super::wire::Broken;
-use super::worker::{Member, Membership, Seat, Worker};
-use crate::http1::request::Bad;
-use crate::identity::{Judge, Stale};
+use super::worker::{Membership, Seat, Worker};
 use crate::middleware::gate::Gate;
-use crate::middleware::headers::Informed;
+use crate::middleware::headers::{self, Informed};
 use crate::middleware::open::Kept;
 use crate::peer::Peer;
-use crate::record::{Decided, ErrorKind, RequestRecord};
+use crate::record::{ErrorKind, RequestRecord};
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::{Caller, Meter, Series, Side};
+use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use policy_core::{Denial, Denied, Permit};
+use http_body::{Body, Frame, SizeHint};
+use policy_core::{Denied, Permit};
+use policy_http::ending::Ending;
+use policy_http::http2::Watched;
+use policy_http::signal::Signal;
+use policy_http::slots::Slots;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
-use std::time::{Duration, Instant, SystemTime};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 /// One HTTP connection.
 pub(super) struct HttpConnection {
@@ -32,7 +38,7 @@ pub(super) struct HttpConnection {
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
     pub(super) gate: RefCell<Gate>,
-    pub(super) upstream: Upstream,
+    pub(super) upstream: Upstream<RequestBody>,
     /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
     /// does not.
     unfinished_since: Cell<u32>,
@@ -49,15 +55,6 @@ pub(super) struct HttpConnection {
     _seat: Seat,
     /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
     membership: OnceCell<Membership>,
-}
-
-/// How a connection is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// After what is open.
-    Gracefully,
-    /// At once.
-    Now,
 }
 
 /// One open request.
@@ -86,6 +83,9 @@ struct Begun {
     waited: Duration,
 }
 
+/// The body of the application's response to an open request.
+pub(super) type UpstreamBody = asked::UpstreamBody<RequestBody>;
+
 /// Keeps a request open; it is closed when the last of its guards is dropped.
 pub(super) struct OpenGuard {
     connection: Rc<HttpConnection>,
@@ -94,23 +94,6 @@ pub(super) struct OpenGuard {
 }
 
 impl HttpConnection {
-    /// Makes the connection and registers it with its worker.
-    pub(super) fn register(arrival: Arrival, peer: Peer, http2: bool) -> Rc<Self> {
-        let connection = Rc::new(Self::new(arrival, peer, http2));
-        let weak = Rc::downgrade(&connection);
-        let member: Weak<dyn Member> = weak;
-        let place = connection.worker.join(member);
-        connection.membership.get_or_init(|| place);
-        connection
-    }
-
-    /// Ends after what is open, unless it is to end at once already.
-    fn end_gracefully(&self) {
-        if self.ending.get().is_none() {
-            self.ending.raise(Ending::Gracefully);
-        }
-    }
-
     fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
         let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
@@ -189,52 +172,14 @@ impl HttpConnection {
         OpenGuard { connection: Rc::clone(self), place, upload: false }
     }
 
-    /// Counts a failed HTTP/1 connection.
-    pub(super) fn broken(&self, broken: &Broken) {
-        let kind = match broken {
-            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
-            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
-            Broken::Io(_) => ErrorKind::Io,
-            // What broke off was recorded where it happened.
-            Broken::Cut | Broken::Stopped => return,
-        };
-        self.http_error(kind);
-    }
-
-    /// Counts a failed HTTP/2 connection.
-    pub(super) fn ended_by(&self, error: &h2::Error) {
-        let kind = if error.is_io() { ErrorKind::Io } else { ErrorKind::Http2Protocol };
-        self.http_error(kind);
-    }
-
     /// Whether its client speaks HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.http2
     }
 
-    /// Whether no request is open.
-    pub(super) fn is_idle(&self) -> bool {
-        self.open.borrow().is_empty()
-    }
-
-    /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
-    fn revoke(&self, open: &mut Open) {
-        let route = open.permit.route();
-        let denial = Denial { reason: Denied::Revoked, route };
-        open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
-        if let Some(begun) = open.begun {
-            let decided = Decided {
-                at: SystemTime::now(),
-                port: self.handle.port(),
-                peer: &self.peer,
-                policy: Some(&open.policy),
-                decision: Err(denial),
-            };
-            self.worker.record(&decided, Some(open.request(begun)));
-        }
-        open.lost_at = self.worker.now();
-        open.lost.raise(Denied::Revoked);
-        open.lost_upload.raise(Denied::Revoked);
+    /// Whether a request is open.
+    pub(super) fn has_open(&self) -> bool {
+        !self.open.borrow().is_empty()
     }
 
     fn close(&self, place: usize) {
@@ -353,79 +298,76 @@ impl Drop for OpenGuard {
     }
 }
 
-impl Member for HttpConnection {
-    fn review(&self) {
-        let live = self.handle.live();
-        let policy = live.in_force().ok();
-        for open in self.open.borrow_mut().iter_mut() {
-            let same = policy.is_some_and(|policy| Arc::ptr_eq(policy, &open.policy));
-            if same || open.lost.get().is_some() {
-                continue;
-            }
-            match (open.kept.review(&live, &self.peer), policy) {
-                (Ok(permit), Some(policy)) => {
-                    // Else a long stream would keep the policy that let it in for as long as it lasts.
-                    let (worker, caller) = (self.worker.index, self.caller);
-                    open.exchange.series = policy.counters.series_of(worker, caller, &permit);
-                    open.permit = permit;
-                    open.policy = Arc::clone(policy);
-                }
-                (Ok(_) | Err(_), _) => self.revoke(open),
-            }
-        }
-        self.gate.borrow_mut().forget_unless(policy);
-    }
+/// What is sent to the application. It is watched on its own, since a client that takes no response
+/// keeps the response's body from being asked for.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    body: ClientBody,
+    /// Absent where there is nothing to send, and once all is sent.
+    open: Option<OpenGuard>,
+    /// Permission was lost before the end.
+    cut: bool,
+}
 
-    fn tick(&self) {
-        if !self.open.borrow().is_empty() {
-            // A client that takes no response is not told that it broke off.
-            let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
-            let stuck = |open: &Open| open.lost.get().is_some() && old(open);
-            if !self.http2 && self.open.borrow().iter().any(stuck) {
-                self.ending.raise(Ending::Now);
-            }
-            return;
-        }
-        self.upstream.tidy();
-        let timeouts = &self.worker.shared.config.timeouts;
-        let over = |seconds: u32, bound: Duration| u64::from(seconds) > bound.as_secs();
-        let since = self.unfinished_since.get();
-        let unfinished = self.worker.now().saturating_sub(since);
-        let idle = self.worker.now().saturating_sub(self.idle_since.get());
-        // Who does not take the last of its answer does not end by being asked to.
-        let deaf = timeouts.idle.saturating_add(timeouts.request_head);
-        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
-            self.ending.raise(Ending::Now);
-        } else if over(idle, timeouts.idle) {
-            self.end_gracefully();
-        }
-    }
-
-    fn prove(&self, judge: &mut Judge) {
-        let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
-        let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
-        let kind = match stale {
-            Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
-            Stale::Expired(since) => {
-                let grace = self.worker.shared.config.timeouts.grace;
-                if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
-                    self.end_gracefully();
-                    return;
-                }
-                ErrorKind::TlsCertificateExpired
-            }
-        };
-        self.worker.tcp_error(kind, self.client());
-        // Tunnels do not end with the connection.
-        let mut all = self.open.borrow_mut();
-        all.iter_mut().filter(|open| open.lost.get().is_none()).for_each(|open| self.revoke(open));
-        self.ending.raise(Ending::Now);
-    }
-
-    fn drain(&self) {
-        self.end_gracefully();
+impl RequestBody {
+    /// The client's, for as long as `open` is permitted. It keeps the request open too.
+    pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
+        let open = (!body.is_end_stream()).then(|| open.for_upload());
+        Self { body, open, cut: false }
     }
 }
 
-/// Ticks, of a second each, after which a client that does not take the end of what it lost is cut off.
-const LOST_TICKS: u32 = 2;
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = NotSent;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        let this = self.get_mut();
+        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
+            this.cut = true;
+            this.open = None;
+        }
+        if this.cut {
+            return Poll::Ready(Some(Err(NotSent::Cut)));
+        }
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let Some(open) = &this.open {
+                    if let Some(trailers) = frame.trailers_mut() {
+                        headers::clean_trailers(trailers);
+                        open.take_judged(trailers);
+                    } else if let Some(data) = frame.data_ref() {
+                        open.request_frame(data.len());
+                    }
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                this.open = None;
+                Poll::Ready(Some(Err(error)))
+            }
+            Poll::Ready(None) => {
+                this.open = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        !self.cut && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Watched for RequestBody {
+    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
+    }
+}

@@ -1,8 +1,8 @@
 //! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
 
-use super::SidecarConfig;
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
+use super::settings::SidecarConfig;
 use crate::identity::{
     DIRECT_ALPN, HandshakeFailure, IdentityHandle, Proof, TlsIdentity, identity_of,
 };

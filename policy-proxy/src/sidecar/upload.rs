@@ -1,137 +1,13 @@
 //! The body of a client's HTTP/1 request: read by whoever sends it on, and let go of where nobody does.
 
-use super::wire::{Inner, Wire, gone};
-use crate::http1::decode::{BadBody, Decoded, Decoder};
-use bytes::{Bytes, BytesMut};
+use super::wire::{Upload, UploadError, Wire};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use std::io;
-use std::pin::{Pin, pin};
+use policy_http::http1::decode::Decoder;
+use policy_http::http1::request::{Bounds, Framing};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use tokio::io::AsyncReadExt;
-
-/// The body of the request that is being answered.
-pub(super) enum Upload {
-    /// It is complete, or there is none.
-    Done,
-    /// Somebody reads it.
-    Going {
-        decoder: Decoder,
-        /// The client waits for `100 Continue`.
-        expects: bool,
-        /// How much is read at a time.
-        step: usize,
-    },
-    /// Nobody wants the rest.
-    Left(Decoder),
-    /// Nobody wanted the rest, and it was too long to be read for the sake of what follows it.
-    Abandoned,
-    /// What the client sends is no body, or it is gone.
-    Broken,
-}
-
-/// Why a request's body breaks off.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UploadError {
-    /// What the client sends is not a body.
-    #[error(transparent)]
-    Bad(#[from] BadBody),
-    /// Reading failed.
-    #[error("client: {0}")]
-    Io(#[from] io::Error),
-}
-
-impl Upload {
-    pub(super) fn of(decoder: Decoder, expects: bool) -> Self {
-        Self::Going { decoder, expects, step: FIRST_READ }
-    }
-}
-
-impl Inner {
-    pub(super) fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        loop {
-            let Upload::Going { decoder, expects, .. } = &mut self.upload else {
-                let broken = matches!(self.upload, Upload::Broken);
-                return Poll::Ready(broken.then(|| Err(BadBody::Incomplete.into())));
-            };
-            let found = match decoder.decode(&mut self.read) {
-                Ok(Decoded::Data(data)) => Some(Ok(Frame::data(data))),
-                Ok(Decoded::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
-                Ok(Decoded::End) => None,
-                Ok(Decoded::More) => {
-                    if std::mem::take(expects) {
-                        self.out.fixed(CONTINUE);
-                    }
-                    match ready!(self.poll_more(cx)) {
-                        Ok(()) => continue,
-                        Err(error) => Some(Err(error)),
-                    }
-                }
-                Err(bad) => Some(Err(bad.into())),
-            };
-            if let Some(Err(_)) = &found {
-                self.upload = Upload::Broken;
-            } else if let Upload::Going { decoder, .. } = &self.upload
-                && decoder.is_end()
-            {
-                self.upload = Upload::Done;
-            }
-            return Poll::Ready(found);
-        }
-    }
-
-    /// Reads more of the body.
-    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), UploadError>> {
-        let (Upload::Going { decoder, step, .. }, Some(io)) = (&mut self.upload, &mut self.io)
-        else {
-            return Poll::Ready(Err(gone().into()));
-        };
-        let left = decoder.remaining().and_then(|left| usize::try_from(left).ok());
-        // One more than there should be: a read that fills its room has to be followed by another.
-        let room = left.map_or(*step, |left| left.saturating_add(1).min(*step));
-        self.read.reserve(room);
-        let read = ready!(pin!(io.read_buf(&mut self.read)).poll(cx))?;
-        if read == 0 {
-            decoder.end_of_input()?;
-            return Poll::Ready(Err(gone().into()));
-        }
-        if read >= *step {
-            *step = step.saturating_mul(2).min(LAST_READ);
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Takes the rest of a body that nobody wants, if it is short and there; else nothing can follow it.
-    pub(super) fn settle(&mut self, cx: &mut Context<'_>) {
-        let Upload::Left(decoder) = &mut self.upload else { return };
-        let mut left = MOST_UNWANTED;
-        loop {
-            match decoder.decode(&mut self.read) {
-                Ok(Decoded::Data(data)) => match left.checked_sub(data.len()) {
-                    Some(fewer) => left = fewer,
-                    None => break,
-                },
-                Ok(Decoded::Trailers(_) | Decoded::End) => {
-                    self.upload = Upload::Done;
-                    return;
-                }
-                Err(_) => break,
-                Ok(Decoded::More) => {
-                    let Some(io) = &mut self.io else { break };
-                    self.read.reserve(FIRST_READ);
-                    let Poll::Ready(Ok(1..)) = pin!(io.read_buf(&mut self.read)).poll(cx) else {
-                        break;
-                    };
-                }
-            }
-        }
-        self.upload = Upload::Abandoned;
-        self.read = BytesMut::new();
-    }
-}
 
 /// The body of a client's request. Dropped before its end, it lets the connection know that nobody wants
 /// the rest.
@@ -141,14 +17,16 @@ pub(super) struct UploadBody {
 }
 
 impl UploadBody {
-    /// Nothing follows the head.
-    pub(super) fn empty() -> Self {
-        Self { wire: None }
-    }
-
-    /// What is [`Upload::Going`] on `wire`.
-    pub(super) fn of(wire: Rc<Wire>) -> Self {
-        Self { wire: Some(wire) }
+    /// The body behind a head.
+    pub(super) fn behind(wire: &Rc<Wire>, framing: Framing, head: (bool, Bounds)) -> Self {
+        let (expects, bounds) = head;
+        let decoder = match framing {
+            Framing::None => return Self { wire: None },
+            Framing::Length(bytes) => Decoder::length(bytes),
+            Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
+        };
+        wire.inner.borrow_mut().upload = Upload::of(decoder, expects);
+        Self { wire: Some(Rc::clone(wire)) }
     }
 }
 
@@ -199,9 +77,5 @@ impl Drop for UploadBody {
     }
 }
 
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Bytes of a body that are read at a time at first, and when there is much of it.
-const FIRST_READ: usize = 8 * 1024;
-const LAST_READ: usize = 64 * 1024;
-/// Bytes of a body that nobody wants, which are read for the sake of the connection.
-const MOST_UNWANTED: usize = 64 * 1024;
+/// Bytes of a request's trailers.
+const MOST_TRAILERS: usize = 16 * 1024;

@@ -1,18 +1,19 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::Sockets;
 use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
-use super::body::RequestBody;
-use super::client::LEAST_HEAD;
-use super::http2::{Sender, Settings, Streams};
+use super::bounds::{LEAST_HEAD, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
-use crate::http1::client::{Connection, Error};
-use crate::http1::request::Bounds;
+use super::settings::SidecarConfig;
 use crate::respond::Fault;
 use crate::telemetry::{Meter, TcpSeries};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
+use http_body::Body;
+use policy_http::http1::client::{Connection, Error};
+use policy_http::http1::request::Bounds;
+use policy_http::http2::{Reset, Sender, Settings, Streams, Watched};
 use socket2::SockRef;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -26,7 +27,7 @@ use tokio::sync::Semaphore;
 
 /// One client's way to the application.
 #[derive(Debug)]
-pub(super) struct Upstream {
+pub(super) struct Upstream<B> {
     address: SocketAddr,
     /// Where its connections are counted, and by which worker.
     counted: (Arc<TcpSeries>, usize),
@@ -35,9 +36,9 @@ pub(super) struct Upstream {
     settings: Settings,
     /// HTTP/1 connections while no request uses them: one, or some for requests that the client
     /// carries in HTTP/2.
-    waiting: Rc<Waiting>,
+    waiting: Rc<Waiting<B>>,
     /// HTTP/2 connections, which the client's own task polls.
-    pub(super) streams: Streams,
+    pub(super) streams: Streams<Metered<TcpStream>, B>,
     room: Semaphore,
 }
 
@@ -65,10 +66,13 @@ pub(super) async fn connect(
     }
 }
 
-impl Upstream {
+impl<B> Upstream<B>
+where
+    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin + 'static,
+{
     pub(super) fn new(
         address: SocketAddr,
-        config: &super::SidecarConfig,
+        config: &SidecarConfig,
         counted: (Arc<TcpSeries>, usize),
     ) -> Self {
         let limits = &config.limits;
@@ -93,8 +97,8 @@ impl Upstream {
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
-        body: RequestBody,
-    ) -> Result<Response<UpstreamBody>, Fault> {
+        body: B,
+    ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
         let again = kept.is_some();
         let wire = match kept {
@@ -139,8 +143,8 @@ impl Upstream {
     pub(super) async fn one_of_many(
         &self,
         head: Box<Parts>,
-        body: RequestBody,
-    ) -> Result<Response<UpstreamBody>, Fault> {
+        body: B,
+    ) -> Result<Response<UpstreamBody<B>>, Fault> {
         // Never closed.
         let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
         self.http1(head, body).await
@@ -149,8 +153,8 @@ impl Upstream {
     /// Sends a request as one of many on the client's HTTP/2 connection.
     pub(super) async fn http2(
         &self,
-        request: Request<RequestBody>,
-    ) -> Result<Response<UpstreamBody>, Fault> {
+        request: Request<B>,
+    ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let mut request = request;
         loop {
             let (sender, made) = match self.streams.sender() {
@@ -159,7 +163,7 @@ impl Upstream {
                 None => Box::pin(self.connect_http2()).await?,
             };
             match self.streams.send(sender, request).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
                 // It has ended meanwhile, and is asked no more.
                 Err(Some(unsent)) if !made => request = unsent,
                 Err(_) => return Err(Fault::Broken),
@@ -173,7 +177,8 @@ impl Upstream {
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }
-        Ok((self.streams.begin(self.connect().await?, self.settings).await?, true))
+        let begun = self.streams.begin(self.connect().await?, self.settings).await;
+        Ok((begun.map_err(|_| Fault::Connect)?, true))
     }
 }
 

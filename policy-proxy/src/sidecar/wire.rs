@@ -5,20 +5,21 @@
 //! Nothing is held between requests: heads are read into a buffer of the thread's, and what has to be
 //! kept is copied out of it.
 
+mod inner;
+
+pub(super) use inner::{Broken, Upload, UploadError};
+
 use super::io::{ClientIo, Metered};
-use super::signal::remember;
-use super::upload::{Upload, UploadBody, UploadError};
-use crate::http1::decode::Decoder;
-use crate::http1::out::Out;
-use crate::http1::request::{self, Bad, Bounds, Head};
-use crate::http1::scratch;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http_body::Frame;
+use inner::Inner;
+use policy_http::http1::out::Out;
+use policy_http::http1::request::{Bounds, Head};
+use policy_http::http1::scratch;
+use policy_http::signal::remember;
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
 /// One connection's bytes.
@@ -28,46 +29,9 @@ pub(super) struct Wire {
     running: Cell<bool>,
 }
 
-pub(super) struct Inner {
-    /// Absent once it was handed on.
-    pub(super) io: Option<Metered<ClientIo>>,
-    /// What was read and is not used yet.
-    pub(super) read: BytesMut,
-    /// How much of it was looked at for a head in vain.
-    looked: usize,
-    pub(super) upload: Upload,
-    pub(super) out: Out,
-    task: Option<Waker>,
-}
-
-/// Why a connection ends before its client ended it between two requests.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    /// What should be a request is none.
-    #[error(transparent)]
-    Head(#[from] Bad),
-    /// Reading or writing failed, or the client is gone in the middle of an exchange.
-    #[error("client: {0}")]
-    Io(#[from] io::Error),
-    /// The answer breaks off, which was counted where it happened.
-    #[error("the answer breaks off")]
-    Cut,
-    /// It was told to end at once.
-    #[error("told to end")]
-    Stopped,
-}
-
 impl Wire {
     pub(super) fn new(io: Metered<ClientIo>) -> Self {
-        let inner = Inner {
-            io: Some(io),
-            read: BytesMut::new(),
-            looked: 0,
-            upload: Upload::Done,
-            out: Out::default(),
-            task: None,
-        };
-        Self { inner: RefCell::new(inner), running: Cell::new(false) }
+        Self { inner: RefCell::new(Inner::new(io)), running: Cell::new(false) }
     }
 
     /// Runs a part of the connection's own task, which is woken when what it waits for changes under
@@ -97,22 +61,6 @@ impl Wire {
     /// Whether bytes were read that are not used yet.
     pub(super) fn has_unread(&self) -> bool {
         !self.inner.borrow().read.is_empty()
-    }
-
-    /// The body behind a head.
-    pub(super) fn body(
-        self: &Rc<Self>,
-        framing: request::Framing,
-        head: (bool, Bounds),
-    ) -> UploadBody {
-        let (expects, bounds) = head;
-        let decoder = match framing {
-            request::Framing::None => return UploadBody::empty(),
-            request::Framing::Length(bytes) => Decoder::length(bytes),
-            request::Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
-        };
-        self.inner.borrow_mut().upload = Upload::of(decoder, expects);
-        UploadBody::of(Rc::clone(self))
     }
 
     /// Appends to what is to be written.
@@ -215,137 +163,3 @@ impl Wire {
         }
     }
 }
-
-impl Inner {
-    fn wake(&self) {
-        if let Some(task) = &self.task {
-            task.wake_by_ref();
-        }
-    }
-
-    fn poll_head(
-        &mut self,
-        cx: &mut Context<'_>,
-        bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, Broken>> {
-        if !self.read.is_empty()
-            && let Some((head, used)) = request::parse(&self.read, self.looked, bounds)?
-        {
-            self.read.advance(used);
-            return Poll::Ready(Ok(Some(self.begin(head))));
-        }
-        self.looked = self.read.len();
-        if self.read.is_empty() {
-            // Gives the memory back.
-            self.read = BytesMut::new();
-        }
-        loop {
-            let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
-            let unread = (&mut self.read, &mut self.looked);
-            let looked = scratch::poll_read(io, cx, |fresh| look(unread, fresh, bounds));
-            match ready!(looked).map_err(Broken::Io).flatten() {
-                Ok(Looked::Head(head)) => return Poll::Ready(Ok(Some(self.begin(head)))),
-                Ok(Looked::Part) => {}
-                Ok(Looked::End) if self.is_blank() => return Poll::Ready(Ok(None)),
-                Ok(Looked::End) => return Poll::Ready(Err(gone().into())),
-                Err(Broken::Io(_)) if self.is_blank() => return Poll::Ready(Ok(None)),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-
-    fn begin(&mut self, head: Head) -> Head {
-        self.looked = 0;
-        if self.read.is_empty() && self.read.capacity() > 0 {
-            self.read = BytesMut::new();
-        }
-        head
-    }
-
-    /// Whether nothing was read but the empty lines that may stand in front of a request.
-    fn is_blank(&self) -> bool {
-        self.read.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        if self.out.is_empty() {
-            return Poll::Ready(Ok(()));
-        }
-        let Some(io) = &mut self.io else { return Poll::Ready(Err(gone().into())) };
-        self.out.poll_flush(io, cx).map_err(Broken::Io)
-    }
-
-    /// Notices that the client is gone, also behind what it sent for later; whoever sent much is left to
-    /// what is written to it.
-    fn notice_end(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
-        loop {
-            let unwanted = match self.upload {
-                Upload::Broken => return Err(gone().into()),
-                Upload::Going { .. } | Upload::Left(_) => return Ok(()),
-                Upload::Abandoned => true,
-                Upload::Done if self.read.len() >= MOST_AHEAD => return Ok(()),
-                Upload::Done => false,
-            };
-            let Some(io) = &mut self.io else { return Ok(()) };
-            let (read, mut ended) = (&mut self.read, false);
-            let polled = scratch::poll_read(io, cx, |fresh| {
-                ended = fresh.is_empty();
-                if !unwanted {
-                    read.extend_from_slice(fresh);
-                }
-            })?;
-            match polled {
-                Poll::Ready(()) if ended => return Err(gone().into()),
-                Poll::Ready(()) => {}
-                Poll::Pending => return Ok(()),
-            }
-        }
-    }
-}
-
-/// Looks for a head in what was read before and `fresh`; keeps what is not used. The number: how much
-/// was looked at in vain.
-fn look(
-    (read, looked): (&mut BytesMut, &mut usize),
-    fresh: &[u8],
-    bounds: Bounds,
-) -> Result<Looked, Broken> {
-    if fresh.is_empty() {
-        return Ok(Looked::End);
-    }
-    if read.is_empty() {
-        // Usually nothing is left of it, and nothing has to be kept.
-        let (found, used) = match request::parse(fresh, 0, bounds)? {
-            Some((head, used)) => (Looked::Head(head), used),
-            None => (Looked::Part, 0),
-        };
-        read.extend_from_slice(fresh.get(used..).unwrap_or_default());
-        *looked = read.len();
-        return Ok(found);
-    }
-    read.extend_from_slice(fresh);
-    if let Some((head, used)) = request::parse(read, *looked, bounds)? {
-        read.advance(used);
-        return Ok(Looked::Head(head));
-    }
-    *looked = read.len();
-    Ok(Looked::Part)
-}
-
-/// What was found where a head may be.
-#[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
-enum Looked {
-    Head(Head),
-    Part,
-    /// The client ended.
-    End,
-}
-
-pub(super) fn gone() -> io::Error {
-    io::ErrorKind::UnexpectedEof.into()
-}
-
-/// Bytes of a request's trailers.
-const MOST_TRAILERS: usize = 16 * 1024;
-/// Bytes behind a request that are read before it is answered.
-const MOST_AHEAD: usize = 16 * 1024;

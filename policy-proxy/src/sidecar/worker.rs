@@ -1,13 +1,13 @@
 //! One worker: a thread, a runtime, listeners and connections of its own.
 
 use super::seats::{InFlight, Seats};
-use super::slots::Slots;
-use super::{Listener, SidecarConfig};
+use super::settings::{Listener, SidecarConfig};
 use crate::identity::{IdentityHandle, Judge};
 use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::{Caller, Side, TcpSeries};
 use policy_core::{Decision, Denial, Permit};
+use policy_http::slots::Slots;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;

@@ -25,18 +25,6 @@ pub fn shown(at: SystemTime) -> String {
     format!("{}Z", of(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()))
 }
 
-/// As HTTP writes it (RFC 9110 section 5.6.7): `Thu, 01 Jan 1970 00:00:00 GMT`.
-pub fn imf(at: SystemTime) -> String {
-    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().min(LAST);
-    let Civil { year, month, day, hour, minute, second } = of(seconds);
-    let named = |names: &[&'static str], at: u64| {
-        usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default()
-    };
-    let weekday = named(&WEEKDAYS, seconds.div_euclid(86_400).rem_euclid(7));
-    let month = named(&MONTHS, month.saturating_sub(1));
-    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
-}
-
 /// The instant, if there is such a date. What lies before 1970 counts as its beginning; a leap second
 /// as the next.
 pub(crate) fn instant(civil: Civil) -> Option<SystemTime> {
@@ -86,11 +74,6 @@ fn of(seconds: u64) -> Civil {
 /// 9999-12-31T23:59:59, in seconds since 1970.
 const LAST: u64 = 253_402_300_799;
 
-/// From the day that 1970 began with.
-const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
 /// The days of each month.
 fn months(year: u64) -> [u64; 12] {
     let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
@@ -118,14 +101,6 @@ mod tests {
         assert_eq!(shown(last_of_a_leap_year), "2024-12-31T23:59:59Z");
         let leap_day = UNIX_EPOCH + Duration::from_millis(951_782_400_250);
         assert_eq!(rfc3339(leap_day), "2000-02-29T00:00:00.250Z");
-    }
-
-    #[test]
-    fn dates_of_http_have_their_weekday() {
-        let at = |seconds| imf(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(at(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(at(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 GMT");
     }
 
     #[test]

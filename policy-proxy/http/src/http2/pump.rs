@@ -22,13 +22,13 @@ pub(super) struct Pump<B> {
 }
 
 /// Why a stream breaks off, as far as the body knows.
-pub(super) trait Reset {
+pub trait Reset {
     /// What the other side is told.
     fn reason(&self) -> Reason;
 }
 
 /// A body that may have to end before it is complete.
-pub(super) trait Watched {
+pub trait Watched {
     /// Whether it must end now. Else wakes `cx` when that changes.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
 }

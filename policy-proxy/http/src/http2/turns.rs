@@ -54,6 +54,7 @@ impl Turns {
 
     /// The task polls. It is woken again only for what is woken after [`Self::next`] said that there
     /// is nobody.
+    #[inline]
     pub(super) fn begin(&self, cx: &Context<'_>) {
         let mut state = self.shared.state.lock();
         state.task.clone_from(cx.waker());
@@ -61,6 +62,7 @@ impl Turns {
     }
 
     /// Who has the next turn, once [`Self::take`] takes it. If nobody has, the task waits.
+    #[inline]
     pub(super) fn next(&self) -> Option<usize> {
         let mut state = self.shared.state.lock();
         let next = state.woken.pop_front();
@@ -70,6 +72,7 @@ impl Turns {
 
     /// Takes a turn: what wakes the place from now on is news. What did before it knows when it is
     /// polled.
+    #[inline]
     pub(super) fn take(&self, place: usize) -> Waker {
         let Some((place, waker)) = self.places.get(place) else { return Waker::noop().clone() };
         place.woken.store(false, Ordering::Relaxed);
@@ -77,6 +80,7 @@ impl Turns {
     }
 
     /// The task lets others have their turn before it goes on.
+    #[inline]
     pub(super) fn pause(&self) {
         let mut state = self.shared.state.lock();
         state.running = false;
@@ -84,6 +88,7 @@ impl Turns {
     }
 
     /// The place that has its turn.
+    #[inline]
     pub(super) fn place(&self, index: usize) -> Option<&Place> {
         self.places.get(index).map(|(place, _)| &**place)
     }
@@ -119,7 +124,7 @@ impl Wake for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sidecar::signal::tests::Count;
+    use crate::signal::tests::Count;
     use std::sync::atomic::AtomicUsize;
 
     #[test]

@@ -14,7 +14,7 @@ thread_local! {
 
 /// Bytes that wait to be written, in order. Holds no memory when there are none.
 #[derive(Debug, Default)]
-pub(crate) struct Out {
+pub struct Out {
     /// Heads and other small pieces, copied together; they come first.
     small: Vec<u8>,
     /// How many bytes of `small` were written.
@@ -29,27 +29,32 @@ pub(crate) struct Out {
 
 impl Out {
     /// Bytes that wait.
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn len(&self) -> usize {
         self.small.len().saturating_sub(self.written).saturating_add(self.rest)
     }
 
     /// Whether nothing waits, neither here nor in the writer.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
         !self.waits() && !self.unflushed
     }
 
+    #[inline]
     fn waits(&self) -> bool {
         self.written < self.small.len() || self.rest > 0
     }
 
     /// Pieces that wait.
-    pub(crate) fn pieces(&self) -> usize {
+    #[inline]
+    pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
     /// Where the next small piece is appended, if it comes right behind what is there. A body's pieces
     /// in between would be overtaken, so that it is none then.
-    pub(crate) fn small(&mut self) -> Option<&mut Vec<u8>> {
+    #[inline]
+    pub fn small(&mut self) -> Option<&mut Vec<u8>> {
         if !self.pieces.is_empty() {
             return None;
         }
@@ -60,7 +65,7 @@ impl Out {
     }
 
     /// Appends a head, which `write` writes.
-    pub(crate) fn head<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    pub fn head<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         if let Some(small) = self.small() {
             return write(small);
         }
@@ -71,7 +76,7 @@ impl Out {
     }
 
     /// Appends a small piece.
-    pub(crate) fn copy(&mut self, piece: &[u8]) {
+    pub fn copy(&mut self, piece: &[u8]) {
         match self.small() {
             Some(small) => small.extend_from_slice(piece),
             None => self.queue(Bytes::copy_from_slice(piece)),
@@ -79,7 +84,7 @@ impl Out {
     }
 
     /// Appends a piece that never changes.
-    pub(crate) fn fixed(&mut self, piece: &'static [u8]) {
+    pub fn fixed(&mut self, piece: &'static [u8]) {
         match self.small() {
             Some(small) => small.extend_from_slice(piece),
             None => self.queue(Bytes::from_static(piece)),
@@ -92,7 +97,7 @@ impl Out {
     }
 
     /// Appends a piece without copying it, unless that is cheaper.
-    pub(crate) fn push(&mut self, piece: Bytes) {
+    pub fn push(&mut self, piece: Bytes) {
         if piece.len() <= CHEAPLY_COPIED
             && let Some(small) = self.small()
         {
@@ -103,7 +108,7 @@ impl Out {
     }
 
     /// Writes all that waits, with as few calls as the writer allows, and flushes it.
-    pub(crate) fn poll_flush<W: AsyncWrite + Unpin>(
+    pub fn poll_flush<W: AsyncWrite + Unpin>(
         &mut self,
         io: &mut W,
         cx: &mut Context<'_>,

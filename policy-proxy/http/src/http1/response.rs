@@ -4,6 +4,7 @@
 //! on the application's side and is written here anew, so that the two cannot disagree.
 
 use super::encode::Framing;
+use super::line::{line, sized};
 use super::request::{has_token, tokens};
 use super::{date, maps};
 use http::header::{
@@ -14,20 +15,20 @@ use hyper::ext::ReasonPhrase;
 
 /// What the request says of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// HTTP/1.1 or HTTP/1.0.
-    pub(crate) version: Version,
+    pub version: Version,
     /// A response to HEAD has no body, whatever its head says.
-    pub(crate) head: bool,
+    pub head: bool,
     /// Whether the client takes trailers.
-    pub(crate) trailers: bool,
+    pub trailers: bool,
     /// Whether another request may follow on the connection.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
 }
 
 /// How long the body is that is to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
+pub enum Length {
     /// Nothing follows, or so many bytes.
     Known(u64),
     /// Nobody knows yet.
@@ -36,16 +37,16 @@ pub(crate) enum Length {
 
 /// A head that was written.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub struct Written {
     /// How the body goes on.
-    pub(crate) framing: Framing,
+    pub framing: Framing,
     /// Whether the connection ends with this response.
-    pub(crate) last: bool,
+    pub last: bool,
 }
 
 /// Appends the head of `response` to `out`. `second`: see [`date::append`]. The header map is given
 /// back.
-pub(crate) fn write<B>(
+pub fn write<B>(
     response: Response<B>,
     (asked, length): (Asked, Length),
     out: &mut Vec<u8>,
@@ -112,13 +113,6 @@ fn fields(headers: &HeaderMap, out: &mut Vec<u8>) -> Passed {
     passed
 }
 
-pub(super) fn line(name: &HeaderName, value: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(name.as_str().as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
 /// RFC 9112 section 6.
 fn frame(
     status: StatusCode,
@@ -148,12 +142,6 @@ fn frame(
         Length::Unknown if asked.version == Version::HTTP_10 => Framing::UntilClose,
         Length::Unknown => chunked(asked, headers, out),
     }
-}
-
-pub(super) fn sized(bytes: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"content-length: ");
-    decimal(bytes, out);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Says that chunks follow. Other codings stay, since what was sent is still coded by them.
@@ -211,20 +199,6 @@ fn connection(
 
 fn option(value: &HeaderValue, out: &mut Vec<u8>) {
     line(&CONNECTION, value.as_bytes(), out);
-}
-
-fn decimal(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut used: usize = 0;
-    for place in digits.iter_mut().rev() {
-        *place = b'0'.saturating_add(u8::try_from(number.rem_euclid(10)).unwrap_or(0));
-        used = used.saturating_add(1);
-        number = number.div_euclid(10);
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(digits.len().saturating_sub(used)..).unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -352,14 +326,5 @@ mod tests {
         let mut out = Vec::new();
         write(response, (GET, Length::Known(0)), &mut out, 1);
         assert!(out.starts_with(b"HTTP/1.1 200 Fine\r\n"), "{}", out.escape_ascii());
-    }
-
-    #[test]
-    fn numbers_are_written_whole() {
-        for number in [0, 9, 10, 1_048_576, u64::MAX] {
-            let mut out = Vec::new();
-            decimal(number, &mut out);
-            assert_eq!(out, number.to_string().into_bytes());
-        }
     }
 }

@@ -67,7 +67,7 @@ pub fn parse(buffer: &mut BytesMut, to_head: bool, bounds: Bounds) -> Result<Opt
 ///
 /// # Errors
 /// Why there is no response in `bytes`, however many follow.
-pub(crate) fn find(
+pub(super) fn find(
     bytes: &[u8],
     to_head: bool,
     bounds: Bounds,

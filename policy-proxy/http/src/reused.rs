@@ -16,13 +16,14 @@ thread_local! {
 }
 
 /// A future in memory that is given back to the thread.
-pub(super) struct Reused<F: 'static> {
+pub struct Reused<F: 'static> {
     /// Absent only while it is dropped.
     place: Option<Place<F>>,
 }
 
 impl<F: Future + 'static> Reused<F> {
-    pub(super) fn new(future: F) -> Self {
+    /// Moves the future into memory that another one had, if there is some.
+    pub fn new(future: F) -> Self {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         let place = match spare.map(Box::<dyn Any>::downcast::<Pin<Box<Option<F>>>>) {
             Some(Ok(mut place)) => {
@@ -35,7 +36,7 @@ impl<F: Future + 'static> Reused<F> {
     }
 
     /// Polls the future; not again once it is ready.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         let future = self.place.as_mut().and_then(|place| (**place).as_mut().as_pin_mut());
         future.map_or(Poll::Pending, |future| future.poll(cx))
     }

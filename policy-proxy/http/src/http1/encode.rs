@@ -1,7 +1,7 @@
 //! How a body is written, so that the other side finds its end (RFC 9112 sections 6 and 7).
 
+use super::line::line;
 use super::out::Out;
-use super::response::line;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{
@@ -11,7 +11,7 @@ use http::header::{
 
 /// How a body goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// Nothing is written.
     None,
     /// So many bytes more.
@@ -25,11 +25,11 @@ pub(crate) enum Framing {
 /// The body ended before its length was reached; the message cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a body is shorter than its length")]
-pub(crate) struct Short;
+pub struct Short;
 
 impl Framing {
     /// Appends a piece of the body. What goes beyond the length that was told is left out.
-    pub(crate) fn data(&mut self, mut piece: Bytes, out: &mut Out) {
+    pub fn data(&mut self, mut piece: Bytes, out: &mut Out) {
         if piece.is_empty() {
             return;
         }
@@ -55,7 +55,7 @@ impl Framing {
     ///
     /// # Errors
     /// The body was to be longer.
-    pub(crate) fn end(&mut self, out: &mut Out) -> Result<(), Short> {
+    pub fn end(&mut self, out: &mut Out) -> Result<(), Short> {
         match std::mem::replace(self, Self::None) {
             Self::None | Self::Length(0) | Self::UntilClose => Ok(()),
             Self::Length(_) => Err(Short),
@@ -70,7 +70,7 @@ impl Framing {
     ///
     /// # Errors
     /// The body was to be longer.
-    pub(crate) fn trailers(&mut self, trailers: &HeaderMap, out: &mut Out) -> Result<(), Short> {
+    pub fn trailers(&mut self, trailers: &HeaderMap, out: &mut Out) -> Result<(), Short> {
         let Self::Chunked(announced) = &*self else { return self.end(out) };
         let mut lines = b"0\r\n".to_vec();
         for (name, value) in trailers {

@@ -5,18 +5,19 @@ use std::task::{Context, Waker};
 
 /// A value that a task waits for beside its I/O. Written by the worker, read by the task.
 #[derive(Debug)]
-pub(super) struct Signal<T: Copy> {
+pub struct Signal<T: Copy> {
     value: Cell<Option<T>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl<T: Copy> Signal<T> {
-    pub(super) const fn new() -> Self {
+    /// A signal that was not raised.
+    pub const fn new() -> Self {
         Self { value: Cell::new(None), waker: RefCell::new(None) }
     }
 
     /// Sets the value and wakes the task. The last value counts.
-    pub(super) fn raise(&self, value: T) {
+    pub fn raise(&self, value: T) {
         self.value.set(Some(value));
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
@@ -24,19 +25,26 @@ impl<T: Copy> Signal<T> {
     }
 
     /// The value, if it was raised.
-    pub(super) fn get(&self) -> Option<T> {
+    pub fn get(&self) -> Option<T> {
         self.value.get()
     }
 
     /// The value, if it was raised, and a promise to wake `cx` when another is.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Option<T> {
+    pub fn poll(&self, cx: &Context<'_>) -> Option<T> {
         remember(&mut self.waker.borrow_mut(), cx);
         self.value.get()
     }
 }
 
+impl<T: Copy> Default for Signal<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Keeps the waker of `cx`, which is copied only if it is another than the one that is kept.
-pub(super) fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
+#[inline]
+pub fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
     match waker {
         Some(known) => known.clone_from(cx.waker()),
         None => *waker = Some(cx.waker().clone()),
@@ -44,14 +52,14 @@ pub(super) fn remember(waker: &mut Option<Waker>, cx: &Context<'_>) {
 }
 
 #[cfg(test)]
-pub(in crate::sidecar) mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
     /// Counts how often it is woken.
-    pub(in crate::sidecar) struct Count(pub(in crate::sidecar) AtomicUsize);
+    pub(crate) struct Count(pub(crate) AtomicUsize);
 
     impl Wake for Count {
         fn wake(self: Arc<Self>) {

@@ -2,63 +2,59 @@
 //! connection, which its requests come from: nothing passes between tasks.
 
 use super::pulse::{Beat, Heard, Pulse};
-use super::pump::Pump;
+use super::pump::{Pump, Reset, Watched};
 use super::received::{Cut, Left, Received, Tie};
 use super::seats::Seats;
-use crate::respond::Fault;
-use crate::sidecar::asked::UpstreamBody;
-use crate::sidecar::body::RequestBody;
-use crate::sidecar::io::Metered;
-use crate::sidecar::signal::remember;
+use crate::signal::remember;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{Request, Response};
-use http_body::Body as _;
+use http_body::Body;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 
 /// A client's HTTP/2 connections to the application: one, and those that end after what is open.
-#[derive(Default)]
-pub(in crate::sidecar) struct Streams {
+pub struct Streams<S, B> {
     /// The one that takes requests.
     sender: RefCell<Option<Sender>>,
     made: Cell<u32>,
-    drivers: RefCell<Vec<Driver>>,
+    drivers: RefCell<Vec<Driver<S>>>,
     /// Bodies that somebody has to send.
-    uploads: RefCell<Vec<Pump<RequestBody>>>,
+    uploads: RefCell<Vec<Pump<B>>>,
     /// Streams that are over.
     left: Left,
     /// Who polls the drivers.
     polled_by: RefCell<Option<Waker>>,
     /// Held while a connection is being made, so that streams do not make one each.
-    pub(in crate::sidecar) connecting: Mutex<()>,
+    pub connecting: Mutex<()>,
 }
 
-struct Driver {
+struct Driver<S> {
     made: u32,
-    connection: Connection<Metered<TcpStream>, Bytes>,
+    connection: Connection<S, Bytes>,
     pulse: Option<Pulse>,
 }
 
 /// How such connections are set up.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sidecar) struct Settings {
+pub struct Settings {
     /// PING interval, and how long an answer may take.
-    pub(in crate::sidecar) ping: (Duration, Duration),
+    pub ping: (Duration, Duration),
     /// Of a stream, and of the connection.
-    pub(in crate::sidecar) windows: (u32, u32),
-    pub(in crate::sidecar) head: u32,
+    pub windows: (u32, u32),
+    /// Bytes of a header list.
+    pub head: u32,
 }
 
 /// A connection that takes requests.
 #[derive(Clone)]
-pub(in crate::sidecar) struct Sender {
+pub struct Sender {
     /// Which of them it is.
     made: u32,
     sender: SendRequest<Bytes>,
@@ -66,18 +62,35 @@ pub(in crate::sidecar) struct Sender {
     heard: Rc<Heard>,
 }
 
-impl Streams {
+impl<S, B> Default for Streams<S, B> {
+    fn default() -> Self {
+        Self {
+            sender: RefCell::default(),
+            made: Cell::default(),
+            drivers: RefCell::default(),
+            uploads: RefCell::default(),
+            left: Left::default(),
+            polled_by: RefCell::default(),
+            connecting: Mutex::default(),
+        }
+    }
+}
+
+impl<S, B> Streams<S, B>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin,
+{
     /// The connection that takes requests, if there is one.
-    pub(in crate::sidecar) fn sender(&self) -> Option<Sender> {
+    pub fn sender(&self) -> Option<Sender> {
         self.sender.borrow().clone()
     }
 
     /// Makes `stream` the connection that takes requests.
-    pub(in crate::sidecar) async fn begin(
-        &self,
-        stream: Metered<TcpStream>,
-        settings: Settings,
-    ) -> Result<Sender, Fault> {
+    ///
+    /// # Errors
+    /// The application does not speak HTTP/2, or is gone.
+    pub async fn begin(&self, stream: S, settings: Settings) -> Result<Sender, h2::Error> {
         let heard = Heard::new();
         let mut builder = Builder::new();
         builder
@@ -87,8 +100,7 @@ impl Streams {
             .initial_connection_window_size(settings.windows.1)
             .max_header_list_size(settings.head)
             .max_send_buffer_size(SEND_BUFFER);
-        let handshake = builder.handshake(stream).await;
-        let (sender, mut connection) = handshake.map_err(|_| Fault::Connect)?;
+        let (sender, mut connection) = builder.handshake(stream).await?;
         let pings = connection.ping_pong();
         let pulse = pings.map(|pings| Pulse::new(pings, Rc::clone(&heard), settings.ping, None));
         let made = self.made.get().wrapping_add(1);
@@ -102,13 +114,16 @@ impl Streams {
         Ok(sender)
     }
 
-    /// Sends a request once the application takes it, and waits for its response. `Err(Some(…))`: it
-    /// was not sent, since the connection takes none any more.
-    pub(in crate::sidecar) async fn send(
+    /// Sends a request once the application takes it, and waits for its response.
+    ///
+    /// # Errors
+    /// `Some`: the request was not sent, since the connection takes none any more. `None`: no response
+    /// will come.
+    pub async fn send(
         &self,
         via: Sender,
-        request: Request<RequestBody>,
-    ) -> Result<Response<UpstreamBody>, Option<Request<RequestBody>>> {
+        request: Request<B>,
+    ) -> Result<Response<Received>, Option<Request<B>>> {
         let Sender { made, mut sender, seats, heard } = via;
         let Some(seat) = seats.take(&mut sender).await else {
             self.forget(made);
@@ -128,8 +143,7 @@ impl Streams {
         };
         let answered = poll_fn(|cx| Pin::new(&mut response).poll(cx)).await.map_err(|_| None)?;
         heard.note();
-        let body = |stream| Received::response(stream, tie, Rc::clone(&self.left), heard);
-        Ok(answered.map(|stream| UpstreamBody::Http2(body(stream))))
+        Ok(answered.map(|stream| Received::response(stream, tie, Rc::clone(&self.left), heard)))
     }
 
     fn forget(&self, made: u32) {
@@ -140,7 +154,7 @@ impl Streams {
     }
 
     /// A body that somebody has to send.
-    pub(super) fn upload(&self) -> Option<Pump<RequestBody>> {
+    pub(super) fn upload(&self) -> Option<Pump<B>> {
         self.uploads.borrow_mut().pop()
     }
 
@@ -183,7 +197,7 @@ impl Streams {
     }
 }
 
-impl std::fmt::Debug for Streams {
+impl<S, B> std::fmt::Debug for Streams<S, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Streams").field("made", &self.made).finish_non_exhaustive()
     }

@@ -3,18 +3,19 @@
 
 /// Values at stable places.
 #[derive(Debug)]
-pub(super) struct Slots<T> {
+pub struct Slots<T> {
     places: Vec<Option<T>>,
     free: Vec<usize>,
 }
 
 impl<T> Slots<T> {
-    pub(super) const fn new() -> Self {
+    /// A list without places.
+    pub const fn new() -> Self {
         Self { places: Vec::new(), free: Vec::new() }
     }
 
     /// Puts a value somewhere and says where.
-    pub(super) fn insert(&mut self, value: T) -> usize {
+    pub fn insert(&mut self, value: T) -> usize {
         if let Some(place) = self.free.pop()
             && let Some(empty) = self.places.get_mut(place)
         {
@@ -30,7 +31,7 @@ impl<T> Slots<T> {
     }
 
     /// Takes the value out of its place.
-    pub(super) fn remove(&mut self, place: usize) -> Option<T> {
+    pub fn remove(&mut self, place: usize) -> Option<T> {
         let value = self.places.get_mut(place).and_then(Option::take);
         if value.is_some() {
             self.free.push(place);
@@ -38,29 +39,40 @@ impl<T> Slots<T> {
         value
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<&T> {
+    /// The value at a place.
+    pub fn get(&self, place: usize) -> Option<&T> {
         self.places.get(place)?.as_ref()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
     }
 
-    pub(super) fn get_mut(&mut self, place: usize) -> Option<&mut T> {
+    /// The value at a place, to be changed.
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut T> {
         self.places.get_mut(place)?.as_mut()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// All values, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten()
     }
 
     /// How many places there are, taken or free.
-    pub(super) fn places(&self) -> usize {
+    pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether no place is taken.
+    pub fn is_empty(&self) -> bool {
         self.places.len() == self.free.len()
+    }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

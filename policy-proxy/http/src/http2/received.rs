@@ -2,7 +2,7 @@
 
 use super::pulse::Heard;
 use super::seats::Seat;
-use crate::sidecar::signal::Signal;
+use crate::signal::Signal;
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 
 /// A body that is being received. What is taken from it opens the sender's window again.
 #[derive(Debug)]
-pub(in crate::sidecar) struct Received {
+pub struct Received {
     /// Absent only while it is dropped.
     stream: Option<RecvStream>,
     /// Bytes that the head of a request announced and that did not come yet.
@@ -89,6 +89,7 @@ impl Received {
         Self { stream: Some(stream), length: None, data_done: false, ended, tie, left, heard }
     }
 
+    #[inline]
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         self.ended.set(true);
         if let Some(Tie::Request { loose, .. }) = &self.tie {
@@ -160,6 +161,7 @@ impl Body for Received {
         }
     }
 
+    #[inline]
     fn is_end_stream(&self) -> bool {
         if !self.ended.get() && self.stream.as_ref().is_some_and(RecvStream::is_end_stream) {
             let _ = self.end();
@@ -167,6 +169,7 @@ impl Body for Received {
         self.ended.get()
     }
 
+    #[inline]
     fn size_hint(&self) -> SizeHint {
         if self.is_end_stream() {
             return SizeHint::with_exact(0);

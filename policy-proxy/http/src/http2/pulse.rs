@@ -64,11 +64,13 @@ impl Heard {
     }
 
     /// Something whole came.
+    #[inline]
     pub(super) fn note(&self) {
         self.last.set(Instant::now());
     }
 
     /// DATA came.
+    #[inline]
     pub(super) fn data(&self, bytes: usize) {
         let now = Instant::now();
         self.last.set(now);
@@ -92,6 +94,7 @@ impl Pulse {
     }
 
     /// Whether it has to be looked at whenever something was read.
+    #[inline]
     pub(super) fn measures(&self) -> bool {
         self.window.is_some()
     }

@@ -8,12 +8,12 @@ thread_local! {
 }
 
 /// An empty map.
-pub(crate) fn take() -> HeaderMap {
+pub(super) fn take() -> HeaderMap {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Gives a map back. What it holds is let go of.
-pub(crate) fn give(mut map: HeaderMap) {
+pub(super) fn give(mut map: HeaderMap) {
     if map.capacity() == 0 || map.capacity() > MOST_FIELDS {
         return;
     }

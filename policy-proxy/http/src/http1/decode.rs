@@ -93,11 +93,13 @@ const MOST_FIELDS: usize = 100;
 
 impl Decoder {
     /// No body.
+    #[inline]
     pub fn empty() -> Self {
         Self { kind: Kind::Ended }
     }
 
     /// Exactly `bytes`.
+    #[inline]
     pub fn length(bytes: u64) -> Self {
         Self { kind: if bytes == 0 { Kind::Ended } else { Kind::Length(bytes) } }
     }
@@ -124,11 +126,13 @@ impl Decoder {
     }
 
     /// Whether nothing of the body is to come.
+    #[inline]
     pub fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Ended)
     }
 
     /// Bytes that are to come, where the head says.
+    #[inline]
     pub fn remaining(&self) -> Option<u64> {
         match &self.kind {
             Kind::Ended => Some(0),

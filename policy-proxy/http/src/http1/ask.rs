@@ -2,7 +2,8 @@
 //! that are there already.
 
 use super::encode::Framing;
-use super::response::{announced, codings, line, sized};
+use super::line::{line, sized};
+use super::response::{announced, codings};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Method, Uri, Version};
@@ -17,7 +18,7 @@ use std::io::Write;
 /// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length, and for methods
 /// whose requests have none as a rule: an application that reads none there would take it for the
 /// next request.
-pub(crate) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing {
+pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');

@@ -27,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// A connection, and the exchange that it carries.
 #[derive(Debug)]
-pub(crate) struct Connection<S, B> {
+pub struct Connection<S, B> {
     io: S,
     bounds: Bounds,
     /// What was read and not taken yet. Without memory while nothing is asked.
@@ -56,7 +56,7 @@ pub(crate) struct Connection<S, B> {
 
 /// Why an exchange failed. The connection is of no use any more.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The connection had ended before anything of the request was written: it may be sent again.
     #[error("the connection had ended")]
     Unsent,
@@ -95,7 +95,7 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     /// A connection on which nothing was said yet. `bounds`: of the heads of responses.
-    pub(crate) fn new(io: S, bounds: Bounds) -> Self {
+    pub fn new(io: S, bounds: Bounds) -> Self {
         Self {
             io,
             bounds,
@@ -117,7 +117,7 @@ where
 
     /// Whether a connection that nothing is asked on is as it was left: it has neither ended nor said
     /// anything. Without a system call, usually. Wakes `cx` when that changes.
-    pub(crate) fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
+    pub fn poll_quiet(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0; 1];
         let read = Pin::new(&mut self.io).poll_read(cx, &mut ReadBuf::new(&mut byte));
         self.watched = read.is_pending();
@@ -126,7 +126,7 @@ where
 
     /// Begins an exchange on a connection that [`Self::is_reusable`] or is new. Where it was asked
     /// [`Self::poll_quiet`] before, that and [`Self::poll_head`] are called in one poll of one task.
-    pub(crate) fn begin(&mut self, head: &mut Parts, body: B) {
+    pub fn begin(&mut self, head: &mut Parts, body: B) {
         let size = body.size_hint();
         let mut written = Vec::new();
         let small = self.out.small().unwrap_or(&mut written);
@@ -141,20 +141,20 @@ where
     }
 
     /// Carries the exchange on over another connection, after [`Error::Unsent`].
-    pub(crate) fn renew(&mut self, io: S) {
+    pub fn renew(&mut self, io: S) {
         self.io = io;
         self.watched = false;
         self.input.clear();
     }
 
     /// Whether the request is not yet sent as a whole.
-    pub(crate) fn is_sending(&self) -> bool {
+    pub fn is_sending(&self) -> bool {
         self.upload.is_some() || !self.out.is_empty()
     }
 
     /// What is left of the request's body.
-    pub(crate) fn upload(&self) -> Option<&B> {
-        self.upload.as_ref()
+    pub fn upload(&mut self) -> Option<&mut B> {
+        self.upload.as_mut()
     }
 
     /// Sends what there is of the request. Ready when all of it is sent, or nobody takes it.
@@ -162,7 +162,7 @@ where
     /// # Errors
     ///
     /// [`Error::Unsent`], or the request's body broke off.
-    pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             let waiting = self.fill(cx)?;
             if !self.out.is_empty() {
@@ -227,7 +227,7 @@ where
     /// # Errors
     ///
     /// There will be no response.
-    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
         if self.is_sending()
             && let Poll::Ready(sent) = self.poll_send(cx)
         {
@@ -282,7 +282,7 @@ where
     /// # Errors
     ///
     /// It breaks off.
-    pub(crate) fn poll_frame(
+    pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
@@ -333,17 +333,17 @@ where
     }
 
     /// Whether the response is read to its end.
-    pub(crate) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.answered && self.whole.is_empty() && self.decoder.is_end()
     }
 
     /// Whether another protocol follows the response's head.
-    pub(crate) fn is_switched(&self) -> bool {
+    pub fn is_switched(&self) -> bool {
         self.switched
     }
 
     /// Bytes of the response's body that are to come.
-    pub(crate) fn size_hint(&self) -> SizeHint {
+    pub fn size_hint(&self) -> SizeHint {
         let whole = u64::try_from(self.whole.len()).unwrap_or(u64::MAX);
         let remaining = self.decoder.remaining().map(|bytes| bytes.saturating_add(whole));
         remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
@@ -351,19 +351,19 @@ where
 
     /// Whether both messages are complete and another request may follow. What lies behind a response
     /// belongs to no request.
-    pub(crate) fn is_reusable(&self) -> bool {
+    pub fn is_reusable(&self) -> bool {
         self.reusable && self.is_answered() && !self.is_sending() && self.input.is_empty()
     }
 
     /// Gives memory back until the next exchange.
-    pub(crate) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         if self.input.capacity() > 0 {
             self.input = BytesMut::new();
         }
     }
 
     /// The stream, and what was read of it behind the response.
-    pub(crate) fn into_stream(self) -> (S, Bytes) {
+    pub fn into_stream(self) -> (S, Bytes) {
         (self.io, self.input.freeze())
     }
 }

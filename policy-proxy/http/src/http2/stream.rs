@@ -1,32 +1,35 @@
 //! What has turns on an HTTP/2 connection beside its frames: a request that is answered, an answer that
 //! is sent, and a request's body that is sent on.
 
+use super::connection::ClientConnection;
 use super::pump::{Pump, Reset, Watched};
 use super::turns::Place;
 use crate::http1::date;
-use crate::sidecar::body::{BrokenOff, NotSent, RequestBody, ResponseBody};
-use crate::sidecar::http::Answered;
-use crate::sidecar::reused::Reused;
+use crate::reused::Reused;
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::SendResponse;
 use http::header::{CONTENT_LENGTH, DATE};
 use http::{HeaderValue, Response};
-use http_body::Body as _;
+use http_body::Body;
 use std::future::Future;
 use std::task::{Context, Poll};
 
 /// One that has turns.
-pub(super) enum Turn<F: 'static> {
+pub(super) enum Turn<F: 'static, C: ClientConnection> {
     /// A request is being answered.
     Answering { answering: Reused<F>, respond: SendResponse<Bytes> },
     /// Its answer is being sent.
-    Responding(Pump<ResponseBody>),
+    Responding(Pump<C::ResponseBody>),
     /// The body of a request is being sent on, whatever becomes of its answer.
-    Uploading(Pump<RequestBody>),
+    Uploading(Pump<C::RequestBody>),
 }
 
-impl<F: Future<Output = Answered> + 'static> Turn<F> {
+impl<F, C> Turn<F, C>
+where
+    F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
+    C: ClientConnection,
+{
     pub(super) fn answering(answering: F, respond: SendResponse<Bytes>) -> Self {
         Self::Answering { answering: Reused::new(answering), respond }
     }
@@ -43,8 +46,7 @@ impl<F: Future<Output = Answered> + 'static> Turn<F> {
                 Self::Responding(pump) => return pump.poll(cx, place),
                 Self::Uploading(pump) => return pump.poll(cx, place),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
-                    // HTTP/2 switches to nothing.
-                    Poll::Ready(Answered { response, .. }) => begin(response, respond, second),
+                    Poll::Ready(answered) => begin(answered.into(), respond, second),
                     // Who is gone wants no answer.
                     Poll::Pending => return respond.poll_reset(cx).map(|_| ()),
                 },
@@ -58,11 +60,14 @@ impl<F: Future<Output = Answered> + 'static> Turn<F> {
 }
 
 /// Sends the head of an answer. Without a body, that is all.
-fn begin(
-    response: Response<ResponseBody>,
+fn begin<B>(
+    response: Response<B>,
     respond: &mut SendResponse<Bytes>,
     second: u32,
-) -> Option<Pump<ResponseBody>> {
+) -> Option<Pump<B>>
+where
+    B: Body<Data = Bytes, Error: Reset> + Watched + Unpin,
+{
     let (mut head, body) = response.into_parts();
     let last = body.is_end_stream();
     if let (false, Some(length)) = (last, body.size_hint().exact()) {
@@ -75,37 +80,6 @@ fn begin(
             // It is gone, or a header is none that HTTP/2 has.
             respond.send_reset(Reason::INTERNAL_ERROR);
             None
-        }
-    }
-}
-
-impl Watched for ResponseBody {
-    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.poll_end(cx).is_some()
-    }
-}
-
-impl Watched for RequestBody {
-    fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.is_lost(cx)
-    }
-}
-
-impl Reset for BrokenOff {
-    fn reason(&self) -> Reason {
-        match self {
-            Self::Ended(error) => error.reason(),
-            Self::Upstream(broken) => broken.reason(),
-        }
-        .unwrap_or(Reason::INTERNAL_ERROR)
-    }
-}
-
-impl Reset for NotSent {
-    fn reason(&self) -> Reason {
-        match self {
-            Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),
-            Self::Http1(_) | Self::Cut => Reason::INTERNAL_ERROR,
         }
     }
 }

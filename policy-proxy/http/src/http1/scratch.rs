@@ -15,7 +15,7 @@ thread_local! {
 ///
 /// # Errors
 /// Those of `io`.
-pub(crate) fn poll_read<S: AsyncRead + Unpin, T>(
+pub fn poll_read<S: AsyncRead + Unpin, T>(
     io: &mut S,
     cx: &mut Context<'_>,
     take: impl FnOnce(&[u8]) -> T,

@@ -1,0 +1,128 @@
+//! Why a stream ended, when one is to, and how long to wait before the next.
+
+use super::settings::DiscoverConfig;
+use crate::control::{Backoff, ControllerAddress, chain, random};
+use crate::store::PolicyStore;
+use policy_proto::DecodeError;
+use std::error::Error;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Code, Status};
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    /// The server said so.
+    #[error("{}", describe(.0))]
+    Refused(#[from] Status),
+    /// The connection could not be made.
+    #[error("{}", chain(.0))]
+    Connect(#[from] tonic::transport::Error),
+    /// The server closed the stream.
+    #[error("the server closed the stream")]
+    Closed,
+    /// No first message within the bound.
+    #[error("no message within {0:?}")]
+    Silent(Duration),
+    /// A bound of ours on a stream that works.
+    #[error("opened anew after {0:?}")]
+    Renewed(Duration),
+    /// The server described the workload in a way that this version cannot read.
+    #[error("workload.{0}")]
+    Workload(DecodeError),
+    /// The server broke the protocol.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl Ended {
+    /// Whether the server does not know the service.
+    pub(super) fn is_unimplemented(&self) -> bool {
+        self.code() == Some(Code::Unimplemented)
+    }
+
+    /// Whether asking again soon is of no use: the server understood and will not change its mind.
+    pub(super) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition)
+            }
+            Self::Workload(_) | Self::Protocol(_) => true,
+            Self::Connect(_) | Self::Closed | Self::Silent(_) | Self::Renewed(_) => false,
+        }
+    }
+
+    /// Counts the RPC that ended so.
+    pub(super) fn count(&self, config: &DiscoverConfig, store: &PolicyStore) {
+        let failure = !matches!(self, Self::Renewed(_) | Self::Closed);
+        let address = config.controller.to_string();
+        let status = self.code().map(|code| code as i32);
+        store.telemetry().discovery.rpc_ended(&address, status, failure);
+    }
+
+    /// Whether the connection is gone, so that the next one may reach another server.
+    pub(super) fn is_disconnect(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                status.code() == Code::Unavailable || status.source().is_some()
+            }
+            Self::Connect(_) => true,
+            Self::Closed
+            | Self::Silent(_)
+            | Self::Renewed(_)
+            | Self::Workload(_)
+            | Self::Protocol(_) => false,
+        }
+    }
+
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Refused(status) => Some(status.code()),
+            Self::Connect(_)
+            | Self::Closed
+            | Self::Silent(_)
+            | Self::Renewed(_)
+            | Self::Workload(_)
+            | Self::Protocol(_) => None,
+        }
+    }
+}
+
+/// Waits before the next attempt and says why.
+pub(super) async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &ControllerAddress) {
+    let delay = if ended.is_lasting() { backoff.slow(random()) } else { backoff.delay(random()) };
+    match ended {
+        Ended::Renewed(_) => tracing::debug!(%controller, reason = %ended, "policy stream ended"),
+        Ended::Refused(_)
+        | Ended::Connect(_)
+        | Ended::Closed
+        | Ended::Silent(_)
+        | Ended::Workload(_)
+        | Ended::Protocol(_) => {
+            tracing::warn!(%controller, reason = %ended, ?delay, "policy stream ended, trying again");
+        }
+    }
+    tokio::time::sleep(delay).await;
+}
+
+/// Waits until a stream is to be opened anew and says after how long that was.
+pub(super) async fn limit(begun: Instant, heard: Instant, config: &DiscoverConfig) -> Duration {
+    let at = |since: Instant, bound: Option<Duration>| {
+        bound.and_then(|bound| since.checked_add(bound).map(|at| (at, bound)))
+    };
+    let ends = [at(heard, config.idle_timeout), at(begun, config.lifetime)];
+    match ends.into_iter().flatten().min() {
+        Some((at, bound)) => {
+            sleep_until(at).await;
+            bound
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn describe(status: &Status) -> String {
+    match status.source() {
+        Some(source) => format!("{:?}: {}: {}", status.code(), status.message(), chain(source)),
+        None => format!("{:?}: {}", status.code(), status.message()),
+    }
+}

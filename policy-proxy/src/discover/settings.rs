@@ -1,0 +1,64 @@
+//! Whom to ask for policy.
+
+use crate::control::{Backoff, ControllerAddress};
+use policy_core::Facts;
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whom to ask for policy, and how patiently.
+#[derive(Clone, Debug)]
+pub struct DiscoverConfig {
+    /// Where the controller is.
+    pub controller: ControllerAddress,
+    /// The workload's token, as the injector wrote it; opaque here.
+    pub workload: Arc<str>,
+    /// The ports that the workload declares. Only asked of operators for servers that do not say it
+    /// themselves (Linkerd's).
+    pub declared: BTreeSet<NonZeroU16>,
+    /// Facts for servers that do not state them (Linkerd's).
+    pub facts: Arc<Facts>,
+    /// How long one attempt to connect may take.
+    pub connect_timeout: Duration,
+    /// How long the first message of a stream may take; absent: for ever.
+    pub initial_timeout: Option<Duration>,
+    /// After how long without a message a stream is opened anew; absent: never.
+    pub idle_timeout: Option<Duration>,
+    /// After how long a stream is opened anew in any case; absent: never.
+    pub lifetime: Option<Duration>,
+    /// Interval of HTTP/2 PINGs, and how long their answer may take.
+    pub keep_alive: Duration,
+    /// The first delay between attempts, and the longest.
+    pub backoff: (Duration, Duration),
+    /// The largest message accepted, in bytes.
+    pub max_message: usize,
+    /// How long Linkerd's service is used before the native one is tried again.
+    pub native_retry: Duration,
+}
+
+impl DiscoverConfig {
+    /// The defaults for a workload (proxy-semantics 2.1, 2.3).
+    pub fn new(controller: ControllerAddress, workload: &str) -> Self {
+        let most = if controller.is_loopback() { 10 } else { 60 };
+        Self {
+            controller,
+            workload: workload.into(),
+            declared: BTreeSet::new(),
+            facts: Arc::new(Facts::default()),
+            connect_timeout: Duration::from_secs(5),
+            initial_timeout: None,
+            idle_timeout: None,
+            lifetime: None,
+            keep_alive: Duration::from_secs(10),
+            backoff: (Duration::from_millis(100), Duration::from_secs(most)),
+            max_message: 32 << 20,
+            native_retry: Duration::from_secs(600),
+        }
+    }
+
+    /// Delays between attempts, from the first on.
+    pub(super) fn new_backoff(&self) -> Backoff {
+        Backoff::new(self.backoff.0, self.backoff.1)
+    }
+}

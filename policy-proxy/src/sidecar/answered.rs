@@ -1,0 +1,24 @@
+//! What a request is answered with.
+
+use super::body::ResponseBody;
+use super::tunnel::Switch;
+use http::Response;
+
+/// An answer, and what it switches to.
+pub(super) struct Answered {
+    pub(super) response: Response<ResponseBody>,
+    pub(super) switch: Option<Switch>,
+}
+
+impl From<Response<ResponseBody>> for Answered {
+    fn from(response: Response<ResponseBody>) -> Self {
+        Self { response, switch: None }
+    }
+}
+
+/// For HTTP/2, which switches to nothing.
+impl From<Answered> for Response<ResponseBody> {
+    fn from(answered: Answered) -> Self {
+        answered.response
+    }
+}

@@ -1,0 +1,73 @@
+//! The body of a client's request, whichever protocol it comes by.
+
+use super::upload::UploadBody;
+use super::wire::UploadError;
+use bytes::Bytes;
+use h2::Reason;
+use http_body::{Body, Frame, SizeHint};
+use policy_http::http2::{Received, Reset};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The client's body, as the protocol reads it.
+#[derive(Debug)]
+pub(super) enum ClientBody {
+    Http1(UploadBody),
+    Http2(Received),
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = NotSent;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+        match self.get_mut() {
+            Self::Http1(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
+            }
+            Self::Http2(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Why a request's body breaks off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotSent {
+    /// The client broke off.
+    #[error("client: {0}")]
+    Http2(#[from] h2::Error),
+    /// The client broke off, or what it sends is no body.
+    #[error(transparent)]
+    Http1(#[from] UploadError),
+    /// Permission was lost.
+    #[error("ended by policy")]
+    Cut,
+}
+
+impl Reset for NotSent {
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),
+            Self::Http1(_) | Self::Cut => Reason::INTERNAL_ERROR,
+        }
+    }
+}
