@@ -7,18 +7,14 @@
 //! two answer everybody while it is not known which addresses are the node's, and to `/probe` a mesh
 //! identity opens nothing. What changes state is for loopback only and off by default.
 
+mod answer;
 mod log_level;
 mod probe;
 
-// Old path: removed when the callers name the crate.
-pub use policy_server::Room;
-
-use crate::identity::{IdentityHandle, IdentityStatus, identity_of};
 use crate::log::LogFilter;
-use crate::peer::{Peer, PeerTls};
-use crate::store::{PolicyStore, PortHandle, Unready};
+use answer::{refuse, refuse_method, text, with_type};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -28,6 +24,11 @@ use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, PathHandling, RequestView, fold_mapped};
+use policy_enforce::respond::status_of;
+use policy_enforce::store::{PolicyStore, PortHandle, Unready};
+use policy_server::Room;
+use policy_tls::identity::{IdentityHandle, IdentityStatus, identity_of};
+use policy_tls::peer::{Peer, PeerTls};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
@@ -379,56 +380,6 @@ impl Admin {
         let words = "requests are only permitted from localhost";
         (!peer.ip().is_loopback()).then(|| refuse(StatusCode::FORBIDDEN, words))
     }
-}
-
-/// The status of an answer of an admin port that is refused for `reason`.
-pub fn status_of(reason: Denied) -> StatusCode {
-    match reason {
-        Denied::NoRoute => StatusCode::NOT_FOUND,
-        Denied::Target(_) => StatusCode::BAD_REQUEST,
-        Denied::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        Denied::PolicyPending | Denied::PolicyExpired => StatusCode::SERVICE_UNAVAILABLE,
-        Denied::Unauthorized
-        | Denied::CannotTell
-        | Denied::TlsRequired
-        | Denied::ProtocolMismatch
-        | Denied::ServerInvalid
-        | Denied::RoutesInvalid
-        | Denied::ProxyUnsupported
-        | Denied::PortUndeclared
-        | Denied::Revoked => StatusCode::FORBIDDEN,
-    }
-}
-
-fn refuse_method(allow: &'static str) -> Response<Full<Bytes>> {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allow}\n"));
-    response.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allow));
-    response
-}
-
-fn refuse(status: StatusCode, words: &str) -> Response<Full<Bytes>> {
-    text(status, format!("{words}\n"))
-}
-
-fn empty(status: StatusCode) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = status;
-    response
-}
-
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    with_type(status, "text/plain; charset=utf-8", body)
-}
-
-fn with_type(
-    status: StatusCode,
-    kind: &'static str,
-    body: impl Into<Bytes>,
-) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
 }
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,12 +6,12 @@
 use crate::admin::Admin;
 use crate::config::Config;
 use crate::discover;
-use crate::identity::{IdentityHandle, IdentitySource, SourceError};
-use crate::record::{AccessLog, Recorder};
 use crate::sidecar::{Sidecar, SidecarConfig, StartError};
-use crate::store::PolicyStore;
-use crate::telemetry::Telemetry;
 use policy_core::evaluator::BuildError;
+use policy_enforce::record::{AccessLog, Recorder};
+use policy_enforce::store::PolicyStore;
+use policy_enforce::telemetry::Telemetry;
+use policy_tls::identity::{IdentityHandle, IdentitySource, SourceError};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

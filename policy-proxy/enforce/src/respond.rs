@@ -296,6 +296,25 @@ mod code {
     pub(super) const UNAVAILABLE: u16 = 14;
 }
 
+/// The status of an answer of an admin port that is refused for `reason`.
+pub fn status_of(reason: Denied) -> StatusCode {
+    match reason {
+        Denied::NoRoute => StatusCode::NOT_FOUND,
+        Denied::Target(_) => StatusCode::BAD_REQUEST,
+        Denied::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Denied::PolicyPending | Denied::PolicyExpired => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::Unauthorized
+        | Denied::CannotTell
+        | Denied::TlsRequired
+        | Denied::ProtocolMismatch
+        | Denied::ServerInvalid
+        | Denied::RoutesInvalid
+        | Denied::ProxyUnsupported
+        | Denied::PortUndeclared
+        | Denied::Revoked => StatusCode::FORBIDDEN,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

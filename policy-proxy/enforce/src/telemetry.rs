@@ -25,9 +25,9 @@ mod total;
 
 pub use counters::{Counters, Detected};
 pub use discovery::Discovery;
+pub use key::Caller;
 pub use policy_server::ProcessMetrics;
 pub use policy_tls::identity::IdentityMetrics;
-pub use key::Caller;
 pub use ports::PortStatus;
 pub use series::{Elapsed, Outcome, Series, SeriesId};
 pub use tcp::{Meter, Side, TcpSeries};
@@ -35,9 +35,9 @@ pub use tcp::{Meter, Side, TcpSeries};
 use crate::error::ErrorKind;
 use key::{TlsClass, reason_number};
 
-use policy_tls::metric::{Labels, Metric};
 use parking_lot::Mutex;
 use policy_core::{Denied, Facts, ServerPolicy, Tls};
+use policy_tls::metric::{Labels, Metric};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};

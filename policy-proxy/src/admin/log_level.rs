@@ -1,11 +1,12 @@
 //! `/proxy-log-level`: reads and replaces the filter of the log.
 
-use super::{Admin, empty, refuse, refuse_method, text};
-use crate::peer::Peer;
+use super::Admin;
+use super::answer::{empty, refuse, refuse_method, text};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
+use policy_tls::peer::Peer;
 
 /// Longer filters are refused.
 const MOST_BYTES: usize = 4096;

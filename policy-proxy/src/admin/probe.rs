@@ -1,7 +1,7 @@
 //! `/probe/tcp/<port>`: whether the application accepts connections. The kubelet's own TCP probe would be
 //! answered by the proxy's listener behind the redirect, so that the injector rewrites it to this.
 
-use super::{refuse, text};
+use super::answer::{refuse, text};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::Full;

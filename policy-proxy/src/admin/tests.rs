@@ -1,13 +1,13 @@
 //! Tests of who gets which answer on the admin port.
 
 use super::*;
-use crate::store::{StoreConfig, UndeclaredPorts};
-use crate::telemetry::Telemetry;
 use http_body_util::BodyExt;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Facts, Identity, NetworkMatch, NetworkSymbol,
     Requirement, Revision, ServerPolicy, Source, Test,
 };
+use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_enforce::telemetry::Telemetry;
 use std::collections::BTreeSet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -128,7 +128,7 @@ fn an_ambiguous_target_is_not_taken_for_metrics() {
 #[test]
 fn readiness_names_what_is_missing_and_live_answers_always() {
     let mut missing = admin(MetricsAccess::Policy, false);
-    Arc::get_mut(&mut missing.shared).unwrap().status = Some(IdentityStatus::waiting());
+    Arc::get_mut(&mut missing.shared).unwrap().status = Some(IdentityStatus::default());
     let node = plain("10.9.0.1");
     assert_eq!(get(&missing, &node, "/live"), (StatusCode::OK, "live\n".to_owned()));
     let (status, body) = get(&missing, &node, "/ready");

@@ -3,8 +3,9 @@
 use super::parse;
 use super::reader::Reader;
 use crate::args::RunArgs;
-use crate::discover::{ControllerAddress, DiscoverConfig};
+use crate::discover::DiscoverConfig;
 use policy_core::Facts;
+use policy_tls::control::ControllerAddress;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

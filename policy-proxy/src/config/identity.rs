@@ -3,8 +3,8 @@
 use super::parse;
 use super::reader::{Given, Reader};
 use crate::args::{IdentityArgs, RunArgs};
-use crate::control::ControllerAddress;
-use crate::identity::{
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::{
     AgentAddress, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig, is_dns_name,
     is_spiffe_id,
 };

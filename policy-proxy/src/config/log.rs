@@ -3,7 +3,7 @@
 use super::reader::{ConfigError, Environment, Reader};
 use crate::args::RunArgs;
 use crate::log::LogConfig;
-use crate::record::Format;
+use policy_enforce::record::Format;
 
 /// Reads how to log, which must be known before anything else can be said.
 ///

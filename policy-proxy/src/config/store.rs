@@ -3,8 +3,8 @@
 use super::parse;
 use super::reader::Reader;
 use crate::args::RunArgs;
-use crate::store::StoreConfig;
 use policy_core::{DefaultPolicy, Facts, Owner, Protocol, ServerPolicy};
+use policy_enforce::store::StoreConfig;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

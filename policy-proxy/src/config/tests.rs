@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};
-use crate::control::ControllerAddress;
-use crate::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig};
 use policy_core::{DefaultPolicy, Owner};
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::{AgentAddress, CertifyConfig, Roots, SpiffeConfig};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Why a stream ended, when one is to, and how long to wait before the next.
 
 use super::settings::DiscoverConfig;
-use crate::control::{Backoff, ControllerAddress, chain, random};
-use crate::store::PolicyStore;
+use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
+use policy_tls::control::{Backoff, ControllerAddress, chain, random};
 use std::error::Error;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};

@@ -2,9 +2,9 @@
 
 use super::ended::{Ended, limit, pause};
 use super::settings::DiscoverConfig;
-use crate::store::{PolicyStore, UndeclaredPorts};
 use foldhash::fast::FixedState;
 use policy_core::{Facts, Revision};
+use policy_enforce::store::{PolicyStore, UndeclaredPorts};
 use policy_proto::compat;
 use policy_proto::linkerd::inbound;
 use policy_proto::linkerd::inbound::inbound_server_policies_client::InboundServerPoliciesClient;

@@ -13,13 +13,14 @@ mod linkerd;
 mod native;
 mod settings;
 
-pub use crate::control::{AddressError, Backoff, ControllerAddress};
+pub use policy_tls::control::{AddressError, Backoff, ControllerAddress};
 pub use settings::DiscoverConfig;
 
-use crate::control::{self, TlsSource};
-use crate::identity::IdentityHandle;
-use crate::store::PolicyStore;
 use ended::pause;
+use policy_enforce::store::PolicyStore;
+use policy_tls::control;
+use policy_tls::control::TlsSource;
+use policy_tls::identity::IdentityHandle;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
-use crate::store::{PolicyStore, UndeclaredPorts};
 use policy_core::feature::Feature;
 use policy_core::{Revision, ServerPolicy};
+use policy_enforce::store::{PolicyStore, UndeclaredPorts};
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Say;

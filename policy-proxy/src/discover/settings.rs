@@ -1,7 +1,7 @@
 //! Whom to ask for policy.
 
-use crate::control::{Backoff, ControllerAddress};
 use policy_core::Facts;
+use policy_tls::control::{Backoff, ControllerAddress};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -3,10 +3,11 @@
 use super::detect::Detected;
 use super::first_line::Spoken;
 use super::worker::{Seat, Worker};
-use crate::peer::Peer;
-use crate::record::{Decided, ErrorKind};
-use crate::store::{Live, PortHandle};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
+use policy_enforce::error::ErrorKind;
+use policy_enforce::record::Decided;
+use policy_enforce::store::{Live, PortHandle};
+use policy_tls::peer::Peer;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -78,7 +79,7 @@ impl Arrival {
     }
 
     pub(super) fn count_detected(&self, detected: Detected, took: Duration) {
-        use crate::telemetry::Detected as Counted;
+        use policy_enforce::telemetry::Detected as Counted;
         let counted = match detected {
             Detected::Told(Spoken::Http1) => Counted::Http1,
             Detected::Told(Spoken::Http2) => Counted::Http2,

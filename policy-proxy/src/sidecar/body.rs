@@ -2,12 +2,13 @@
 
 use super::asked::Broken;
 use super::open::{OpenGuard, UpstreamBody};
-use crate::middleware::headers;
-use crate::respond::{self, Answer, Asker, Fault};
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
+use policy_enforce::middleware::headers;
+use policy_enforce::respond;
+use policy_enforce::respond::{Answer, Asker, Fault};
 use policy_http::http2::{Reset, Watched};
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -7,9 +7,9 @@ use super::first_line::Spoken;
 use super::hello::Scan;
 use super::io::ClientIo;
 use super::{http, opaque, tls};
-use crate::peer::{Peer, PeerTls};
-use crate::record::ErrorKind;
 use policy_core::{Denied, Protocol};
+use policy_enforce::error::ErrorKind;
+use policy_tls::peer::{Peer, PeerTls};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_local;
 

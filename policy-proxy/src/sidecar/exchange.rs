@@ -1,8 +1,8 @@
 //! How far an open request and its response are, and what is counted of them.
 
-use crate::middleware::headers;
-use crate::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use http::{HeaderMap, Response, StatusCode};
+use policy_enforce::middleware::headers;
+use policy_enforce::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use std::time::{Duration, Instant};
 
 /// A request that is open, as counters see it.

@@ -186,7 +186,7 @@ const MIN_BODY: usize = 38;
 mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "tests")]
     use super::*;
-    use crate::identity::provider;
+    use policy_tls::identity::provider;
     use proptest::prelude::*;
     use rustls::pki_types::ServerName;
 

@@ -3,7 +3,7 @@
 use super::body::ResponseBody;
 use super::io::Metered;
 use super::open::{HttpConnection, RequestBody};
-use crate::record::ErrorKind;
+use policy_enforce::error::ErrorKind;
 use policy_http::ending::Ending;
 use policy_http::http2::{ClientConnection, Limits, Streams};
 use policy_http::signal::Signal;

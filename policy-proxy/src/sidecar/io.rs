@@ -1,7 +1,7 @@
 //! The client's side of a connection: bytes that were read ahead, then the socket or TLS.
 
-use crate::telemetry::Meter;
 use bytes::{Buf, Bytes};
+use policy_enforce::telemetry::Meter;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

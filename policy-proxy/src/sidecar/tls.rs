@@ -3,12 +3,12 @@
 use super::hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
 use super::settings::SidecarConfig;
-use crate::identity::{
+use bytes::{Bytes, BytesMut};
+use policy_enforce::error::ErrorKind;
+use policy_tls::identity::{
     DIRECT_ALPN, HandshakeFailure, IdentityHandle, Proof, TlsIdentity, identity_of,
 };
-use crate::peer::PeerTls;
-use crate::record::ErrorKind;
-use bytes::{Bytes, BytesMut};
+use policy_tls::peer::PeerTls;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};

@@ -2,12 +2,13 @@
 
 use super::seats::{InFlight, Seats};
 use super::settings::{Listener, SidecarConfig};
-use crate::identity::{IdentityHandle, Judge};
-use crate::record::{Decided, ErrorKind, Recorder, RequestRecord, Sampler};
-use crate::store::{PolicyStore, PortHandle};
-use crate::telemetry::{Caller, Side, TcpSeries};
 use policy_core::{Decision, Denial, Permit};
+use policy_enforce::error::ErrorKind;
+use policy_enforce::record::{Decided, Recorder, RequestRecord, Sampler};
+use policy_enforce::store::{PolicyStore, PortHandle};
+use policy_enforce::telemetry::{Caller, Side, TcpSeries};
 use policy_http::slots::Slots;
+use policy_tls::identity::{IdentityHandle, Judge};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
@@ -291,8 +292,8 @@ pub(super) fn outcome(decision: Decision) -> Result<Permit, Denial> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreConfig;
-    use crate::telemetry::Telemetry;
+    use policy_enforce::store::StoreConfig;
+    use policy_enforce::telemetry::Telemetry;
 
     struct Counting(Rc<Cell<usize>>);
 

@@ -28,6 +28,7 @@ mod status;
 mod verify;
 mod workload_api;
 
+pub use crate::der::validity;
 pub use certify::CertifyConfig;
 pub use credentials::{Credentials, DIRECT_ALPN, TlsIdentity, anonymous_client};
 pub use error::{IdentityError, SourceError};
@@ -44,5 +45,4 @@ pub use roots::Roots;
 pub use source::{IdentityConfig, IdentitySource};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState};
 pub use status::IdentityStatus;
-pub use crate::der::validity;
 pub use workload_api::{AgentAddress, SpiffeConfig};

@@ -11,7 +11,6 @@ use super::effects::{self, Plan};
 use super::hosts;
 use super::open::Kept;
 use crate::limiter::ClientBucket;
-use policy_tls::peer::Peer;
 use crate::respond::Answer;
 use crate::store::{InForce, Live};
 use crate::telemetry::{Caller, SeriesId};
@@ -22,6 +21,7 @@ use http::{HeaderValue, Method, Uri, Version};
 use policy_core::evaluator::Memo;
 use policy_core::target::{Target, canonical_target, canonical_target_at};
 use policy_core::{Decision, Denial, Denied, Permit, RequestView, TargetFault};
+use policy_tls::peer::Peer;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -87,13 +87,7 @@ impl Gate {
 
     /// Decides on the request whose head is `head` by the policy that is `live`, and makes the head
     /// what will be forwarded.
-    pub fn judge(
-        &mut self,
-        live: &Live,
-        peer: &Peer,
-        head: &mut Parts,
-        now: Instant,
-    ) -> Verdict {
+    pub fn judge(&mut self, live: &Live, peer: &Peer, head: &mut Parts, now: Instant) -> Verdict {
         let policy = match live.in_force() {
             Ok(policy) => policy,
             Err(reason) => return refuse(Denial { reason, route: None }, None),

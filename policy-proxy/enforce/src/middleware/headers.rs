@@ -3,13 +3,13 @@
 //! One pass over the names finds whether there is anything to do. Names that a client lists in
 //! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
 
-use policy_tls::peer::{Peer, PeerTls};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
 use policy_core::Identity;
+use policy_tls::peer::{Peer, PeerTls};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

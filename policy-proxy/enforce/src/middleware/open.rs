@@ -1,6 +1,5 @@
 //! What an open request keeps, so that it can be decided on again when the policy changes.
 
-use policy_tls::peer::Peer;
 use crate::store::Live;
 use http::header::HOST;
 use http::request::Parts;
@@ -9,6 +8,7 @@ use policy_core::evaluator::{Evaluator, Memo};
 use policy_core::host::canonical_host;
 use policy_core::target::canonical_path;
 use policy_core::{Decision, Denied, PathHandling, Permit, RequestView};
+use policy_tls::peer::Peer;
 use std::borrow::Cow;
 use std::sync::Arc;
 

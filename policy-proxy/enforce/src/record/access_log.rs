@@ -1,8 +1,8 @@
 //! One line per request, in Linkerd's two formats (proxy-semantics 4.5).
 
 use super::entry::{Record, Recorder, RequestRecord};
-use policy_tls::civil::rfc3339;
 use parking_lot::Mutex;
+use policy_tls::civil::rfc3339;
 use serde_json::json;
 use std::io::Write;
 
@@ -95,9 +95,9 @@ fn apache(record: &Record<'_>, request: &RequestRecord<'_>) -> String {
 mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "tests")]
     use super::*;
-    use policy_tls::peer::{Peer, PeerTls};
     use crate::record::Verdict;
     use policy_core::{Denied, Identity};
+    use policy_tls::peer::{Peer, PeerTls};
     use std::num::NonZeroU16;
     use std::sync::Arc;
     use std::time::{Duration, UNIX_EPOCH};

@@ -2,13 +2,13 @@
 
 use super::entry::{Record, RequestRecord, Verdict};
 use crate::middleware::open::Kept;
-use policy_tls::peer::Peer;
 use crate::store::InForce;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
 use policy_core::{Denial, Permit};
+use policy_tls::peer::Peer;
 use std::num::NonZeroU16;
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,7 @@
 //! One port's cell: its state, and the snapshot of it that the data path reads.
 
-use super::state::{Event, State, step};
 use super::live::{InForce, Live};
+use super::state::{Event, State, step};
 use crate::telemetry::PortStatus;
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};

@@ -1,10 +1,10 @@
 //! The cells of all ports, and how they are made, filled and given up.
 
 use super::cell::PortCell;
+use super::config::{StoreConfig, UndeclaredPorts};
 use super::live::InForce;
 use super::state::{Event, State};
 use super::workers::Workers;
-use super::config::{StoreConfig, UndeclaredPorts};
 use crate::limiter::Limiter;
 use crate::telemetry::Telemetry;
 use foldhash::HashMap;

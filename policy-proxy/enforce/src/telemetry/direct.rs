@@ -1,11 +1,11 @@
 //! Connections that came with a transport header, by what it asks for.
 
 use super::key::Caller;
-use policy_tls::metric::Labels;
 use super::names;
-use policy_tls::metric::Metric;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use policy_tls::metric::Labels;
+use policy_tls::metric::Metric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;

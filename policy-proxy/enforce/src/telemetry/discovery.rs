@@ -1,7 +1,7 @@
 //! What is counted about the stream from the controller.
 
-use policy_tls::metric::Labels;
 use super::names;
+use policy_tls::metric::Labels;
 use policy_tls::metric::Metric;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -4,11 +4,11 @@ use super::counters::Counters;
 use super::families::Totals;
 use super::key::{Caller, Detail, Key, Kind};
 use super::labels;
-use policy_tls::metric::Labels;
 use super::names;
-use policy_tls::metric::Metric;
 use super::series::{Outcome, Series};
 use policy_core::Protocol;
+use policy_tls::metric::Labels;
+use policy_tls::metric::Metric;
 use std::sync::Arc;
 
 /// The families that a protocol has under a name of its own.

@@ -1,8 +1,8 @@
 //! Sums of what policies' own counters say, by metric and labels, and how they are shown.
 
 use super::buckets::Snapshot;
-use policy_tls::metric::Labels;
 use super::names;
+use policy_tls::metric::Labels;
 use policy_tls::metric::Metric;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

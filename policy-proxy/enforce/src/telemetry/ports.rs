@@ -1,8 +1,8 @@
 //! The state of each port's policy as metrics.
 
-use policy_tls::metric::Labels;
 use super::names;
 use policy_core::Revision;
+use policy_tls::metric::Labels;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;

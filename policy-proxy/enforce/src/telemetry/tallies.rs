@@ -2,11 +2,11 @@
 
 use super::counters::Counters;
 use super::families::{Idle, Totals};
-use policy_tls::metric::Labels;
 use super::names;
-use policy_tls::metric::Metric;
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use policy_tls::metric::Labels;
+use policy_tls::metric::Metric;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

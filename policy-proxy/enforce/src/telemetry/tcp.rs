@@ -4,12 +4,12 @@
 
 use super::key::{Caller, TlsClass};
 use super::labels;
-use policy_tls::metric::Labels;
 use super::names;
-use policy_tls::metric::Metric;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use policy_core::{Owner, Protocol, ServerPolicy};
+use policy_tls::metric::Labels;
+use policy_tls::metric::Metric;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::io;

@@ -1,13 +1,14 @@
 //! What a connection does about changes of policy, time and trust.
 
 use super::{HttpConnection, Open};
-use crate::identity::{Judge, Stale};
-use crate::peer::Peer;
-use crate::record::{Decided, ErrorKind};
 use crate::sidecar::arrival::Arrival;
 use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
+use policy_enforce::error::ErrorKind;
+use policy_enforce::record::Decided;
 use policy_http::ending::Ending;
+use policy_tls::identity::{Judge, Stale};
+use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

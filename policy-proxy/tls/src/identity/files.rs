@@ -155,8 +155,8 @@ impl IdentityFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{FailureKind, IdentityConfig, IdentityHandle, IdentitySource};
     use crate::identity::IdentityMetrics;
+    use crate::identity::{FailureKind, IdentityConfig, IdentityHandle, IdentitySource};
     use rcgen::{CertificateParams, KeyPair};
 
     /// Waits, in virtual time, until files were looked at often enough.

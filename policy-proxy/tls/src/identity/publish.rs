@@ -2,10 +2,10 @@
 
 use super::credentials::TlsIdentity;
 use super::handle::IdentityHandle;
+use super::metrics::IdentityMetrics;
 use super::state::{CertificateState, Failure, FailureKind, IdentityState};
 use super::status::IdentityStatus;
 use crate::civil::shown;
-use super::metrics::IdentityMetrics;
 use policy_core::Identity;
 use std::sync::Arc;
 use std::time::SystemTime;

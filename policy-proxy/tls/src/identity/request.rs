@@ -3,11 +3,11 @@
 //! Written here rather than with a library, because it is one fixed shape of forty lines and the
 //! proxy has no other use for a certificate builder; tests hold it against independent readers.
 
+use super::provider::provider;
 use crate::der::{
     self, ATTRIBUTES, BIT_STRING, DNS_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE,
     SET, SUBJECT_ALT_NAME,
 };
-use super::provider::provider;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use rustls::SignatureScheme;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};

@@ -1,13 +1,13 @@
 //! What an identity is kept current from.
 
 use super::certify::{Certify, CertifyConfig};
-use super::files::{Files, IdentityFiles};
 use super::error::SourceError;
+use super::files::{Files, IdentityFiles};
 use super::handle::IdentityHandle;
+use super::metrics::IdentityMetrics;
 use super::publish::Publisher;
 use super::status::IdentityStatus;
 use super::workload_api::{SpiffeConfig, WorkloadApi};
-use super::metrics::IdentityMetrics;
 
 /// Where an identity comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! The body of a response that the layer watches.
 
 use crate::middleware::open::Kept;
-use policy_tls::peer::Peer;
 use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::PortHandle;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use policy_core::Denied;
+use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
