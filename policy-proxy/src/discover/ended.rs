@@ -92,14 +92,19 @@ impl Ended {
 pub(super) async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &ControllerAddress) {
     let delay = if ended.is_lasting() { backoff.slow(random()) } else { backoff.delay(random()) };
     match ended {
-        Ended::Renewed(_) => tracing::debug!(%controller, reason = %ended, "policy stream ended"),
+        Ended::Renewed(_) => {
+            tracing::debug!(target: TARGET, %controller, reason = %ended, "policy stream ended");
+        }
         Ended::Refused(_)
         | Ended::Connect(_)
         | Ended::Closed
         | Ended::Silent(_)
         | Ended::Workload(_)
         | Ended::Protocol(_) => {
-            tracing::warn!(%controller, reason = %ended, ?delay, "policy stream ended, trying again");
+            tracing::warn!(
+                target: TARGET, %controller, reason = %ended, ?delay,
+                "policy stream ended, trying again"
+            );
         }
     }
     tokio::time::sleep(delay).await;
@@ -126,3 +131,6 @@ fn describe(status: &Status) -> String {
         None => format!("{:?}: {}", status.code(), status.message()),
     }
 }
+
+/// By which operators filter these lines.
+const TARGET: &str = "policy_proxy::discover";
