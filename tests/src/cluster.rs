@@ -11,13 +11,14 @@
 //!     let Some(cluster) = CLUSTER.get_or_skip().await else { return };
 //! ```
 //!
-//! [`breakable_or_skip`] is the line of a test that kills, freezes or compacts: it needs a control
-//! plane of its own. There is no controller-manager, so there are no default service accounts, no
+//! [`cluster_or_skip`] is the line of a test that changes what belongs to the whole cluster, or that
+//! kills, freezes or compacts: it needs a control plane of its own. There is no controller-manager, so there are no default service accounts, no
 //! garbage collection, and only [`Objects::delete`] finishes the deletion of a namespace.
 //!
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`; without it they are built
 //! once by Go from `tests/cluster` into the user's cache. `KUBECONFIG_UNDER_TEST` names a cluster
-//! that exists: tests then run one after the other on it, in namespaces of their own.
+//! that exists: the programs of tests then run one after the other on it, in namespaces of their own,
+//! without the tests that need a control plane of their own.
 #![allow(
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
@@ -38,7 +39,7 @@ pub use controller::{ControllerBuilder, ControllerProcess};
 pub use objects::{Objects, documents};
 pub use programs::{coredns, helm, kubectl};
 pub use skip::{
-    Missing, SharedCluster, breakable_or_skip, cluster_or_skip, helm_or_skip, in_ci, say, skip,
+    GroupCluster, Missing, SharedCluster, cluster_or_skip, helm_or_skip, in_ci, say, skip,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -48,6 +49,7 @@ use process::Home;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::{OnceCell, SemaphorePermit};
 
 /// Builds the programs of the cluster and of a node if they are not there yet, and says where those
 /// of the control plane are.
@@ -71,11 +73,11 @@ pub struct Cluster {
     kubeconfig: PathBuf,
     /// Absent: the cluster existed before and is not ours to break.
     plane: Option<ControlPlane>,
-    /// On a cluster that existed before tests take turns.
-    _turn: Option<File>,
     users: AtomicU32,
     // After the processes in it.
     home: Home,
+    // Last, so that whoever waits for room finds the processes gone.
+    _room: Option<SemaphorePermit<'static>>,
 }
 
 /// How a control plane is started.
@@ -134,20 +136,28 @@ impl Cluster {
             config: plane.config().clone(),
             kubeconfig: plane.kubeconfig().to_owned(),
             plane: Some(plane),
-            _turn: None,
             users: AtomicU32::new(0),
             home,
+            _room: None,
         }
     }
 
+    /// The same, which takes up this room.
+    fn in_room(self, room: SemaphorePermit<'static>) -> Self {
+        Self { _room: Some(room), ..self }
+    }
+
     async fn existing(kubeconfig: PathBuf) -> Result<Self> {
-        let turn = tokio::task::spawn_blocking(programs::turn).await??;
+        // Until this process ends.
+        static TURN: OnceCell<File> = OnceCell::const_new();
+        let turn = async || anyhow::Ok(tokio::task::spawn_blocking(programs::turn).await??);
+        TURN.get_or_try_init(turn).await?;
         let config = config_of(&kubeconfig)
             .await
             .with_context(|| format!("KUBECONFIG_UNDER_TEST={}", kubeconfig.display()))?;
         let home = Home::new()?;
         let users = AtomicU32::new(0);
-        Ok(Self { config, kubeconfig, plane: None, _turn: Some(turn), users, home })
+        Ok(Self { config, kubeconfig, plane: None, users, home, _room: None })
     }
 
     /// Whether the API server and etcd may be killed, frozen and compacted.
@@ -319,12 +329,12 @@ impl Cluster {
         plane.restore(&self.home, backup).await
     }
 
-    #[allow(clippy::expect_used, reason = "such a test begins with breakable_or_skip")]
+    #[allow(clippy::expect_used, reason = "such a test begins with cluster_or_skip")]
     fn own(&self) -> &ControlPlane {
         self.plane.as_ref().expect("a control plane that is ours to break")
     }
 
-    #[allow(clippy::expect_used, reason = "such a test begins with breakable_or_skip")]
+    #[allow(clippy::expect_used, reason = "such a test begins with cluster_or_skip")]
     fn own_mut(&mut self) -> &mut ControlPlane {
         self.plane.as_mut().expect("a control plane that is ours to break")
     }
