@@ -19,11 +19,6 @@
 //! once by Go from `tests/cluster` into the user's cache. `KUBECONFIG_UNDER_TEST` names a cluster
 //! that exists: the programs of tests then run one after the other on it, in namespaces of their own,
 //! without the tests that need a control plane of their own.
-#![allow(
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "a field that a JSON object lacks reads as null, and deadlines are minutes away"
-)]
 
 mod certificates;
 mod controller;
@@ -176,7 +171,6 @@ impl Cluster {
     }
 
     /// A new client as administrator. It belongs to the runtime that asks for it.
-    #[allow(clippy::panic, reason = "the same configuration made a client when this started")]
     pub fn client(&self) -> kube::Client {
         match kube::Client::try_from(self.config.clone()) {
             Ok(client) => client,
@@ -329,12 +323,10 @@ impl Cluster {
         plane.restore(&self.home, backup).await
     }
 
-    #[allow(clippy::expect_used, reason = "such a test begins with cluster_or_skip")]
     fn own(&self) -> &ControlPlane {
         self.plane.as_ref().expect("a control plane that is ours to break")
     }
 
-    #[allow(clippy::expect_used, reason = "such a test begins with cluster_or_skip")]
     fn own_mut(&mut self) -> &mut ControlPlane {
         self.plane.as_mut().expect("a control plane that is ours to break")
     }

@@ -1,14 +1,5 @@
 //! The rules of ARCHITECTURE.md, held by tests: who may import whom, and how files look.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "a test ends where it cannot go on"
-)]
 
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};
 use std::collections::{BTreeMap, BTreeSet};

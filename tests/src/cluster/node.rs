@@ -33,7 +33,7 @@ mod shared;
 
 pub use images::TOOLS;
 pub use kubectl::{Ended, Kubectl};
-pub use ours::{REGISTRY, build_images};
+pub use ours::{REGISTRY, build_images, images_profile};
 pub use pods::ready;
 pub use sandbox::Sandbox;
 pub use shared::SharedNode;

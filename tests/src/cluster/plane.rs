@@ -192,14 +192,12 @@ impl ControlPlane {
         }
     }
 
-    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
     pub(super) fn signal_etcd(&self, signal: &str) {
         if let Err(error) = self.etcd.signal(signal) {
             panic!("{error}\n{}", self.etcd.tail());
         }
     }
 
-    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
     pub(super) fn signal_api_server(&mut self, signal: &str) {
         match self.api_server.get_mut().as_ref().map(|process| process.signal(signal)) {
             Some(Ok(())) => {}

@@ -85,7 +85,6 @@ impl GroupCluster {
 /// A control plane of one's own, for a test that changes what belongs to the whole cluster, or that
 /// kills, freezes or compacts: two at most at once, so a test has one at a time. Absent: the test is
 /// to return, it has been counted as skipped.
-#[allow(clippy::panic, reason = "the rooms are never closed")]
 pub async fn cluster_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
     if std::env::var_os("KUBECONFIG_UNDER_TEST").is_some() {
         skip(
@@ -111,7 +110,6 @@ pub(super) fn available<T>(started: Result<T>) -> Result<T, String> {
     })
 }
 
-#[allow(clippy::panic, reason = "a test ends where it cannot go on")]
 fn fail(error: &anyhow::Error) -> ! {
     panic!("what a test needs cannot be had: {error:?}")
 }
@@ -123,7 +121,6 @@ pub fn in_ci() -> bool {
 
 /// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
 /// in the file that `PORTCULLIS_SKIPPED` names.
-#[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
 pub fn skip(missing: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");

@@ -5,17 +5,6 @@
 //! to the whole cluster: definitions, webhooks that are called about everybody's objects, the rights
 //! of the controller, and the Lease of a controller that writes status everywhere. Two installations
 //! that lead in one cluster write over each other's status.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    clippy::too_many_lines,
-    clippy::wildcard_enum_match_arm,
-    reason = "a test ends where it cannot go on"
-)]
 
 mod access;
 mod admission;
