@@ -6,6 +6,5 @@
 pub mod chart;
 pub mod cluster;
 pub mod lanes;
-pub mod ports;
 pub mod servers;
 pub mod sources;

@@ -1,6 +1,5 @@
 //! The rules of ARCHITECTURE.md, held by tests: who may import whom, and how files look.
 
-
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,6 +14,7 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         "policy-controller",
         "policy-proxy",
         "policy-cli",
+        "policy-testkit",
     ];
     BTreeMap::from([
         ("policy-core", BTreeSet::from([])),

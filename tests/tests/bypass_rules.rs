@@ -1,6 +1,5 @@
 //! Holds the table of bypass rules complete, and every test it names real.
 
-
 use policy_tests::sources::{root, rust_files};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,6 @@
 //! Characters in paths: two targets that one of six HTTP servers routes alike (`tests/servers`) are matched
 //! alike, or one of them is refused.
 
-
 use policy_core::{canonical_path, match_form};
 use policy_tests::servers::{Character, characters};
 use std::collections::{BTreeMap, BTreeSet};

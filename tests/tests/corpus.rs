@@ -1,6 +1,5 @@
 //! The corpora of the fuzz targets (`tests/fuzz`), replayed, and changed at random within a bound.
 
-
 #[path = "../fuzz/checks/compat.rs"]
 mod compat;
 #[path = "../fuzz/checks/hello.rs"]

@@ -1,7 +1,6 @@
 //! First lines of connections against a real sidecar, on a port of unknown protocol: what any of six HTTP
 //! servers takes for a request (`tests/servers`) is never carried as bytes.
 
-
 use policy_tests::servers::{FirstLine, first_lines};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,7 +1,6 @@
 //! The examples of docs/policies.md are decided as the page says: by the evaluator alone, and through
 //! controller, gRPC, sidecar and a real client.
 
-
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;

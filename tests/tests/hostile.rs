@@ -1,7 +1,6 @@
 //! Hostile clients against a real sidecar in a process of its own. Each test states its bound in
 //! seconds and in megabytes of the sidecar's resident memory.
 
-
 use policy_cli::echo;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

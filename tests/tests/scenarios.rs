@@ -2,7 +2,6 @@
 //! client. A scenario is a folder: its name is the promise, `manifests/` the objects,
 //! `requests.yaml` what is asked and what must become of it.
 
-
 use policy_cli::expect::{run_evaluator, run_pipeline, run_pipeline_direct};
 use policy_tests::sources::root;
 use std::fs;

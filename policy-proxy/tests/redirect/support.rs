@@ -283,11 +283,3 @@ pub(crate) fn read_all(mut stream: TcpStream) -> String {
     }
     String::from_utf8(bytes).unwrap()
 }
-
-pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}

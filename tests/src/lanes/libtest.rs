@@ -72,16 +72,22 @@ mod tests {
     #[test]
     fn a_test_begins_when_the_one_before_it_ends() {
         let order = ["a", "b", "c", "d"].map(str::to_owned);
-        let said = lines("0|running 4 tests\n3|test b ... ok\n5|test c ... FAILED\n9|test a ... ok\n10|test d - should panic ... ok");
-        let seconds: Vec<(String, u64)> =
-            times(&order, 2, &said).into_iter().map(|(name, time)| (name, time.as_secs())).collect();
+        let said = lines(
+            "0|running 4 tests\n3|test b ... ok\n5|test c ... FAILED\n9|test a ... ok\n10|test d - should panic ... ok",
+        );
+        let seconds: Vec<(String, u64)> = times(&order, 2, &said)
+            .into_iter()
+            .map(|(name, time)| (name, time.as_secs()))
+            .collect();
         let expected = [("b", 3), ("c", 2), ("a", 9), ("d", 5)];
         assert_eq!(seconds, expected.map(|(name, time)| (name.to_owned(), time)));
     }
 
     #[test]
     fn what_a_failed_test_printed_is_found() {
-        let said = lines("1|test a ... FAILED\n1|\n1|failures:\n1|\n1|---- a stdout ----\n1|x\n1|thread 'a' panicked\n1|\n1|\n1|failures:\n1|    a\n1|\n1|test result: FAILED");
+        let said = lines(
+            "1|test a ... FAILED\n1|\n1|failures:\n1|\n1|---- a stdout ----\n1|x\n1|thread 'a' panicked\n1|\n1|\n1|failures:\n1|    a\n1|\n1|test result: FAILED",
+        );
         let found = failures(&said);
         let printed = ["x", "thread 'a' panicked", "", ""].map(str::to_owned).to_vec();
         assert_eq!(found, [("a".to_owned(), printed)]);

@@ -16,6 +16,7 @@ use policy_controller::admission::{
     Admission, AdmissionSettings, CertificateFiles, CertificateSource, Installation, Target,
 };
 use policy_controller::beside::{BESIDE_CONFIGURATION, Repoint, configuration};
+use policy_testkit::{Leaf, self_signed};
 use policy_tests::cluster::{Cluster, cluster_or_skip};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -45,35 +46,18 @@ fn environment(address: &str, name: &str) -> Value {
     ])
 }
 
-/// A certificate for 127.0.0.1 that vouches for itself.
-struct Pair {
-    certificate: String,
-    key: String,
-}
-
-impl Pair {
-    fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        Self { certificate: certificate.pem(), key: key.serialize_pem() }
-    }
-
-    fn files(&self, folder: &Path) -> CertificateFiles {
-        let files =
-            CertificateFiles { certificates: folder.join("tls.crt"), key: folder.join("tls.key") };
-        std::fs::write(&files.certificates, &self.certificate).unwrap();
-        std::fs::write(&files.key, &self.key).unwrap();
-        files
-    }
+/// A certificate and its key in files.
+fn files(pair: &Leaf, folder: &Path) -> CertificateFiles {
+    pair.write(folder, "tls.crt", "tls.key");
+    CertificateFiles { certificates: folder.join("tls.crt"), key: folder.join("tls.key") }
 }
 
 /// An injector that gives every pod with the annotation the label and the container that Linkerd's
 /// does, as a webhook of the API server.
-async fn injector(pair: &Pair) -> SocketAddr {
-    let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes());
+async fn injector(pair: &Leaf) -> SocketAddr {
+    let chain = CertificateDer::pem_slice_iter(pair.certificate_pem.as_bytes());
     let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(pair.key_pem.as_bytes()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(policy_proxy::identity::provider())
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -136,12 +120,12 @@ fn of_namespace(
     configuration
 }
 
-fn at(address: SocketAddr, path: &str, pair: &Pair) -> Installation {
+fn at(address: SocketAddr, path: &str, pair: &Leaf) -> Installation {
     Installation {
         name: BESIDE_CONFIGURATION.to_owned(),
         namespace: "linkerd".to_owned(),
         target: Target::Url(format!("https://{address}{path}")),
-        ca_bundle: Some(pair.certificate.clone().into_bytes()),
+        ca_bundle: Some(pair.certificate_pem.clone().into_bytes()),
     }
 }
 
@@ -168,10 +152,10 @@ fn containers(pod: &Value) -> Vec<&str> {
 async fn a_proxy_that_linkerds_injector_adds_asks_us_and_without_us_there_is_none() {
     let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
     let namespace = cluster.namespace("beside").await.unwrap();
-    let (pair, folder) = (Pair::new(), tempfile::tempdir().unwrap());
+    let (pair, folder) = (self_signed("127.0.0.1"), tempfile::tempdir().unwrap());
     let settings = AdmissionSettings {
         listen: "127.0.0.1:0".parse().unwrap(),
-        certificate: CertificateSource::Files(pair.files(folder.path())),
+        certificate: CertificateSource::Files(files(&pair, folder.path())),
     };
     let (address, name) =
         ("portcullis-policy.linkerd.svc.cluster.local.:8090", "policy-controller.linkerd.id");

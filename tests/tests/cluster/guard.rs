@@ -2,6 +2,7 @@
 //! by the policy that the controller carries and by Servers of the cluster.
 
 use super::access::mesh::{Mesh, get, identity, watch};
+use policy_testkit::wait_until;
 use policy_tests::cluster::{Cluster, ControllerProcess, GroupCluster, say};
 use rustls_pki_types::ServerName;
 use serde_json::{Value, json};
@@ -275,19 +276,12 @@ async fn a_server_of_the_cluster_takes_the_place_of_the_local_policy_until_it_is
     assert_eq!((metrics(1).await, metrics(2).await), (200, 200));
     let server = server(pod, port, "127.0.0.2/32");
     cluster.apply(&server).await.unwrap();
-    until(async || (metrics(1).await, metrics(2).await) == (403, 200)).await;
+    wait_until("the Server decides", async || (metrics(1).await, metrics(2).await) == (403, 200))
+        .await;
     // What it says of the admin port leaves the policy port as it was.
     let channel = mesh.connect(controller.grpc(), Some(&identity("web", "none"))).await;
     let status = get(&channel, "none:web-0", None).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound, "the service's answer: {status:?}");
     cluster.delete(&server).await.unwrap();
-    until(async || metrics(1).await == 200).await;
-}
-
-async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < deadline, "it never came to hold");
-        sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("the local policy decides", async || metrics(1).await == 200).await;
 }

@@ -9,13 +9,12 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use policy_controller::{issuer, rbac};
 use policy_core::Identity;
+use policy_testkit::wait_until;
 use policy_tests::cluster::{Cluster, ControllerProcess};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep};
 use tonic::Code;
-
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A control plane of its own in a cluster that tests share.
 struct Plane<'a> {
@@ -87,15 +86,6 @@ impl<'a> Plane<'a> {
         self.cluster.apply(&accounts.concat()).await.unwrap();
         let token = token(self.cluster, (&namespace, "web"), AUDIENCE, None).await;
         (namespace, token)
-    }
-}
-
-/// Waits until `what` is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "never: {what}");
-        sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -174,7 +164,7 @@ async fn a_service_account_gets_its_own_identity_and_nobody_elses() {
 
 /// The API server remembers what it found of a token for some seconds.
 async fn until_refused(known: &Issuer, name: &str, token: &[u8]) {
-    until("a token of a pod that is gone is refused", async || {
+    wait_until("a token of a pod that is gone is refused", async || {
         let answer = known.certify(name, token.to_vec(), request(&[name]).0).await;
         answer.is_err_and(|status| status.code() == Code::Unauthenticated)
     })
@@ -212,8 +202,10 @@ async fn with_its_documented_rights_alone_it_brings_the_roots_wherever_they_are_
     );
     cluster.apply(&label).await.unwrap();
     for namespace in [&asking, &own] {
-        until("the roots are there", async || plane.roots(namespace).await == Some(roots.clone()))
-            .await;
+        wait_until("the roots are there", async || {
+            plane.roots(namespace).await == Some(roots.clone())
+        })
+        .await;
     }
 
     // What others change or delete is put right.
@@ -221,7 +213,7 @@ async fn with_its_documented_rights_alone_it_brings_the_roots_wherever_they_are_
     let params = PatchParams::default();
     plane.maps(&asking).patch(&plane.map, &params, &Patch::Merge(&forged)).await.unwrap();
     plane.maps(&own).delete(&plane.map, &DeleteParams::default()).await.unwrap();
-    until("both are as they were", async || {
+    wait_until("both are as they were", async || {
         let right = |map: Option<ConfigMap>| {
             let data = map.and_then(|map| map.data).unwrap_or_default();
             data.len() == 1 && data.get(issuer::BUNDLE) == Some(&roots)
@@ -258,20 +250,20 @@ async fn a_rotation_of_two_replicas_never_distrusts_what_is_valid() {
     }
 
     plane.patch_secret(json!({"metadata": {"annotations": {issuer::ROTATE: "now"}}})).await;
-    until("the next root is published", async || {
+    wait_until("the next root is published", async || {
         plane.roots(&plane.home).await.is_some_and(|roots| count(&roots) == 2)
     })
     .await;
     let both = plane.roots(&plane.home).await.unwrap();
     assert!(both.contains(&first_root));
-    until("the next authority is in use", async || {
+    wait_until("the next authority is in use", async || {
         plane.held("ca.crt").await.is_some_and(|root| root != first_root)
     })
     .await;
     let second_root = plane.held("ca.crt").await.unwrap();
     assert!(both.contains(&second_root), "it was published before");
     for replica in [&one, &two] {
-        until("each replica issues from it", async || {
+        wait_until("each replica issues from it", async || {
             let known = plane.known(replica).await;
             let certified = known.certificate(&name, token.clone()).await;
             // Whichever it is from, everybody accepts it.
@@ -292,7 +284,7 @@ async fn a_rotation_of_two_replicas_never_distrusts_what_is_valid() {
     assert_eq!(plane.held("next.crt").await, None);
     let past = k8s_openapi::ByteString(b"2020-01-01T00:00:00Z".to_vec());
     plane.patch_secret(json!({"data": {"previous.until": past}})).await;
-    until("the former root is not published any more", async || {
+    wait_until("the former root is not published any more", async || {
         plane.roots(&plane.home).await.as_ref() == Some(&second_root)
     })
     .await;
@@ -311,10 +303,10 @@ async fn a_secret_that_gets_lost_is_restored_and_without_a_replica_is_made_anew(
     let name = identity("web", &namespace, &plane.home);
     let root = plane.held("ca.crt").await.unwrap();
     plane.secrets().delete(issuer::SECRET, &DeleteParams::default()).await.unwrap();
-    until("it is restored", async || plane.held("ca.crt").await.as_ref() == Some(&root)).await;
+    wait_until("it is restored", async || plane.held("ca.crt").await.as_ref() == Some(&root)).await;
     let garbage = k8s_openapi::ByteString(b"garbage".to_vec());
     plane.patch_secret(json!({"data": {"tls.key": garbage}})).await;
-    until("it is put right", async || {
+    wait_until("it is put right", async || {
         plane.held("tls.key").await.is_some_and(|key| key.contains("PRIVATE KEY"))
     })
     .await;

@@ -10,6 +10,7 @@ use link::Link;
 use policy_controller::rbac;
 use policy_controller::status::{Events, Programmed, ProgrammedAt, StatusSettings, VersionedTable};
 use policy_crds::{Kind, ObjectKey};
+use policy_testkit::wait_for;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip, in_ci, say};
 use replica::{Replica, Setup};
 use serde_json::{Value, json};
@@ -25,18 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 async fn replica(cluster: &Cluster, setup: &Setup) -> Replica {
     Replica::start(cluster.client(), cluster.client(), setup).await
-}
-
-/// Waits until `check` has something.
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut check: impl FnMut() -> F) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = check().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never: {what}");
-        sleep(Duration::from_millis(50)).await;
-    }
 }
 
 fn api(cluster: &Cluster, kind: Kind, version: &str, namespace: &str) -> Api<DynamicObject> {
@@ -352,7 +341,7 @@ async fn a_thousand_objects_are_told_once_each_and_a_restart_writes_nothing() {
         let right = all.items.iter().filter(|object| told(object)).count();
         (right, all.items.into_iter().map(version).collect::<BTreeMap<_, _>>())
     };
-    let before = until("all are told", || async {
+    let before = wait_for("all are told", || async {
         let (right, versions) = versions().await;
         (right == OBJECTS).then_some(versions)
     })
@@ -416,7 +405,7 @@ async fn schemas_without_a_status_get_events_and_no_error_loop_and_a_status_once
     // Routes have a status in Linkerd's schemas too.
     let accepted = ["Accepted=True Accepted 1", "ResolvedRefs=True ResolvedRefs 1"];
     told_route(&cluster, (Kind::PolicyHttpRoute, ns, "one"), &accepted).await;
-    let told_of = until("both are told", || async {
+    let told_of = wait_for("both are told", || async {
         let (found, _) = warnings(&cluster, ns, "one").await;
         (found.len() == 2).then_some(found)
     })
@@ -431,7 +420,7 @@ async fn schemas_without_a_status_get_events_and_no_error_loop_and_a_status_once
 
     // Another leader tells nothing anew. What becomes right is told, too.
     let second = replica(&cluster, &setup).await;
-    until("the successor leads", || async { second.leadership.is_leader().then_some(()) }).await;
+    wait_for("the successor leads", || async { second.leadership.is_leader().then_some(()) }).await;
     sleep(Duration::from_secs(4)).await;
     assert_eq!(warnings(&cluster, ns, "one").await.1, 2);
     assert_eq!(second.metrics.written(), 0);
@@ -466,7 +455,7 @@ async fn a_warning_is_one_event_where_whoever_is_concerned_sees_it() {
     for (place, name, reason) in
         [(ns, "lease", "WatchStale"), (ns, ns, "AnnotationsInvalid"), ("default", ns, "Odd")]
     {
-        until(reason, || async {
+        wait_for(reason, || async {
             (warnings(cluster, place, name).await.0 == [reason]).then_some(())
         })
         .await;
@@ -490,7 +479,7 @@ async fn beside_linkerd_only_routes_are_written_and_under_our_name() {
     let no = ["Accepted=False NoMatchingParent 1", "ResolvedRefs=True ResolvedRefs 1"];
     told_route(cluster, (Kind::PolicyHttpRoute, ns, "one"), &no).await;
     let expected = ["Invalid", "NoMatchingTarget", "NoMatchingTarget", "NoMatchingTarget"];
-    until("events", || async {
+    wait_for("events", || async {
         let (found, _) = warnings(cluster, ns, "one").await;
         (found == expected).then_some(())
     })
@@ -515,7 +504,7 @@ async fn of_three_replicas_one_writes_and_another_when_it_is_gone() {
         replicas.push(replica(cluster, &setup).await);
     }
     for round in 0..2 {
-        let leader = until("one leads", || async {
+        let leader = wait_for("one leads", || async {
             replicas.iter().position(|replica| replica.leadership.is_leader())
         })
         .await;
@@ -530,7 +519,7 @@ async fn of_three_replicas_one_writes_and_another_when_it_is_gone() {
         // Killed: nothing is given back.
         drop(replicas.remove(leader));
     }
-    until("the last one leads", || async { replicas[0].leadership.is_leader().then_some(()) })
+    wait_for("the last one leads", || async { replicas[0].leadership.is_leader().then_some(()) })
         .await;
     assert_eq!(replicas[0].metrics.written(), 0, "everything is as it should be");
 }
@@ -601,7 +590,7 @@ async fn a_slow_api_server_makes_status_late_and_nothing_else() {
         cluster.apply(&server(ns, "first", &spec)).await.unwrap();
         sleep(Duration::from_millis(500)).await;
     }
-    until("it gives up waiting", || async {
+    wait_for("it gives up waiting", || async {
         (replica.metric("resource_status_patch_timeouts_total") > 0).then_some(())
     })
     .await;
@@ -663,7 +652,7 @@ async fn its_rules_suffice_and_without_them_it_asks_ever_less_often_until_it_may
         .apply(&bad.replace("{name: one,", &format!("{{name: one, namespace: {ns},")))
         .await
         .unwrap();
-    until("an event about the pod", || async {
+    wait_for("an event about the pod", || async {
         (warnings(cluster, ns, "one").await.0 == ["AnnotationsInvalid"]).then_some(())
     })
     .await;
@@ -724,7 +713,7 @@ async fn replicas_whose_clocks_are_hours_apart_have_one_leader_at_all_times() {
         replicas.push(started.await.unwrap());
     }
     for left in (1..=3).rev() {
-        let first = until("one leads", || leader(&replicas)).await;
+        let first = wait_for("one leads", || leader(&replicas)).await;
         // Three times as long as a silent leader is waited for.
         let end = Instant::now() + Duration::from_secs(12);
         while Instant::now() < end {

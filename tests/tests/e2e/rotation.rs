@@ -39,16 +39,14 @@ struct Client {
 
 impl Client {
     fn new(namespace: &str, to: SocketAddr) -> Self {
-        let (certificate, key) = authority().certify(&identity(namespace, "caller"));
+        let leaf = authority().certify(&identity(namespace, "caller"));
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority().root.as_bytes()).unwrap()).unwrap();
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        roots.add(authority().root()).unwrap();
         let config = ClientConfig::builder_with_provider(policy_proxy::identity::provider())
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)
+            .with_client_auth_cert(leaf.chain, leaf.key)
             .unwrap();
         let name = ServerName::try_from(identity(namespace, "server")).unwrap();
         Self { connector: TlsConnector::from(Arc::new(config)), name, to }

@@ -1,7 +1,8 @@
 //! Many requests: denied ones stay denied while policy churns, and limits limit.
 
 use crate::client::{Client, Kind};
-use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, clients, eventually, soon};
+use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, clients};
+use policy_testkit::{soon, wait_within};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,5 +146,5 @@ async fn requests_beyond_the_limit_are_told_so_and_the_limit_can_be_lifted() {
         }
         all
     };
-    eventually("the limit is lifted", PATIENCE, lifted).await;
+    wait_within("the limit is lifted", PATIENCE, lifted).await;
 }

@@ -1,7 +1,6 @@
 //! The whole pipeline as it runs: a directory of manifests, the controller, gRPC, a sidecar and
 //! real clients over real sockets. What is promised here is promised of a mesh.
 
-
 #[cfg(test)]
 mod client;
 #[cfg(test)]

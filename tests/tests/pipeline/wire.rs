@@ -8,6 +8,7 @@ use policy_controller::source::directory::DirectorySource;
 use policy_controller::{ControllerConfig, compile_directory};
 use policy_core::{Owner, Protocol};
 use policy_proto::compat;
+use policy_testkit::soon;
 use policy_tests::sources::root;
 use prost::Message;
 use std::collections::BTreeSet;

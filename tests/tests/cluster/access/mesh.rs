@@ -6,8 +6,8 @@ use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPo
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
 use policy_core::Identity;
 use policy_proxy::identity::{Credentials, TlsIdentity, anonymous_client};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-use rustls_pki_types::{PrivateKeyDer, ServerName};
+use policy_testkit::Authority;
+use rustls_pki_types::ServerName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -19,8 +19,7 @@ use tonic::{Request, Status, Streaming};
 const SUFFIX: &str = "serviceaccount.identity.linkerd.cluster.local";
 
 pub(crate) struct Mesh {
-    issuer: Issuer<'static, KeyPair>,
-    root: rcgen::Certificate,
+    authority: Authority,
     pub(crate) files: TempDir,
 }
 
@@ -35,28 +34,10 @@ fn controller() -> String {
 
 impl Mesh {
     pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap();
-        let mesh =
-            Self { issuer: Issuer::new(params, key), root, files: tempfile::tempdir().unwrap() };
-        let (leaf, key) = mesh.leaf(&controller());
-        let write = |name: &str, text: String| std::fs::write(mesh.files.path().join(name), text);
-        write("key.pem", key.serialize_pem()).unwrap();
-        write("certs.pem", leaf.pem()).unwrap();
-        write("roots.pem", mesh.root.pem()).unwrap();
-        mesh
-    }
-
-    fn leaf(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.subject_alt_names = vec![match name.starts_with("spiffe://") {
-            true => SanType::URI(name.try_into().unwrap()),
-            false => SanType::DnsName(name.try_into().unwrap()),
-        }];
-        (params.signed_by(&key, &self.issuer).unwrap(), key)
+        let (authority, files) = (Authority::new(), tempfile::tempdir().unwrap());
+        authority.certify(&controller()).write(files.path(), "certs.pem", "key.pem");
+        std::fs::write(files.path().join("roots.pem"), authority.pem()).unwrap();
+        Self { authority, files }
     }
 
     /// The flags that make a controller serve this mesh.
@@ -71,14 +52,14 @@ impl Mesh {
     /// A client that proves `name` and accepts the controller alone; none: without certificate.
     pub(crate) fn client(&self, name: Option<&str>) -> rustls::ClientConfig {
         let expected = Identity::Dns(controller().as_str().into());
-        let roots = vec![self.root.der().clone()];
+        let roots = vec![self.authority.root()];
         let Some(name) = name else { return anonymous_client(roots, expected).unwrap() };
-        let (leaf, key) = self.leaf(name);
+        let leaf = self.authority.certify(name);
         let credentials = Credentials {
             server_name: "client.example".into(),
             roots,
-            chain: vec![leaf.der().clone()],
-            key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+            chain: leaf.chain,
+            key: leaf.key,
         };
         TlsIdentity::new(credentials).unwrap().client(expected).unwrap()
     }

@@ -74,7 +74,7 @@ async fn an_outage_touches_policy_and_nothing_else() {
         name: format!("away-{namespace}"),
         namespace: mesh.clone(),
         target: Target::Url(format!("https://{nobody}/")),
-        ca_bundle: Some(super::webhook::Pair::new().certificate.into_bytes()),
+        ca_bundle: Some(policy_testkit::self_signed("127.0.0.1").certificate_pem.into_bytes()),
     };
     let installed = Installed::new(&client, &installation, &[&namespace, &exempt, &mesh]).await;
     let wanted = server("wanted", &namespace, "81");

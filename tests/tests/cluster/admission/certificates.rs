@@ -1,7 +1,7 @@
 //! Certificates: renewed in files while the API server asks, and made by replicas that agree.
 
-use super::api::{PATIENCE, document, try_apply, until};
-use super::webhook::{Installed, Pair, Webhook};
+use super::api::{document, try_apply, until};
+use super::webhook::{Installed, Webhook};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use policy_controller::admission::{
     Admission, AdmissionSettings, CertificateSource, Installation, Provisioning, Target,
 };
+use policy_testkit::{self_signed, wait_until};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ async fn no_request_is_lost_while_files_are_renewed() {
     let (mesh, ns) =
         (cluster.namespace("mesh").await.unwrap(), cluster.namespace("renewed").await.unwrap());
     let webhook = Webhook::serve(None).await;
-    let next = Pair::new();
-    let bundle = format!("{}{}", webhook.pair.certificate, next.certificate);
+    let next = self_signed("127.0.0.1");
+    let bundle = format!("{}{}", webhook.pair.certificate_pem, next.certificate_pem);
     let installation = Installation {
         name: format!("renewed-{ns}"),
         namespace: mesh,
@@ -57,9 +58,9 @@ async fn no_request_is_lost_while_files_are_renewed() {
         .collect();
     let mut served = Vec::new();
     for pair in [&next, &webhook.pair, &next] {
-        pair.write(webhook.folder.path());
-        let expected = der(&pair.certificate);
-        eventually("the new certificate is served", async || {
+        pair.write(webhook.folder.path(), "tls.crt", "tls.key");
+        let expected = der(&pair.certificate_pem);
+        wait_until("the new certificate is served", async || {
             presented(webhook.address, "127.0.0.1").await == Some(expected.clone())
         })
         .await;
@@ -126,12 +127,12 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
     // What drifts is brought back.
     let drifted = json!({"webhooks": [{
         "name": "policy.admission.portcullis.dev",
-        "clientConfig": {"caBundle": ByteString(Pair::new().certificate.into_bytes())},
+        "clientConfig": {"caBundle": ByteString(self_signed("127.0.0.1").certificate_pem.into_bytes())},
     }]});
     let patch = Patch::Strategic(&drifted);
     installed.api.patch(&installed.name, &PatchParams::default(), &patch).await.unwrap();
     until(&client, &broken, "judged again", refused).await;
-    eventually("every caBundle is the Secret's", async || {
+    wait_until("every caBundle is the Secret's", async || {
         let secret = secrets.get(&settings.secret).await.unwrap();
         let bundle = secret.data.unwrap()["ca.crt"].clone();
         let configuration = installed.api.get(&installed.name).await.unwrap();
@@ -147,14 +148,14 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
     // A Secret that is spoilt or gone is made anew, once.
     let spoilt = json!({"data": {"tls.key": ByteString(b"spoilt".to_vec())}});
     secrets.patch(&settings.secret, &PatchParams::default(), &Patch::Merge(&spoilt)).await.unwrap();
-    eventually("it is repaired", async || {
+    wait_until("it is repaired", async || {
         certificate_of(&secrets, &settings).await.is_some_and(|now| now != first)
     })
     .await;
     all_serve(&secrets, &settings, &replicas).await;
     until(&client, &broken, "judged after the repair", refused).await;
     secrets.delete(&settings.secret, &DeleteParams::default()).await.unwrap();
-    eventually("it is made anew", async || certificate_of(&secrets, &settings).await.is_some())
+    wait_until("it is made anew", async || certificate_of(&secrets, &settings).await.is_some())
         .await;
     all_serve(&secrets, &settings, &replicas).await;
     until(&client, &broken, "judged by a new certificate", refused).await;
@@ -164,7 +165,7 @@ async fn replicas_make_one_certificate_and_keep_the_configuration_in_step() {
 
 /// A webhook that leads to another namespace keeps its caBundle, while ours beside it is brought back.
 async fn another_installation_is_left_alone(installed: &Installed) {
-    let foreign = ByteString(Pair::new().certificate.into_bytes());
+    let foreign = ByteString(self_signed("127.0.0.1").certificate_pem.into_bytes());
     let mut configuration = installed.api.get(&installed.name).await.unwrap();
     let webhooks = configuration.webhooks.as_mut().unwrap();
     let bundle = webhooks[0].client_config.ca_bundle.clone();
@@ -175,7 +176,7 @@ async fn another_installation_is_left_alone(installed: &Installed) {
     webhooks[last].match_conditions = None;
     webhooks[last].rules = None;
     installed.api.replace(&installed.name, &PostParams::default(), &configuration).await.unwrap();
-    eventually("ours is brought back", async || {
+    wait_until("ours is brought back", async || {
         let now = installed.api.get(&installed.name).await.unwrap().webhooks.unwrap();
         assert_eq!(now[last].client_config.ca_bundle, Some(foreign.clone()));
         now[0].client_config.ca_bundle == bundle
@@ -202,7 +203,7 @@ async fn all_serve(
     settings: &Provisioning,
     replicas: &[(SocketAddr, DropGuard)],
 ) {
-    eventually("every replica serves the Secret's certificate", async || {
+    wait_until("every replica serves the Secret's certificate", async || {
         let Some(held) = certificate_of(secrets, settings).await else { return false };
         for (address, _) in replicas {
             if presented(*address, &settings.names[0]).await.as_ref() != Some(&held) {
@@ -282,14 +283,5 @@ mod anyone {
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             policy_proxy::identity::provider().signature_verification_algorithms.supported_schemes()
         }
-    }
-}
-
-/// Waits until it is so.
-async fn eventually(what: &str, mut is: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while !is().await {
-        assert!(tokio::time::Instant::now() < deadline, "never so: {what}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

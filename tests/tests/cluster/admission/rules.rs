@@ -273,7 +273,7 @@ async fn every_rule_is_kept(cluster: &Cluster) -> usize {
         name: format!("rules-{namespace}"),
         namespace: mesh,
         target: webhook.target(),
-        ca_bundle: Some(webhook.pair.certificate.clone().into_bytes()),
+        ca_bundle: Some(webhook.pair.certificate_pem.clone().into_bytes()),
     };
     let installed = Installed::new(&client, &installation, &[&namespace]).await;
     installed.effective(&client, &namespace).await;

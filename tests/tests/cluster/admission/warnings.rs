@@ -24,7 +24,7 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
         name: format!("warnings-{ns}"),
         namespace: mesh,
         target: webhook.target(),
-        ca_bundle: Some(webhook.pair.certificate.clone().into_bytes()),
+        ca_bundle: Some(webhook.pair.certificate_pem.clone().into_bytes()),
     };
     let installed = Installed::new(&client, &installation, &[&ns]).await;
     installed.effective(&client, &ns).await;
@@ -170,7 +170,7 @@ async fn before_anything_has_been_listed_the_verdicts_hold_and_say_what_was_not_
         name: format!("early-{ns}"),
         namespace: mesh,
         target: webhook.target(),
-        ca_bundle: Some(webhook.pair.certificate.clone().into_bytes()),
+        ca_bundle: Some(webhook.pair.certificate_pem.clone().into_bytes()),
     };
     let installed = Installed::new(&client, &installation, &[&ns]).await;
     installed.effective(&client, &ns).await;

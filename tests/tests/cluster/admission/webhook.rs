@@ -11,37 +11,17 @@ use policy_controller::admission::{
 };
 use policy_controller::source::kubernetes::{KubernetesConfig, KubernetesSource};
 use policy_controller::{Controller, ControllerConfig};
+use policy_testkit::{Leaf, self_signed};
 use policy_tests::cluster::Cluster;
 use std::net::SocketAddr;
-use std::path::Path;
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
-
-/// A key and a certificate for 127.0.0.1 that vouches for itself, PEM.
-pub(crate) struct Pair {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
-impl Pair {
-    pub(crate) fn new() -> Self {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        Self { certificate: certificate.pem(), key: key.serialize_pem() }
-    }
-
-    pub(crate) fn write(&self, folder: &Path) {
-        std::fs::write(folder.join("tls.crt"), &self.certificate).unwrap();
-        std::fs::write(folder.join("tls.key"), &self.key).unwrap();
-    }
-}
 
 /// A running webhook.
 pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
     pub(crate) folder: TempDir,
-    pub(crate) pair: Pair,
+    pub(crate) pair: Leaf,
     _controller: Option<Controller>,
     _stop: DropGuard,
 }
@@ -56,8 +36,8 @@ impl Webhook {
     /// Serves without an index, as long as nothing has been listed.
     pub(crate) async fn serve(controller: Option<Controller>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let pair = Pair::new();
-        pair.write(folder.path());
+        let pair = self_signed("127.0.0.1");
+        pair.write(folder.path(), "tls.crt", "tls.key");
         let settings = AdmissionSettings {
             listen: "127.0.0.1:0".parse().unwrap(),
             certificate: CertificateSource::Files(CertificateFiles {

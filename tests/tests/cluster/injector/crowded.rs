@@ -4,9 +4,10 @@
 //! these tests. API servers give up after five.
 
 use super::crowd::{ATTACKS, Attack, Crowd, Stream, Target, review};
-use super::world::{World, eventually, pod};
+use super::world::{World, pod};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
+use policy_testkit::wait_for;
 use policy_tests::cluster::ControllerProcess;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -39,20 +40,17 @@ struct Webhook {
 impl Webhook {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap();
+        let pair = policy_testkit::self_signed("127.0.0.1");
+        pair.write(folder.path(), "tls.crt", "tls.key");
         let [cert_file, key_file] = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
-        std::fs::write(&cert_file, certificate.pem()).unwrap();
-        std::fs::write(&key_file, key.serialize_pem()).unwrap();
         let kubeconfig = no_cluster(folder.path()).await;
         let files = [cert_file.to_str().unwrap(), key_file.to_str().unwrap()];
         let flags = ["--server-tls-certs", files[0], "--server-tls-key", files[1]];
         let controller = ControllerProcess::start(&kubeconfig, &flags).await.unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(certificate.der().clone()).unwrap();
+        roots.add(pair.chain[0].clone()).unwrap();
         let listens = || async { controller.admission() };
-        let address = eventually("the webhook listens", listens).await;
+        let address = wait_for("the webhook listens", listens).await;
         let target = Target { address, roots, path: "/" };
         Self { _controller: controller, target, _folder: folder }
     }

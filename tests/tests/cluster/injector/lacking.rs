@@ -1,7 +1,8 @@
 //! Pods that ought to have a sidecar and have none.
 
-use super::world::{World, eventually, pod};
+use super::world::{World, pod};
 use http::Method;
+use policy_testkit::wait_for;
 use serde_json::json;
 
 #[tokio::test]
@@ -22,7 +23,7 @@ async fn a_pod_that_is_older_than_its_namespace_s_annotation_is_counted_and_told
         let metrics = world.controller.metrics().await;
         metrics.lines().any(|metric| metric == line).then_some(())
     };
-    eventually(&line, counted).await;
+    wait_for(&line, counted).await;
     let events = || async {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let list = world.get(&path).await;
@@ -31,7 +32,7 @@ async fn a_pod_that_is_older_than_its_namespace_s_annotation_is_counted_and_told
         let ours: Vec<_> = ours.collect();
         (!ours.is_empty()).then_some(ours)
     };
-    let told = eventually("an event", events).await;
+    let told = wait_for("an event", events).await;
     assert_eq!(told.len(), 1);
     assert_eq!(
         (&told[0]["regarding"]["name"], &told[0]["type"]),
@@ -49,6 +50,6 @@ async fn a_pod_that_is_older_than_its_namespace_s_annotation_is_counted_and_told
         (!metrics.contains(&format!("namespace=\"{namespace}\"}} 1")) || !metrics.contains(&line))
             .then_some(())
     };
-    eventually("not counted", gone).await;
+    wait_for("not counted", gone).await;
     assert_eq!(events().await.unwrap().len(), 1, "told once");
 }

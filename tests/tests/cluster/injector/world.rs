@@ -6,15 +6,10 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
+use policy_testkit::wait_for;
 use policy_tests::cluster::{Cluster, ControllerProcess, documents};
 use serde_json::{Value, json};
-use std::future::Future;
 use std::path::Path;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// Most that anything may take that is waited for here.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the API server answered.
 #[derive(Debug)]
@@ -97,7 +92,7 @@ impl World {
             let webhooks = found.webhooks.unwrap_or_default();
             webhooks.iter().all(|webhook| webhook.client_config.ca_bundle.is_some()).then_some(())
         };
-        eventually("the caBundle is filled in", held).await;
+        wait_for("the caBundle is filled in", held).await;
         Self { client, controller }
     }
 
@@ -165,7 +160,7 @@ impl World {
     /// Waits until the label of a namespace is this.
     pub(crate) async fn labelled(&self, namespace: &str, wanted: Option<&str>) {
         let is = || async { (self.label(namespace).await.as_deref() == wanted).then_some(()) };
-        eventually(&format!("{namespace} is labelled {wanted:?}"), is).await;
+        wait_for(&format!("{namespace} is labelled {wanted:?}"), is).await;
     }
 
     /// Waits until creating the pod would be answered as `is` says, and gives that answer.
@@ -180,22 +175,7 @@ impl World {
             let answer = self.try_create(namespace, pod).await;
             is(&answer).then_some(answer)
         };
-        eventually(what, asked).await
-    }
-}
-
-/// Waits until something is there.
-pub(crate) async fn eventually<T, F>(what: &str, mut look: impl FnMut() -> F) -> T
-where
-    F: Future<Output = Option<T>>,
-{
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never: {what}");
-        sleep(Duration::from_millis(50)).await;
+        wait_for(what, asked).await
     }
 }
 
