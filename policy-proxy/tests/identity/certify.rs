@@ -251,7 +251,7 @@ async fn a_chain_through_an_authority_below_the_root_is_accepted() {
     let (below, intermediate) = authority.below();
     issuer.answers(move |request| {
         let mut answer = below.answer(request, |_| {});
-        answer.intermediate_certificates = vec![intermediate.clone()];
+        answer.intermediate_certificates = vec![intermediate.to_vec()];
         Ok(answer)
     });
     let world = World::certify(issuer.address, &authority, |_| {}).await;

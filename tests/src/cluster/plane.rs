@@ -1,10 +1,10 @@
 //! One etcd and one kube-apiserver.
 
 use super::certificates::{Certificates, Pair};
-use super::node::Sandbox;
+use super::kubeconfig::{config_of, random};
+use super::node::sandbox::Sandbox;
 use super::process::{Home, Process};
 use super::programs::Programs;
-use super::{config_of, random};
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};

@@ -1,8 +1,8 @@
 //! The images of this repository, made once from optimised binaries of the sources as they are.
 
-use super::super::programs::{cache, locked};
+use super::super::cache::{cache, locked};
 use super::super::skip::say;
-use super::Node;
+use super::definition::Node;
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
