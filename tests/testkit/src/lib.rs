@@ -4,9 +4,11 @@
 //! panics, which ends the test.
 
 mod authority;
+mod long;
 mod ports;
 mod wait;
 
 pub use authority::{Authority, Leaf, dns, lasting, leaf_params, self_signed, uri};
+pub use long::long_or;
 pub use ports::free_port;
 pub use wait::{PATIENCE, soon, wait_for, wait_until, wait_until_blocking, wait_within};

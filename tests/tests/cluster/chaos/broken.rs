@@ -4,13 +4,17 @@ use super::live::{Gate, Live, Question};
 use super::manifests::{
     CLIENT, MESH, ON_SERVER, STRANGER, mesh, object, pod, policy, server, shop, web,
 };
+use policy_testkit::long_or;
 use policy_tests::cluster::{Cluster, cluster_or_skip};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Long enough for a controller that forgets what it had to have done so.
-const AWAY: Duration = Duration::from_secs(3);
+/// Seconds, long enough for a controller that forgets what it had to have done so.
+const AWAY: usize = 3;
+
+/// What a request is given that etcd does not answer.
+const HANGS: Duration = Duration::from_secs(3);
 
 async fn started() -> Option<(Cluster, String)> {
     let cluster = cluster_or_skip(Cluster::builder()).await?;
@@ -36,7 +40,7 @@ async fn while_the_api_server_or_etcd_is_away_everything_stays_and_afterwards_ch
     assert!(!before.is_empty());
 
     cluster.kill_api_server();
-    sleep(AWAY).await;
+    sleep(Duration::from_secs(long_or("AWAY", AWAY) as u64)).await;
     assert_eq!(live.dump().await, before);
     cluster.start_api_server().await.unwrap();
     cluster.delete(&mesh(&namespace, "x.y")).await.unwrap();
@@ -49,7 +53,7 @@ async fn while_the_api_server_or_etcd_is_away_everything_stays_and_afterwards_ch
     let objects = cluster.objects();
     let gone = mesh(&namespace, "x.y");
     // The API server takes the request and cannot answer.
-    assert!(timeout(AWAY, objects.delete(&gone)).await.is_err());
+    assert!(timeout(HANGS, objects.delete(&gone)).await.is_err());
     assert_eq!(live.dump().await, before);
     cluster.thaw_etcd();
     cluster.delete(&gone).await.unwrap();

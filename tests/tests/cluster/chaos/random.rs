@@ -3,13 +3,13 @@
 
 use super::live::{Gate, Live, PORTS};
 use super::manifests::{node, object, pod};
+use policy_testkit::long_or;
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
 use std::time::Duration;
 use tokio::time::sleep;
 
 /// Edits between two comparisons, and how often.
 const EDITS: usize = 400;
-const ROUNDS: usize = 6;
 
 /// Who edits at the same time.
 const EDITORS: usize = 8;
@@ -167,7 +167,8 @@ async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves
     let catalogue = catalogue(&places);
     let mut numbers = Numbers(4);
     let mut compared = 0;
-    for round in 0..ROUNDS {
+    let rounds = long_or("ROUNDS", 6);
+    for round in 0..rounds {
         let editors = (0..EDITORS).map(|_| {
             let numbers = Numbers(numbers.next());
             edit(cluster.objects(), catalogue.clone(), numbers, EDITS / EDITORS)
@@ -191,5 +192,5 @@ async fn after_thousands_of_random_edits_every_port_is_what_a_fresh_start_serves
     }
     assert!(live.metric("kube_watch_relists_total") > 0);
     // Pods come and go like everything else, but not all of them every time.
-    assert!(compared > ROUNDS * PORTS.len(), "only {compared} ports were compared");
+    assert!(compared > rounds * PORTS.len(), "only {compared} ports were compared");
 }
