@@ -20,10 +20,10 @@ pub struct Cluster {
     config: kube::Config,
     kubeconfig: PathBuf,
     /// Absent: the cluster existed before and is not ours to break.
-    plane: Option<ControlPlane>,
+    pub(super) plane: Option<ControlPlane>,
     users: AtomicU32,
     // After the processes in it.
-    home: Home,
+    pub(super) home: Home,
     // Last, so that whoever waits for room finds the processes gone.
     _room: Option<SemaphorePermit<'static>>,
 }

@@ -12,8 +12,7 @@ use policy_core::Identity;
 use policy_testkit::wait_until;
 use policy_tests::cluster::{Cluster, ControllerProcess};
 use serde_json::{Value, json};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::{Instant, sleep};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tonic::Code;
 
 /// A control plane of its own in a cluster that tests share.

@@ -13,13 +13,12 @@ use policy_proxy::{IdentityHandle, PolicyStore, PortHandle, StoreConfig, Telemet
 use policy_testkit::Authority;
 use policy_testkit::{soon, wait_within};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -5,8 +5,11 @@ use super::super::definition::Cluster;
 use super::super::plane::{ControlPlane, Ground};
 use super::super::process::{Home, Process};
 use super::super::programs;
-use super::super::skip::Missing;
 use super::images;
+use super::kubectl;
+use super::sandbox;
+use super::settings;
+
 use super::kubectl::{Ended, Kubectl};
 use super::sandbox::{Sandbox, run};
 use super::second::Second;

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 fn network(namespace: &str, cidr: &str) -> Value {
