@@ -54,7 +54,7 @@ async fn renewal_comes_in_time_with_the_token_of_that_time_and_the_same_key() {
     let first = world.certificate();
     std::fs::write(world.path("token"), "another token").unwrap();
     wait_until("renewed", async || world.certificate() != first).await;
-    let renewed = || issuer.asked().iter().any(|asked| asked.token == b"another token");
+    let renewed = async || issuer.asked().iter().any(|asked| asked.token == b"another token");
     wait_until("asked with the new token", renewed).await;
     let asked = issuer.asked();
     let requests: Vec<_> = asked.iter().map(|asked| &asked.certificate_signing_request).collect();

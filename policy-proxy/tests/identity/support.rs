@@ -13,7 +13,6 @@ pub(crate) use policy_testkit::{Authority, dns, lasting, leaf_params as leaf, ur
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rcgen::{CertificateParams, PublicKeyData, SignatureAlgorithm};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
