@@ -9,14 +9,13 @@ export PORTCULLIS_SKIPPED = $(CACHE)/skipped-tests
 
 .PHONY: test lint gen fmt bench python cluster
 
-## test: run every test of the workspace (installs what the tests need into $(CACHE) first)
-test: python cluster
+## test: run every test of the workspace (installs what the tests need into $(CACHE) first); LANES=--one-after-the-other
+test: python
 	@rm -f "$(PORTCULLIS_SKIPPED)"
-	@echo "==> cargo test --workspace"
-	@cargo test --workspace; status=$$?; \
-	if [ -s "$(PORTCULLIS_SKIPPED)" ]; then \
-	  echo "==> $$(wc -l < "$(PORTCULLIS_SKIPPED)") tests were SKIPPED:"; cat "$(PORTCULLIS_SKIPPED)"; \
-	fi; exit $$status
+	@echo "==> building the tests"
+	cargo test --workspace --no-run
+	@echo "==> running the tests"
+	@"$${CARGO_TARGET_DIR:-target}/debug/test-lanes" $(LANES)
 
 ## cluster: build Kubernetes, helm and CoreDNS for the tests, once (minutes; kept in $(CACHE)/cluster), and our images
 cluster:

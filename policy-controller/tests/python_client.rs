@@ -9,7 +9,8 @@
 
 mod process;
 
-use process::{Controller, MANIFESTS, Program, route, until};
+use policy_testkit::wait_until_blocking;
+use process::{Controller, MANIFESTS, Program, route};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,7 +79,7 @@ fn the_example_client_follows_acknowledges_and_comes_back() {
     let port = event(&watch, "port");
     assert_eq!(port["routes"], serde_json::json!(["a", "b"]));
     assert_eq!((&port["full"], &port["routes_changed"]), (&false.into(), &1.into()));
-    until("acknowledged", || {
+    wait_until_blocking("acknowledged", || {
         controller.get("/metrics").1.contains("\npolicy_watch_ack_seconds_count 2\n")
     });
 
@@ -90,7 +91,7 @@ fn the_example_client_follows_acknowledges_and_comes_back() {
     let again = Controller::start(manifests.path(), &controller.grpc.to_string(), &alone);
     let port = event(&watch, "port");
     assert_eq!(port["routes"], serde_json::json!(["b"]));
-    until("acknowledged", || {
+    wait_until_blocking("acknowledged", || {
         again.get("/metrics").1.contains("\npolicy_watch_ack_seconds_count 1\n")
     });
 }

@@ -9,7 +9,8 @@
 
 mod process;
 
-use process::{Controller, MANIFESTS, Program, until};
+use policy_testkit::wait_until_blocking;
+use process::{Controller, MANIFESTS, Program};
 use std::io::Write;
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -54,11 +55,15 @@ fn a_second_signal_does_not_wait_for_connections() {
     // Half a greeting: the server waits for the rest.
     let mut mute = std::net::TcpStream::connect(controller.grpc).unwrap();
     mute.write_all(b"PRI * HTTP/2.0\r\n").unwrap();
-    until("connected", || controller.get("/metrics").1.contains("policy_watch_open_connections 1"));
+    wait_until_blocking("connected", || {
+        controller.get("/metrics").1.contains("policy_watch_open_connections 1")
+    });
     let began = Instant::now();
     controller.program.signal("TERM");
     let readiness = || controller.get("/ready");
-    until("stopping", || readiness() == (500, "not ready: shutting down\n".to_owned()));
+    wait_until_blocking("stopping", || {
+        readiness() == (500, "not ready: shutting down\n".to_owned())
+    });
     controller.program.signal("TERM");
     assert_eq!(controller.program.wait().code(), Some(1));
     assert!(began.elapsed() < process::PATIENCE);

@@ -20,8 +20,8 @@ use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::watch_response::Kind as Answer;
 use policy_proto::messages::{Hello, PortUpdate, WatchRequest, WatchResponse};
 use policy_proto::native::{PortState, encode_features};
-use process::{MANIFESTS, PATIENCE, route};
-use std::future::Future;
+use policy_testkit::soon;
+use process::{MANIFESTS, route};
 use std::path::Path;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
@@ -35,10 +35,6 @@ async fn embedded(directory: &Path) -> (Embedded, Channel) {
     let address = format!("http://{}", embedded.addr);
     let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
     (embedded, channel)
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }
 
 /// The next update of a port; the workload's own messages are passed over.

@@ -14,6 +14,7 @@ use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDis
 use policy_proto::messages::watch_response::Kind;
 use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
 use policy_proto::native::{encode_facts, encode_port};
+use policy_testkit::wait_until_blocking;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU16;
@@ -164,14 +165,6 @@ fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-fn eventually(holds: impl Fn() -> bool, what: &str) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < LONG, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// A proxy that is killed with its test.
 struct Running {
     child: Child,
@@ -259,7 +252,7 @@ fn metrics_count_what_was_decided() {
         get(proxy.admin, "/metrics")
             .is_ok_and(|text| text.contains("policy_updates_acknowledged_total 2"))
     };
-    eventually(acknowledged, "both ports are acknowledged");
+    wait_until_blocking("both ports are acknowledged", acknowledged);
 }
 
 #[test]

@@ -5,6 +5,6 @@
 
 pub mod chart;
 pub mod cluster;
-pub mod ports;
+pub mod lanes;
 pub mod servers;
 pub mod sources;

@@ -1,15 +1,5 @@
 //! Holds the table of bypass rules complete, and every test it names real.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "a test ends where it cannot go on"
-)]
-
 use policy_tests::sources::{root, rust_files};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,6 @@
 //! Characters in paths: two targets that one of six HTTP servers routes alike (`tests/servers`) are matched
 //! alike, or one of them is refused.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where it cannot go on")]
-
 use policy_core::{canonical_path, match_form};
 use policy_tests::servers::{Character, characters};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,14 +1,5 @@
 //! The corpora of the fuzz targets (`tests/fuzz`), replayed, and changed at random within a bound.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "a test stops at the first surprise"
-)]
-
 #[path = "../fuzz/checks/compat.rs"]
 mod compat;
 #[path = "../fuzz/checks/hello.rs"]

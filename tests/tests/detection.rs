@@ -1,14 +1,6 @@
 //! First lines of connections against a real sidecar, on a port of unknown protocol: what any of six HTTP
 //! servers takes for a request (`tests/servers`) is never carried as bytes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::arithmetic_side_effects,
-    reason = "a test ends where it cannot go on"
-)]
-
 use policy_tests::servers::{FirstLine, first_lines};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};

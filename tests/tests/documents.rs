@@ -1,11 +1,4 @@
 //! The documents say what the code does: every reason is explained, with the answer it gets.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::wildcard_enum_match_arm,
-    reason = "a test ends where it cannot go on"
-)]
 
 use http::{Method, Request};
 use policy_core::Denied;

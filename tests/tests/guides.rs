@@ -1,15 +1,6 @@
 //! The examples of docs/policies.md are decided as the page says: by the evaluator alone, and through
 //! controller, gRPC, sidecar and a real client.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "a test ends where it cannot go on"
-)]
-
 use policy_cli::expect::{run_evaluator, run_pipeline};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;

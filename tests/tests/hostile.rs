@@ -1,16 +1,6 @@
 //! Hostile clients against a real sidecar in a process of its own. Each test states its bound in
 //! seconds and in megabytes of the sidecar's resident memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "a test ends where it cannot go on"
-)]
-
 use policy_cli::echo;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

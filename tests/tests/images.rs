@@ -1,13 +1,6 @@
 //! The images: what is in them, who they run as, that they run, and that they are always the same.
-#![allow(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed"
-)]
 
+use policy_tests::cluster::node::images_profile;
 use policy_tests::cluster::skip;
 use policy_tests::sources::root;
 use serde_json::Value;
@@ -32,13 +25,15 @@ fn succeeded(output: Output) -> String {
 /// One after the other: cargo would wait for itself anyway.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// `images/build`, from the release binaries of these sources, or from those in the folder that
-/// `PORTCULLIS_BINARIES` names.
+/// `images/build`, from binaries of these sources as the tests in pods run them, or from those in the
+/// folder that `PORTCULLIS_BINARIES` names.
 fn build(arguments: &[&str]) -> String {
     let _one = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(root().join("images/build"));
     if let Some(binaries) = std::env::var_os("PORTCULLIS_BINARIES") {
         command.arg("--bin-dir").arg(binaries);
+    } else {
+        command.args(images_profile());
     }
     succeeded(
         command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap(),

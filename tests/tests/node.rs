@@ -1,11 +1,4 @@
 //! The node under test is a real one: what the tests in real pods take for granted of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends where it cannot go on"
-)]
 
 use policy_tests::cluster::node::{Node, Place, Sandbox, SharedNode, TOOLS};
 use serde_json::Value;

@@ -2,16 +2,6 @@
 //! client. A scenario is a folder: its name is the promise, `manifests/` the objects,
 //! `requests.yaml` what is asked and what must become of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "a test ends where it cannot go on"
-)]
-
 use policy_cli::expect::{run_evaluator, run_pipeline, run_pipeline_direct};
 use policy_tests::sources::root;
 use std::fs;

@@ -1,10 +1,4 @@
 //! The data of `tests/servers` is whole, and is what the servers of this machine say.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends where it cannot go on"
-)]
 
 use policy_tests::cluster::{say, skip};
 use policy_tests::servers::{Answer, Form, characters, first_lines};

@@ -8,6 +8,7 @@
     reason = "a test says what it expects by failing"
 )]
 
+use policy_testkit::wait_until_blocking;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -164,15 +165,6 @@ impl Controller {
 
     /// Waits until `/ready` says so.
     pub(crate) fn ready(&self) {
-        until("ready", || self.get("/ready") == (200, "ready\n".to_owned()));
-    }
-}
-
-/// Waits until `condition` holds.
-pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "never {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        wait_until_blocking("ready", || self.get("/ready") == (200, "ready\n".to_owned()));
     }
 }

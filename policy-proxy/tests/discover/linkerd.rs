@@ -69,14 +69,14 @@ async fn a_server_without_the_native_service_is_asked_port_by_port() {
     let (client, mut watches) = start(&[80, 81]).await;
     let mut streams = Vec::new();
     for number in [80u16, 81] {
-        let (spec, say) = within(watches.recv()).await.unwrap();
+        let (spec, say) = soon(watches.recv()).await.unwrap();
         assert_eq!((spec.workload.as_str(), spec.port), ("ns:web-0", u32::from(number)));
         streams.push(say);
     }
     assert_eq!(client.store.unready().unwrap().ports, [port(80), port(81)]);
     streams[0].send(Ok(server(DefaultPolicy::AllUnauthenticated))).await.unwrap();
     streams[1].send(Ok(server(DefaultPolicy::Deny))).await.unwrap();
-    eventually(|| client.store.unready().is_none(), "ready").await;
+    wait_until("ready", async || client.store.unready().is_none()).await;
     assert_eq!(client.policy(80).unwrap().authorizations.len(), 1);
     assert!(client.policy(81).unwrap().authorizations.is_empty());
 }
@@ -84,7 +84,7 @@ async fn a_server_without_the_native_service_is_asked_port_by_port() {
 #[tokio::test]
 async fn a_malformed_server_keeps_the_last_good_policy() {
     let (client, mut watches) = start(&[80]).await;
-    let (_, say) = within(watches.recv()).await.unwrap();
+    let (_, say) = soon(watches.recv()).await.unwrap();
     say.send(Ok(server(DefaultPolicy::AllUnauthenticated))).await.unwrap();
     client.becomes(80, "current").await;
     let good = client.policy(80).unwrap();
@@ -97,13 +97,13 @@ async fn a_malformed_server_keeps_the_last_good_policy() {
 #[tokio::test]
 async fn a_stream_that_ends_is_opened_again_and_wakes_nobody() {
     let (client, mut watches) = start(&[80]).await;
-    let (_, say) = within(watches.recv()).await.unwrap();
+    let (_, say) = soon(watches.recv()).await.unwrap();
     say.send(Ok(server(DefaultPolicy::AllUnauthenticated))).await.unwrap();
     client.becomes(80, "current").await;
     let handle = client.port(80);
     let changed = handle.changed();
     drop(say);
-    let (_, say) = within(watches.recv()).await.unwrap();
+    let (_, say) = soon(watches.recv()).await.unwrap();
     say.send(Ok(server(DefaultPolicy::AllUnauthenticated))).await.unwrap();
     client.becomes(80, "current").await;
     assert!(!changed.has_changed().unwrap());
@@ -112,13 +112,13 @@ async fn a_stream_that_ends_is_opened_again_and_wakes_nobody() {
 #[tokio::test]
 async fn a_port_that_nothing_declares_has_its_own_stream_while_it_is_used() {
     let (client, mut watches) = start(&[80]).await;
-    let (_, _declared) = within(watches.recv()).await.unwrap();
+    let (_, _declared) = soon(watches.recv()).await.unwrap();
     let used = client.port(9000);
-    let (spec, say) = within(watches.recv()).await.unwrap();
+    let (spec, say) = soon(watches.recv()).await.unwrap();
     assert_eq!(spec.port, 9000);
     say.send(Ok(server(DefaultPolicy::Deny))).await.unwrap();
     client.becomes(9000, "current").await;
     drop(used);
-    within(say.closed()).await;
+    soon(say.closed()).await;
     assert_eq!(client.state(9000), "absent");
 }

@@ -27,14 +27,16 @@ async fn the_first_policy_ends_waiting_and_is_acknowledged() {
     assert!(hello.applied.is_empty());
     assert!(client.store.unready().unwrap().workload);
     stream.workload(&[80], m::Undeclared::Default).await;
-    eventually(|| client.store.unready().is_some_and(|missing| !missing.workload), "workload")
-        .await;
+    wait_until("workload", async || {
+        client.store.unready().is_some_and(|missing| !missing.workload)
+    })
+    .await;
     assert_eq!(client.store.unready().unwrap().ports, [port(80)]);
     let handle = client.port(80);
     let waiting = tokio::spawn(async move { handle.ready(LONG).await });
     let encoded = encode(&policy(OPEN));
     stream.send(Hear::Port(encoded.full(port(80), &revision(1)))).await;
-    assert_eq!(within(waiting).await.unwrap(), Ok(()));
+    assert_eq!(soon(waiting).await.unwrap(), Ok(()));
     assert_eq!(client.store.unready(), None);
     assert_eq!(*client.policy(80).unwrap(), policy(OPEN));
     let ack = stream.ack().await;
@@ -147,7 +149,7 @@ async fn acknowledgement_waits_for_every_worker() {
     assert!(stream.is_silent().await, "no worker has passed it");
     let second = encode(&policy(SHUT));
     stream.send(Hear::Port(diff(&first, &second, port(80), &revision(2)))).await;
-    eventually(|| *client.policy(80).unwrap() == policy(SHUT), "the second policy").await;
+    wait_until("the second policy", async || *client.policy(80).unwrap() == policy(SHUT)).await;
     worker.pass(client.store.workers().published());
     assert_eq!(stream.ack().await.revision.unwrap().content, second.content());
     assert!(stream.is_silent().await, "what was superseded is not acknowledged");

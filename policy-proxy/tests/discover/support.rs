@@ -10,6 +10,7 @@ use policy_proto::native::{EncodedPort, encode_facts, encode_port};
 use policy_proxy::discover::{self, ControllerAddress, DiscoverConfig};
 use policy_proxy::store::{PortHandle, StoreConfig};
 use policy_proxy::{IdentityHandle, PolicyStore, Telemetry};
+pub(crate) use policy_testkit::{soon, wait_until};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl Controller {
     }
 
     pub(crate) async fn stream(&mut self) -> Stream {
-        within(self.opened.recv()).await.unwrap()
+        soon(self.opened.recv()).await.unwrap()
     }
 }
 
@@ -93,7 +94,7 @@ pub(crate) async fn serve(router: tonic::transport::server::Router) -> SocketAdd
 impl Stream {
     /// The next message of the client.
     pub(crate) async fn next(&mut self) -> Say {
-        within(self.said.message()).await.unwrap().unwrap().kind.unwrap()
+        soon(self.said.message()).await.unwrap().unwrap().kind.unwrap()
     }
 
     pub(crate) async fn hello(&mut self) -> m::Hello {
@@ -186,7 +187,8 @@ impl Client {
 
     /// Waits until the port is in this state.
     pub(crate) async fn becomes(&self, number: u16, state: &str) {
-        eventually(|| self.state(number) == state, &format!("port {number} is {state}")).await;
+        wait_until(&format!("port {number} is {state}"), async || self.state(number) == state)
+            .await;
     }
 }
 
@@ -212,16 +214,4 @@ pub(crate) fn revision(version: u64) -> Revision {
 
 pub(crate) fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).unwrap()
-}
-
-pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, what).await.expect("in time")
-}
-
-pub(crate) async fn eventually(mut holds: impl FnMut() -> bool, what: &str) {
-    let ends = tokio::time::Instant::now() + LONG;
-    while !holds() {
-        assert!(tokio::time::Instant::now() < ends, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

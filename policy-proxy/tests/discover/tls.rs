@@ -6,8 +6,7 @@ use policy_proto::messages::policy_discovery_server::PolicyDiscoveryServer;
 use policy_proxy::discover::{ControllerAddress, DiscoverConfig};
 use policy_proxy::store::StoreConfig;
 use policy_proxy::{Credentials, IdentityHandle, TlsIdentity};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
+use policy_testkit::Authority;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,33 +19,11 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// A certificate authority of the test's own.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    root: rcgen::Certificate,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap();
-        Self { issuer: Issuer::new(params, key), root }
-    }
-
-    fn identity(&self, name: &str) -> TlsIdentity {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let leaf = params.signed_by(&key, &self.issuer).unwrap();
-        TlsIdentity::new(Credentials {
-            server_name: name.into(),
-            roots: vec![self.root.der().clone()],
-            chain: vec![leaf.der().clone()],
-            key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-        })
-        .unwrap()
-    }
+/// What a server of this name proves and trusts.
+fn identity(authority: &Authority, name: &str) -> TlsIdentity {
+    let leaf = authority.certify(name);
+    let (server_name, roots) = (name.into(), vec![authority.root()]);
+    TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key }).unwrap()
 }
 
 /// A TLS connection, as a server of gRPC takes it.
@@ -125,21 +102,21 @@ fn client(controller: &Controller, expected: &str, identity: IdentityHandle) -> 
 #[tokio::test]
 async fn the_configured_server_is_believed_and_learns_who_asks() {
     let authority = Authority::new();
-    let (mut controller, mut clients) = controller(&authority.identity("policy.example")).await;
-    let own = IdentityHandle::new(authority.identity("web.example"));
+    let (mut controller, mut clients) = controller(&identity(&authority, "policy.example")).await;
+    let own = IdentityHandle::new(identity(&authority, "web.example"));
     let client = client(&controller, "policy.example", own);
     let mut stream = controller.stream().await;
     stream.hello().await;
     stream.begin(&policy(DefaultPolicy::AllUnauthenticated)).await;
     assert_eq!(client.store.unready(), None);
-    assert!(within(clients.recv()).await.unwrap(), "mutual TLS");
+    assert!(soon(clients.recv()).await.unwrap(), "mutual TLS");
 }
 
 #[tokio::test]
 async fn another_identity_of_the_same_mesh_is_not_believed() {
     let authority = Authority::new();
-    let (mut controller, _clients) = controller(&authority.identity("web.example")).await;
-    let own = IdentityHandle::new(authority.identity("web.example"));
+    let (mut controller, _clients) = controller(&identity(&authority, "web.example")).await;
+    let own = IdentityHandle::new(identity(&authority, "web.example"));
     let client = client(&controller, "policy.example", own);
     refused(&client, &mut controller).await;
 }
@@ -147,8 +124,8 @@ async fn another_identity_of_the_same_mesh_is_not_believed() {
 #[tokio::test]
 async fn the_right_name_from_another_authority_is_not_believed() {
     let (ours, theirs) = (Authority::new(), Authority::new());
-    let (mut controller, _clients) = controller(&theirs.identity("policy.example")).await;
-    let own = IdentityHandle::new(ours.identity("web.example"));
+    let (mut controller, _clients) = controller(&identity(&theirs, "policy.example")).await;
+    let own = IdentityHandle::new(identity(&ours, "web.example"));
     let client = client(&controller, "policy.example", own);
     refused(&client, &mut controller).await;
 }
@@ -156,18 +133,18 @@ async fn the_right_name_from_another_authority_is_not_believed() {
 #[tokio::test]
 async fn nothing_is_asked_before_there_is_an_identity_of_our_own() {
     let authority = Authority::new();
-    let (mut controller, _clients) = controller(&authority.identity("policy.example")).await;
+    let (mut controller, _clients) = controller(&identity(&authority, "policy.example")).await;
     let own = IdentityHandle::empty();
     let client = client(&controller, "policy.example", own.clone());
     refused(&client, &mut controller).await;
-    own.replace(authority.identity("web.example"));
+    own.replace(identity(&authority, "web.example"));
     controller.stream().await.hello().await;
 }
 
 /// Waits until the client has tried several times, none of which got as far as a stream.
 async fn refused(client: &Client, controller: &mut Controller) {
     let attempts = || client.store.telemetry().discovery.attempts.get();
-    eventually(|| attempts() >= 3, "three attempts").await;
+    wait_until("three attempts", async || attempts() >= 3).await;
     assert!(controller.opened.try_recv().is_err(), "no stream was opened");
     assert!(client.store.unready().unwrap().workload);
 }

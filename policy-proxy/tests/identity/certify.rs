@@ -53,9 +53,9 @@ async fn renewal_comes_in_time_with_the_token_of_that_time_and_the_same_key() {
     world.ready().await;
     let first = world.certificate();
     std::fs::write(world.path("token"), "another token").unwrap();
-    eventually("renewed", || world.certificate() != first).await;
-    let renewed = || issuer.asked().iter().any(|asked| asked.token == b"another token");
-    eventually("asked with the new token", renewed).await;
+    wait_until("renewed", async || world.certificate() != first).await;
+    let renewed = async || issuer.asked().iter().any(|asked| asked.token == b"another token");
+    wait_until("asked with the new token", renewed).await;
     let asked = issuer.asked();
     let requests: Vec<_> = asked.iter().map(|asked| &asked.certificate_signing_request).collect();
     assert!(requests.windows(2).all(|pair| pair[0] == pair[1]), "one key per process");
@@ -71,7 +71,7 @@ async fn an_issuer_that_fails_is_asked_again_with_pauses_and_the_reason_is_told(
     assert_eq!(said, format!("localhost:{}: Unavailable: no leader", issuer.address.port()));
     let missing = world.status.missing().unwrap();
     assert_eq!(missing, format!("no certificate yet: {said}"));
-    eventually("asked again", || issuer.asked().len() >= 5).await;
+    wait_until("asked again", async || issuer.asked().len() >= 5).await;
     assert_eq!(world.metric("identity_usable"), Some(0));
     assert!(world.metric("identity_failures_total{reason=\"refused\"}") >= Some(4));
     assert!(world.metric("identity_last_failure_timestamp_seconds").is_some());
@@ -110,7 +110,7 @@ async fn an_answer_that_does_not_come_is_given_up() {
     let world = World::certify(issuer.address, &authority, |config| config.timeout = timeout).await;
     let said = world.failure(FailureKind::Refused).await;
     assert!(said.ends_with("no answer within 300ms"), "{said}");
-    eventually("asked again", || issuer.asked().len() >= 2).await;
+    wait_until("asked again", async || issuer.asked().len() >= 2).await;
     issuer.delays(Duration::ZERO);
     world.ready().await;
 }
@@ -138,7 +138,7 @@ async fn what_is_in_force_stays_while_the_issuer_is_away_until_it_expires() {
     let said = world.status.missing().unwrap();
     assert!(said.starts_with("the certificate expired at "), "{said}");
     assert!(said.ends_with("Unavailable: away"), "{said}");
-    eventually("shown", || world.metric("identity_usable") == Some(0)).await;
+    wait_until("shown", async || world.metric("identity_usable") == Some(0)).await;
     assert_eq!(world.certificate(), certificate, "others judge it for themselves");
     let own = authority.clone();
     issuer.answers(move |request| Ok(own.answer(request, |_| {})));
@@ -241,7 +241,7 @@ async fn a_root_taken_out_makes_a_certificate_of_the_other_root_be_fetched_at_on
     let by_kept = kept.clone();
     issuer.answers(move |request| Ok(by_kept.answer(request, |_| {})));
     std::fs::write(world.path("roots.pem"), kept.pem()).unwrap();
-    eventually("renewed", || world.certificate() != first).await;
+    wait_until("renewed", async || world.certificate() != first).await;
     assert_eq!(world.ready().await.certificate.unwrap().roots, 1);
 }
 
@@ -251,7 +251,7 @@ async fn a_chain_through_an_authority_below_the_root_is_accepted() {
     let (below, intermediate) = authority.below();
     issuer.answers(move |request| {
         let mut answer = below.answer(request, |_| {});
-        answer.intermediate_certificates = vec![intermediate.clone()];
+        answer.intermediate_certificates = vec![intermediate.to_vec()];
         Ok(answer)
     });
     let world = World::certify(issuer.address, &authority, |_| {}).await;

@@ -9,13 +9,10 @@ use policy_proxy::identity::{
 };
 use policy_proxy::telemetry::IdentityMetrics;
 use policy_proxy::{Credentials, IdentityHandle, TlsIdentity};
+pub(crate) use policy_testkit::{Authority, dns, lasting, leaf_params as leaf, uri, wait_until};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    PublicKeyData, SanType, SignatureAlgorithm,
-};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rcgen::{CertificateParams, PublicKeyData, SignatureAlgorithm};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -39,9 +36,6 @@ pub(crate) const ISSUER: &str =
 /// Longer than anything here takes; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A certificate authority of a mesh.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
 /// The key that a request was made for.
 pub(crate) struct Requested(Vec<u8>);
 
@@ -62,86 +56,28 @@ pub(crate) fn requested(request: &[u8]) -> Requested {
     Requested(request[at + 3..at + 68].to_vec())
 }
 
-pub(crate) fn dns(name: &str) -> SanType {
-    SanType::DnsName(name.try_into().unwrap())
-}
-
-pub(crate) fn uri(name: &str) -> SanType {
-    SanType::URI(name.try_into().unwrap())
-}
-
-/// A certificate for an hour, as far as `change` has nothing else to say.
-pub(crate) fn leaf(
-    names: &[SanType],
-    change: impl FnOnce(&mut CertificateParams),
-) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.subject_alt_names = names.to_vec();
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    lasting(&mut params, -60, 3600);
-    change(&mut params);
-    params
-}
-
-/// Valid from and until so many seconds from now.
-pub(crate) fn lasting(params: &mut CertificateParams, from: i64, until: i64) {
-    let now = rcgen::date_time_ymd(1970, 1, 1) + SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let at = |seconds: i64| match u64::try_from(seconds) {
-        Ok(later) => now + Duration::from_secs(later),
-        Err(_) => now - Duration::from_secs(seconds.unsigned_abs()),
-    };
-    params.not_before = at(from);
-    params.not_after = at(until);
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        // Of its own name: an error then says that nobody knows it, not that its signature is wrong.
-        let name: String =
-            key.public_key_raw().iter().take(9).map(|b| format!("{b:02x}")).collect();
-        params.distinguished_name.push(rcgen::DnType::CommonName, name);
-        Self(CertifiedIssuer::self_signed(params, key).unwrap())
-    }
-
-    pub(crate) fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    pub(crate) fn root(&self) -> CertificateDer<'static> {
-        self.0.der().clone()
-    }
-
-    /// Signs `params` for somebody else's key.
-    pub(crate) fn sign(&self, params: &CertificateParams, key: &impl PublicKeyData) -> Vec<u8> {
-        params.signed_by(key, &self.0).unwrap().der().to_vec()
-    }
-
-    /// An authority below this one, with its certificate.
-    pub(crate) fn below(&self) -> (Self, Vec<u8>) {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, "below");
-        let key = KeyPair::generate().unwrap();
-        let below = CertifiedIssuer::signed_by(params, key, &self.0).unwrap();
-        let der = below.der().to_vec();
-        (Self(below), der)
-    }
-
+/// What an authority makes for servers, and answers as an issuer.
+pub(crate) trait Issuing {
     /// What a server of this name proves and trusts.
-    pub(crate) fn identity(&self, name: &str) -> TlsIdentity {
-        let key = KeyPair::generate().unwrap();
-        let chain = vec![self.sign(&leaf(&[dns(name)], |_| {}), &key).into()];
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let server_name = name.into();
-        TlsIdentity::new(Credentials { server_name, roots: vec![self.root()], chain, key }).unwrap()
-    }
+    fn identity(&self, name: &str) -> TlsIdentity;
 
     /// The answer of an honest issuer, with what `change` makes of the certificate.
-    pub(crate) fn answer(
+    fn answer(
+        &self,
+        request: &CertifyRequest,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> CertifyResponse;
+}
+
+impl Issuing for Authority {
+    fn identity(&self, name: &str) -> TlsIdentity {
+        let leaf = self.certify(name);
+        let (server_name, roots) = (name.into(), vec![self.root()]);
+        TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key })
+            .unwrap()
+    }
+
+    fn answer(
         &self,
         request: &CertifyRequest,
         change: impl FnOnce(&mut CertificateParams),
@@ -338,17 +274,6 @@ impl World {
         let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.map(|value| value.parse().unwrap())
     }
-}
-
-/// Waits until something holds that nobody tells of.
-pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let late = |_| panic!("never: {what}");
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(late);
 }
 /// A TLS connection, as a server of gRPC takes it.
 pub(crate) struct Tls(TlsStream<TcpStream>);

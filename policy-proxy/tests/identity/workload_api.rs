@@ -136,7 +136,7 @@ async fn a_socket_that_is_missing_is_tried_again_and_nothing_is_ready_before() {
     let world = world(Some(OURS)).await;
     let said = world.failure(FailureKind::Unreachable).await;
     assert!(said.contains("agent.sock") && said.contains("No such file"), "{said}");
-    eventually("tried again", || {
+    wait_until("tried again", async || {
         world.metric("identity_failures_total{reason=\"unreachable\"}") >= Some(3)
     })
     .await;
@@ -200,7 +200,7 @@ async fn an_agent_that_goes_away_takes_nothing_with_it() {
     assert_eq!((world.certificate(), world.status.missing()), (first.clone(), None));
     agent.says(message(&[svid(&authority, OURS)]));
     let _server = agent.serve(&world.path("agent.sock"));
-    eventually("renewed", || world.certificate() != first).await;
+    wait_until("renewed", async || world.certificate() != first).await;
     assert_eq!(world.ready().await.failure, None);
 }
 

@@ -1,6 +1,7 @@
 //! The sidecar behind rules of the kernel's: where connections were going, IPv4 and IPv6.
 
 use crate::support::*;
+use policy_testkit::wait_until_blocking;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Child, Stdio};
@@ -30,7 +31,7 @@ impl Sidecar {
                 .iter()
                 .all(|port| table.lines().any(|line| line.contains(port) && line.contains(" 0A ")))
         };
-        eventually("the sidecar listens", listens);
+        wait_until_blocking("the sidecar listens", listens);
         sidecar
     }
 }

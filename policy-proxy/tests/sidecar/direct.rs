@@ -1,7 +1,7 @@
 //! The direct path: mutual TLS to the sidecar's own port, and a transport header that names the port.
 
 use crate::support::*;
-use crate::tls::{Authority, Leaf, connect, hello_for, san, web};
+use crate::tls::{Mesh as _, connect, hello_for, web};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -12,6 +12,7 @@ use policy_proto::transport::{self, Header, Session};
 use policy_proxy::admin::{Admin, AdminConfig};
 use policy_proxy::sidecar::{Listener, Target};
 use policy_proxy::{IdentityHandle, SidecarConfig};
+use policy_testkit::{Authority, Leaf, dns as san};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::direct::Mesh;
 use crate::support::*;
-use crate::tls::connect;
+use crate::tls::{Mesh as _, connect};
 use policy_core::{InformationalHeaders, ServerPolicy};
 use policy_proto::transport::Session;
 

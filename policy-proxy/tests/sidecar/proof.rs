@@ -1,11 +1,12 @@
 //! What a client proved its identity with is judged again while its connection is open.
 
 use crate::support::*;
-use crate::tls::{Authority, connect, san};
+use crate::tls::{Mesh as _, connect};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_core::Protocol;
 use policy_proxy::IdentityHandle;
+use policy_testkit::{Authority, dns as san};
 use rcgen::SanType;
 use rustls::pki_types::CertificateDer;
 use std::time::{Duration, SystemTime};

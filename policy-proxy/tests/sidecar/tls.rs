@@ -4,11 +4,9 @@ use crate::support::*;
 use http::StatusCode;
 use policy_core::Identity;
 use policy_proxy::{Credentials, IdentityHandle, TlsIdentity, identity};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    SanType,
-};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use policy_testkit::{Authority, Leaf, dns as san, uri};
+use rcgen::{ExtendedKeyUsagePurpose, SanType};
+use rustls::pki_types::{CertificateDer, ServerName};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,89 +14,51 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A certificate authority of a mesh.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// What an authority makes for the workload under test and its clients.
+pub(crate) trait Mesh {
+    /// The identity of the workload under test.
+    fn workload(&self) -> TlsIdentity;
 
-/// A leaf certificate and its key.
-pub(crate) struct Leaf {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    /// The same, with these roots.
+    fn workload_with(&self, roots: Vec<CertificateDer<'static>>) -> TlsIdentity;
+
+    /// A client that presents `leaf`.
+    fn client(&self, leaf: Leaf) -> TlsConnector;
+
+    /// The same, with these roots.
+    fn client_trusting(&self, leaf: Leaf, roots: Vec<CertificateDer<'static>>) -> TlsConnector;
+
+    /// A client without a certificate.
+    fn anonymous(&self) -> TlsConnector;
 }
 
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    pub(crate) fn root(&self) -> CertificateDer<'static> {
-        self.0.der().clone()
-    }
-
-    pub(crate) fn leaf(&self, names: &[SanType]) -> Leaf {
-        self.leaf_with(names, |_| {})
-    }
-
-    pub(crate) fn leaf_with(
-        &self,
-        names: &[SanType],
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Leaf {
-        let mut params = CertificateParams::default();
-        params.subject_alt_names = names.to_vec();
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        Leaf { chain: vec![certificate.der().clone()], key }
-    }
-
-    /// The identity of the workload under test.
-    pub(crate) fn workload(&self) -> TlsIdentity {
+impl Mesh for Authority {
+    fn workload(&self) -> TlsIdentity {
         self.workload_with(vec![self.root()])
     }
 
-    /// The same, with these roots.
-    pub(crate) fn workload_with(&self, roots: Vec<CertificateDer<'static>>) -> TlsIdentity {
+    fn workload_with(&self, roots: Vec<CertificateDer<'static>>) -> TlsIdentity {
         let leaf = self.leaf(&[san(&name("web"))]);
         let server_name = name("web").into();
         TlsIdentity::new(Credentials { server_name, roots, chain: leaf.chain, key: leaf.key })
             .unwrap()
     }
 
-    /// A client that presents `leaf`.
-    pub(crate) fn client(&self, leaf: Leaf) -> TlsConnector {
+    fn client(&self, leaf: Leaf) -> TlsConnector {
         self.client_trusting(leaf, vec![self.root()])
     }
 
-    /// The same, with these roots.
-    pub(crate) fn client_trusting(
-        &self,
-        leaf: Leaf,
-        roots: Vec<CertificateDer<'static>>,
-    ) -> TlsConnector {
+    fn client_trusting(&self, leaf: Leaf, roots: Vec<CertificateDer<'static>>) -> TlsConnector {
         let server_name = "client.example".into();
         let own = Credentials { server_name, roots, chain: leaf.chain, key: leaf.key };
         let config = TlsIdentity::new(own).unwrap().client(dns("web")).unwrap();
         TlsConnector::from(Arc::new(config))
     }
 
-    /// A client without a certificate.
-    pub(crate) fn anonymous(&self) -> TlsConnector {
+    fn anonymous(&self) -> TlsConnector {
         let config = identity::anonymous_client(vec![self.root()], dns("web")).unwrap();
         TlsConnector::from(Arc::new(config))
     }
-}
-
-pub(crate) fn san(name: &str) -> SanType {
-    SanType::DnsName(name.try_into().unwrap())
-}
-
-pub(crate) fn uri(name: &str) -> SanType {
-    SanType::URI(name.try_into().unwrap())
 }
 
 pub(crate) fn web() -> ServerName<'static> {

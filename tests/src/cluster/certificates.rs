@@ -19,7 +19,7 @@ pub(super) struct Pair {
 
 /// What kube-apiserver and its administrator prove themselves by.
 #[derive(Clone)]
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     pub(super) authority: PathBuf,
     pub(super) serving: Pair,
     pub(super) admin: Pair,

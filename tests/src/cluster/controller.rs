@@ -202,7 +202,6 @@ impl ControllerProcess {
         self.process.kill();
     }
 
-    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
     fn signal(&self, signal: &str) {
         if let Err(error) = self.process.signal(signal) {
             panic!("{error}\n{}", self.process.tail());

@@ -1,6 +1,6 @@
 //! Programs built by Go from small modules of this repository, once, and kept by their sources.
 
-use super::programs::{cache, locked};
+use super::cache::{cache, locked};
 use super::skip::{Missing, say};
 use crate::sources::root;
 use anyhow::{Context as _, Result, bail};

@@ -1,16 +1,16 @@
 //! One etcd and one kube-apiserver.
 
 use super::certificates::{Certificates, Pair};
-use super::node::Sandbox;
+use super::kubeconfig::{config_of, random};
+use super::node::sandbox::Sandbox;
 use super::process::{Home, Process};
 use super::programs::Programs;
-use super::{config_of, random};
-use crate::ports::free_port;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use policy_testkit::free_port;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -192,14 +192,12 @@ impl ControlPlane {
         }
     }
 
-    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
     pub(super) fn signal_etcd(&self, signal: &str) {
         if let Err(error) = self.etcd.signal(signal) {
             panic!("{error}\n{}", self.etcd.tail());
         }
     }
 
-    #[allow(clippy::panic, reason = "a test ends where it cannot go on")]
     pub(super) fn signal_api_server(&mut self, signal: &str) {
         match self.api_server.get_mut().as_ref().map(|process| process.signal(signal)) {
             Some(Ok(())) => {}

@@ -20,7 +20,7 @@ rm -rf -- "$1" 2>/dev/null || { sleep 1; rm -rf -- "$1"; }"#;
 
 /// A folder for files and processes of a test. Gone when dropped, or when this process dies.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(crate) struct Home {
     path: PathBuf,
     guard: Child,
 }
@@ -95,7 +95,7 @@ impl Drop for Home {
 
 /// A process of ours. Killed when dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     /// The child's, or that of its only child.

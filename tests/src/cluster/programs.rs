@@ -1,5 +1,6 @@
 //! The programs of Kubernetes: named by the user, built before, or built now.
 
+use super::cache::locked;
 use super::go::Module;
 use anyhow::{Context as _, Result, bail};
 use std::fs::{self, File};
@@ -62,6 +63,20 @@ impl Programs {
     fn absent(&self) -> Option<PathBuf> {
         [self.etcd(), self.api_server()].into_iter().find(|path| !path.is_file())
     }
+}
+
+/// Builds the programs of the cluster and of a node if they are not there yet, and says where those
+/// of the control plane are.
+///
+/// # Errors
+/// [`Missing`](super::Missing) where neither the programs nor what builds them can be had; else why it failed.
+pub fn prepare() -> Result<PathBuf> {
+    let folder = find()?.folder;
+    gateway_api_crds()?;
+    for build in [kubectl, helm, coredns] {
+        build()?;
+    }
+    Ok(folder)
 }
 
 /// The control plane's programs; builds them if need be, which takes minutes the first time.
@@ -132,21 +147,6 @@ pub(super) fn gateway_api_crds() -> Result<Vec<PathBuf>> {
     Ok(files.to_vec())
 }
 
-pub(super) fn cache() -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = cache.map(PathBuf::from).or_else(home);
-    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("portcullis"))
-}
-
-pub(super) fn locked(name: &str) -> Result<File> {
-    let cache = cache()?;
-    fs::create_dir_all(&cache)?;
-    let file = File::create(cache.join(name))?;
-    file.lock()?;
-    Ok(file)
-}
-
 /// The controller's binary, built by cargo beside the test that runs.
 pub(super) fn controller() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("PORTCULLIS_CONTROLLER") {
@@ -165,6 +165,7 @@ pub(super) fn controller() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cache::cache;
     use super::super::process::Home;
     use super::*;
 

@@ -1,11 +1,8 @@
-//! The first line of a test that needs a cluster: it has one, or it is skipped where everyone sees.
+//! Tests that are skipped for lack of something, where everyone sees it.
 
-use super::{Cluster, ClusterBuilder, programs};
 use anyhow::Result;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::PathBuf;
-use tokio::sync::OnceCell;
 
 /// What a control plane would need and this machine does not have.
 #[derive(Debug)]
@@ -25,52 +22,6 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// One cluster for all tests of a binary, with our definitions installed. It ends with the process.
-#[derive(Debug, Default)]
-pub struct SharedCluster(OnceCell<Result<Cluster, String>>);
-
-impl SharedCluster {
-    /// None yet: the first test that asks starts it.
-    pub const fn new() -> Self {
-        Self(OnceCell::const_new())
-    }
-
-    /// The cluster; absent: the test is to return, it has been counted as skipped.
-    pub async fn get_or_skip(&self) -> Option<&Cluster> {
-        let started = self
-            .0
-            .get_or_init(|| async {
-                let cluster = available(Cluster::start().await)?;
-                if let Err(error) = cluster.install_crds().await {
-                    fail(&error);
-                }
-                Ok(cluster)
-            })
-            .await;
-        started.as_ref().inspect_err(|missing| skip(missing)).ok()
-    }
-}
-
-/// A cluster; absent: the test is to return, it has been counted as skipped.
-pub async fn cluster_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
-    available(builder.start().await).inspect_err(|missing| skip(missing)).ok()
-}
-
-/// A control plane of one's own that may be killed, frozen and compacted; absent: the test is to
-/// return, it has been counted as skipped.
-pub async fn breakable_or_skip(builder: ClusterBuilder) -> Option<Cluster> {
-    if std::env::var_os("KUBECONFIG_UNDER_TEST").is_some() {
-        skip("it breaks the control plane, and KUBECONFIG_UNDER_TEST names one that is not ours");
-        return None;
-    }
-    cluster_or_skip(builder).await
-}
-
-/// Helm, built if need be; absent: the test is to return, it has been counted as skipped.
-pub fn helm_or_skip() -> Option<PathBuf> {
-    available(programs::helm()).inspect_err(|missing| skip(missing)).ok()
-}
-
 /// What a test needs, or what is missing for it.
 pub(super) fn available<T>(started: Result<T>) -> Result<T, String> {
     started.map_err(|error| match error.downcast_ref::<Missing>() {
@@ -79,8 +30,7 @@ pub(super) fn available<T>(started: Result<T>) -> Result<T, String> {
     })
 }
 
-#[allow(clippy::panic, reason = "a test ends where it cannot go on")]
-fn fail(error: &anyhow::Error) -> ! {
+pub(super) fn fail(error: &anyhow::Error) -> ! {
     panic!("what a test needs cannot be had: {error:?}")
 }
 
@@ -91,7 +41,6 @@ pub fn in_ci() -> bool {
 
 /// Says on standard error, past the test runner's capture, that this test is skipped, and counts it
 /// in the file that `PORTCULLIS_SKIPPED` names.
-#[allow(clippy::panic, reason = "in continuous integration a skipped test is a failed one")]
 pub fn skip(missing: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");

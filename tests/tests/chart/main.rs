@@ -1,13 +1,5 @@
 //! The Helm chart: what is copied into it is current, its values are documented and guarded, and what
 //! it renders is what is expected.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "a test ends where it cannot go on"
-)]
 
 mod flags;
 mod generated;

@@ -53,13 +53,13 @@ impl How<'_> {
 /// certify: `portcullis echo`, in which `portcullis request` is run.
 pub(crate) async fn start_client(node: &Node, namespace: &str, account: &str) -> String {
     let pod = format!("client-{account}");
-    let (certificate, key) = authority().certify(&identity(namespace, account));
+    let leaf = authority().certify(&identity(namespace, account));
     let objects = [
         json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": pod, "namespace": namespace},
             "stringData": {
-                "tls.crt": certificate, "tls.key": key, "ca.crt": authority().root,
+                "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem, "ca.crt": authority().pem(),
             },
         }),
         json!({

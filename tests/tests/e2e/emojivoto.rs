@@ -118,10 +118,12 @@ fn question(expectation: &Expectation, host: &str) -> (Vec<String>, String) {
 fn credentials(from: &Client, folder: &Path) -> bool {
     let Some(account) = from.service_account.as_deref() else { return false };
     let (namespace, name) = account.split_once('/').unwrap();
-    let (certificate, key) = authority().certify(&identity(namespace, name));
-    for (file, text) in
-        [("tls.crt", &certificate), ("tls.key", &key), ("ca.crt", &authority().root)]
-    {
+    let leaf = authority().certify(&identity(namespace, name));
+    for (file, text) in [
+        ("tls.crt", &leaf.certificate_pem),
+        ("tls.key", &leaf.key_pem),
+        ("ca.crt", &authority().pem()),
+    ] {
         std::fs::write(folder.join(file), text).unwrap();
     }
     true

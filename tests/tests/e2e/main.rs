@@ -1,13 +1,5 @@
 //! The product as its users have it: the chart installed on a real node, namespaces annotated, real
 //! pods with real sidecars, and clients in pods, on the node, on another node and outside the cluster.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    reason = "a test ends where it cannot go on"
-)]
 
 mod away;
 mod chaos;

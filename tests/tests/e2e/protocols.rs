@@ -84,10 +84,10 @@ async fn ipv6_opaque_ports_and_the_applications_own_tls_are_open_to_whom_policy_
     let Some(node) = node().await else { return };
     let _stays = controller_stays().await;
     let namespace = meshed_namespace(node, "protocols", DENY).await;
-    let (certificate, key) = authority().certify(APPLICATION);
+    let leaf = authority().certify(APPLICATION);
     let own = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own", "namespace": namespace},
-        "stringData": {"tls.crt": certificate, "tls.key": key},
+        "stringData": {"tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem},
     });
     node.objects().apply_one(&own).await.unwrap();
     node.apply(&policy(&namespace)).await.unwrap();
@@ -98,7 +98,7 @@ async fn ipv6_opaque_ports_and_the_applications_own_tls_are_open_to_whom_policy_
 
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("ca.crt");
-    std::fs::write(&roots, &authority().root).unwrap();
+    std::fs::write(&roots, &authority().pem()).unwrap();
     let trust = format!("--roots={}", roots.display());
     // The certificate that the client sees is the application's, not the sidecar's.
     let expects = format!("--server-name={APPLICATION}");

@@ -13,8 +13,7 @@ use hyper_util::rt::TokioIo;
 use policy_tests::chart::{Helm, folder, succeeded};
 use policy_tests::cluster::node::Node;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::ServerName;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,16 +38,14 @@ struct Client {
 
 impl Client {
     fn new(namespace: &str, to: SocketAddr) -> Self {
-        let (certificate, key) = authority().certify(&identity(namespace, "caller"));
+        let leaf = authority().certify(&identity(namespace, "caller"));
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority().root.as_bytes()).unwrap()).unwrap();
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        roots.add(authority().root()).unwrap();
         let config = ClientConfig::builder_with_provider(policy_proxy::identity::provider())
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)
+            .with_client_auth_cert(leaf.chain, leaf.key)
             .unwrap();
         let name = ServerName::try_from(identity(namespace, "server")).unwrap();
         Self { connector: TlsConnector::from(Arc::new(config)), name, to }

@@ -1,13 +1,10 @@
 //! What every test here begins with: Portcullis installed as docs/install.md says, with an authority
 //! of the tests' own, so that they can be anybody.
 
+use policy_testkit::Authority;
 use policy_tests::chart::{Helm, folder, succeeded};
 use policy_tests::cluster::node::{Node, SharedNode};
 use policy_tests::cluster::say;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
 use serde_json::json;
 use std::future::Future;
 use std::sync::OnceLock;
@@ -23,39 +20,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 static NODE: SharedNode = SharedNode::new();
 static AUTHORITY: OnceLock<Authority> = OnceLock::new();
 
-/// Who vouches for the identities of the mesh.
-pub(crate) struct Authority {
-    /// Its certificate, PEM.
-    pub(crate) root: String,
-    issuer: Issuer<'static, KeyPair>,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        let name = format!("identity.{CONTROL_PLANE}.cluster.local");
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap().pem();
-        Self { root, key: key.serialize_pem(), issuer: Issuer::new(params, key) }
-    }
-
-    /// A certificate for an identity and its key, PEM.
-    pub(crate) fn certify(&self, identity: &str) -> (String, String) {
-        let mut params = CertificateParams::new(vec![identity.to_owned()]).unwrap();
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-}
-
 /// The authority of the mesh.
 pub(crate) fn authority() -> &'static Authority {
-    AUTHORITY.get_or_init(Authority::new)
+    AUTHORITY.get_or_init(|| Authority::named(&format!("identity.{CONTROL_PLANE}.cluster.local")))
 }
 
 /// The identity of a service account.
@@ -103,7 +70,7 @@ fn authority_secret() -> String {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": "authority-of-the-tests", "namespace": CONTROL_PLANE},
         "stringData": {
-            "ca.crt": authority.root, "tls.crt": authority.root, "tls.key": authority.key,
+            "ca.crt": authority.pem(), "tls.crt": authority.pem(), "tls.key": authority.key_pem(),
         },
     });
     format!("{namespace}\n---\n{secret}\n")

@@ -1,12 +1,13 @@
 //! A client that keeps one connection and asks on it for as long as the test lasts.
 
-use crate::world::{GRPC, HTTP, soon};
+use crate::world::{GRPC, HTTP};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use policy_testkit::soon;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 

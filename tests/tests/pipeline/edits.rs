@@ -1,7 +1,8 @@
 //! Files are edited, added, deleted and broken while clients ask.
 
 use crate::client::{Client, Kind};
-use crate::world::{BASE, EDIT, GRANT, HERE, HTTP, World, clients, eventually};
+use crate::world::{BASE, EDIT, GRANT, HERE, HTTP, World, clients};
+use policy_testkit::wait_within;
 
 /// Turns a client's answers from allowed to denied and back, on its one connection.
 async fn flips(kind: Kind, path: &str) {
@@ -118,7 +119,7 @@ async fn a_route_that_is_added_makes_the_rest_not_found() {
             true
         }
     };
-    eventually("the route is attached", EDIT, not_found).await;
+    wait_within("the route is attached", EDIT, not_found).await;
     assert_eq!(client.ask("/api/x").await, 200);
     world.delete("route.yaml");
     assert!(client.turns("/other", 404, 200).await < EDIT);
@@ -161,7 +162,7 @@ async fn a_file_that_stops_parsing_loses_its_grants_and_keeps_its_claims_until_i
     world.write("servers.yaml", &servers);
     assert!(client.turns("/", 403, 200).await < EDIT);
     let clean = async || world.controller().diagnostics.borrow().is_empty();
-    eventually("the diagnostic goes", EDIT, clean).await;
+    wait_within("the diagnostic goes", EDIT, clean).await;
 }
 
 /// A new connection and an old one never disagree for longer than one update takes.

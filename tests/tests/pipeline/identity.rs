@@ -1,11 +1,13 @@
 //! Who a client is: what TLS proves, and nothing that a client says of itself.
 
 use crate::client::{Client, Kind};
-use crate::tls::{Authority, Leaf, dns, uri, web};
-use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, account, clients, eventually, soon};
+use crate::tls::{Mesh as _, web};
+use crate::world::{BASE, GRANT, HERE, HTTP, PATIENCE, World, account, clients};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use policy_cli::echo::http::Received;
+use policy_testkit::{Authority, Leaf, dns, uri};
+use policy_testkit::{soon, wait_within};
 use rcgen::date_time_ymd;
 use rustls::version::{TLS12, TLS13};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -50,7 +52,7 @@ async fn assert_handshake_fails(world: &World, connector: &TlsConnector, error: 
     let before = world.metric(&series);
     assert_eq!(status(world, connector).await, None, "{error}");
     let counted = async || world.metric(&series) == before + 1;
-    eventually(&format!("{error} is counted"), PATIENCE, counted).await;
+    wait_within(&format!("{error} is counted"), PATIENCE, counted).await;
 }
 
 #[tokio::test]
@@ -90,7 +92,10 @@ async fn handshakes_that_prove_nothing_are_refused_and_counted_by_reason() {
     });
     let expired = authority.client(Some(expired), &TLS13);
     assert_handshake_fails(&world, &expired, "tls_certificate_expired").await;
-    let later = authority.leaf_with(&bot(), |params| params.not_before = date_time_ymd(2999, 1, 1));
+    let later = authority.leaf_with(&bot(), |params| {
+        params.not_before = date_time_ymd(2999, 1, 1);
+        params.not_after = date_time_ymd(3000, 1, 1);
+    });
     let later = authority.client(Some(later), &TLS13);
     assert_handshake_fails(&world, &later, "tls_certificate_expired").await;
     let stranger: Leaf = Authority::new().leaf(&bot());
@@ -131,7 +136,7 @@ async fn a_truncated_client_hello_is_nobody() {
     let _ = soon(stream.read_to_end(&mut Vec::new())).await;
     let counted =
         async || world.metric("inbound_tcp_errors_total{error=\"tls_detect_timeout\"}") == 1;
-    eventually("it is counted", PATIENCE, counted).await;
+    wait_within("it is counted", PATIENCE, counted).await;
     assert_eq!(world.application.counters().connections(), 0);
 }
 
@@ -206,8 +211,8 @@ async fn an_annotation_on_the_server_switches_informational_headers_off_and_on_a
                {portcullis.dev/http-informational-headers: disabled}}";
     world.write("base.yaml", &BASE.replace("metadata: {name: http, namespace: shop}", off));
     let silent = async || secure(&mut client).await == (Vec::new(), 0);
-    eventually("nothing is told", PATIENCE, silent).await;
+    wait_within("nothing is told", PATIENCE, silent).await;
     world.write("base.yaml", BASE);
     let told = async || secure(&mut client).await == (vec!["false".to_owned()], 1);
-    eventually("it is told again", PATIENCE, told).await;
+    wait_within("it is told again", PATIENCE, told).await;
 }

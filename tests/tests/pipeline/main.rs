@@ -1,8 +1,6 @@
 //! The whole pipeline as it runs: a directory of manifests, the controller, gRPC, a sidecar and
 //! real clients over real sockets. What is promised here is promised of a mesh.
 
-#![allow(clippy::arithmetic_side_effects, reason = "tests")]
-
 #[cfg(test)]
 mod client;
 #[cfg(test)]

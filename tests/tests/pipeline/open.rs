@@ -1,9 +1,10 @@
 //! What is open when its permission goes ends within a second; whoever keeps theirs goes on.
 
 use crate::client::{Client, Kind, grpc_status};
-use crate::world::{BASE, EDIT, HERE, HTTP, RAW, REVOKED, World, clients, soon};
+use crate::world::{BASE, EDIT, HERE, HTTP, RAW, REVOKED, World, clients};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use policy_testkit::soon;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

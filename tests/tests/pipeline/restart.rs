@@ -1,9 +1,8 @@
 //! The controller goes and comes back; the sidecar never decides by anything but policy.
 
 use crate::client::Kind;
-use crate::world::{
-    BASE, EDIT, GRANT, HERE, HTTP, PATIENCE, RAW, World, clients, eventually, soon,
-};
+use crate::world::{BASE, EDIT, GRANT, HERE, HTTP, PATIENCE, RAW, World, clients};
+use policy_testkit::{soon, wait_within};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,7 +19,7 @@ async fn without_a_controller_the_last_policy_decides_and_a_new_one_is_believed(
     let (current, first) = state(&world);
     assert_eq!((current, client.ask("/").await), ("current", 200));
     world.kill_controller().await;
-    eventually("the policy is known to be old", PATIENCE, async || state(&world).0 == "stale")
+    wait_within("the policy is known to be old", PATIENCE, async || state(&world).0 == "stale")
         .await;
     for _ in 0..20 {
         assert_eq!(client.ask("/").await, 200);
@@ -31,7 +30,7 @@ async fn without_a_controller_the_last_policy_decides_and_a_new_one_is_believed(
         assert_eq!(client.ask("/").await, 200, "nothing flickers");
         state(&world).0 == "current"
     };
-    eventually("the new controller is followed", PATIENCE, back).await;
+    wait_within("the new controller is followed", PATIENCE, back).await;
     let (_, second) = state(&world);
     assert_ne!(first, second, "a controller on a directory has an epoch of its own");
     world.write("clients.yaml", &clients(&["203.0.113.0/24"]));

@@ -1,6 +1,5 @@
 //! What Linkerd's own client reads from our controller decodes in its types and in ours.
 
-use crate::world::soon;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient as Theirs;
 use linkerd2_proxy_api::inbound::{PortSpec, Server, proxy_protocol};
 use policy_controller::run::start_embedded;
@@ -8,6 +7,7 @@ use policy_controller::source::directory::DirectorySource;
 use policy_controller::{ControllerConfig, compile_directory};
 use policy_core::{Owner, Protocol};
 use policy_proto::compat;
+use policy_testkit::soon;
 use policy_tests::sources::root;
 use prost::Message;
 use std::collections::BTreeSet;

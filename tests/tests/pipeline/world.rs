@@ -1,7 +1,7 @@
 //! One pod behind a sidecar that follows a controller that follows a directory.
 
 use crate::client::{Client, Kind};
-use crate::tls::{Authority, name};
+use crate::tls::{Mesh as _, name};
 use policy_cli::echo;
 use policy_controller::ControllerConfig;
 use policy_controller::run::{Embedded, start_embedded};
@@ -10,14 +10,15 @@ use policy_proxy::discover::{self, ControllerAddress, DiscoverConfig};
 use policy_proxy::record::{Record, Recorder, Verdict};
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, Target};
 use policy_proxy::{IdentityHandle, PolicyStore, PortHandle, StoreConfig, Telemetry};
+use policy_testkit::Authority;
+use policy_testkit::{soon, wait_within};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -214,7 +215,7 @@ impl World {
     pub(crate) async fn kill_controller(&mut self) {
         drop(self.controller.take().expect("it runs"));
         let gone = async || TcpStream::connect(self.listen).await.is_err();
-        eventually("the controller is gone", PATIENCE, gone).await;
+        wait_within("the controller is gone", PATIENCE, gone).await;
     }
 
     /// The controller.
@@ -270,7 +271,7 @@ impl World {
     /// Waits for a decision that was told with this line.
     pub(crate) async fn told(&self, line: &str) {
         let there = async || self.log.0.lock().unwrap().iter().any(|told| told == line);
-        eventually(line, PATIENCE, there).await;
+        wait_within(line, PATIENCE, there).await;
     }
 
     /// The value of a counter in the sidecar's metrics; 0 if it is not there.
@@ -278,20 +279,6 @@ impl World {
         let text = self.store.telemetry().encode(&self.store.status()).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(series));
         line.map_or(0, |value| value.trim().parse().unwrap())
-    }
-}
-
-/// Waits for what must not take long.
-pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
-}
-
-/// Asks again and again until it holds; fails after `bound`.
-pub(crate) async fn eventually(what: &str, bound: Duration, mut holds: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds().await {
-        assert!(begun.elapsed() < bound, "not within {bound:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

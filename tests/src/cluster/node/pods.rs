@@ -1,7 +1,8 @@
 //! Waiting for pods, and saying everything about them when they do not come.
 
+use super::definition::{Node, PATIENCE, Place};
+use super::kubectl::Ended;
 use super::settings::CONTAINERD;
-use super::{Node, PATIENCE, Place};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -135,7 +136,7 @@ impl Node {
         let described = self.kubectl().ended(&["describe", "pod", "-n", namespace, name]).await;
         let logs = ["logs", "-n", namespace, name, "--all-containers", "--prefix", "--tail=40"];
         let logs = self.kubectl().ended(&logs).await;
-        let text = |ended: Result<super::Ended>| match ended {
+        let text = |ended: Result<Ended>| match ended {
             Ok(ended) => ended.stdout + &ended.stderr,
             Err(error) => format!("{error:#}"),
         };

@@ -66,9 +66,9 @@ impl Sandbox {
     /// The node.
     pub const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 1);
     /// The second node.
-    pub const SECOND: Ipv4Addr = super::second::ADDRESS;
+    pub const SECOND: Ipv4Addr = Ipv4Addr::new(10, 88, 255, 2);
     /// The second node.
-    pub const SECOND_V6: Ipv6Addr = super::second::ADDRESS_V6;
+    pub const SECOND_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 0xff02);
     /// The first address of Services: the API server's.
     const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
@@ -162,12 +162,7 @@ impl Sandbox {
     }
 
     /// Starts a process in it.
-    pub(in super::super) fn run(
-        &self,
-        home: &Home,
-        name: &str,
-        command: &mut Command,
-    ) -> Result<Process> {
+    pub(crate) fn run(&self, home: &Home, name: &str, command: &mut Command) -> Result<Process> {
         let mut inside = self.command(command.get_program());
         inside.args(command.get_args());
         for (key, value) in command.get_envs() {
@@ -180,7 +175,7 @@ impl Sandbox {
     }
 
     /// Addresses that the API server's certificate is for.
-    pub(in super::super) fn api_server_addresses() -> Vec<IpAddr> {
+    pub(crate) fn api_server_addresses() -> Vec<IpAddr> {
         vec![
             Self::ADDRESS.into(),
             Self::NODE.into(),
@@ -190,7 +185,7 @@ impl Sandbox {
     }
 
     /// What an API server with nodes is told.
-    pub(in super::super) fn api_server_flags(certificates: &Certificates) -> Vec<String> {
+    pub(crate) fn api_server_flags(certificates: &Certificates) -> Vec<String> {
         vec![
             "--bind-address=::".to_owned(),
             format!("--advertise-address={}", Self::NODE),

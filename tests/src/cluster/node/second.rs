@@ -3,15 +3,8 @@
 use super::super::process::{Home, Process};
 use super::sandbox::{Sandbox, run};
 use anyhow::{Result, bail};
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// The address of a node that is not the pods' own.
-pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 88, 255, 2);
-
-/// The same.
-pub(super) const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 0xff02);
 
 /// `$1` and `$2` are the addresses, `$3` and `$4` the first node's.
 const SETUP: &str = r#"set -e
@@ -45,7 +38,7 @@ impl Second {
             .args(["link", "add", "portcullis-two", "netns", &first, "type"])
             .args(["veth", "peer", "name", "eth0", "netns", &pid]))?;
         run(sandbox.command("ip").args(["link", "set", "portcullis-two", "master", "cni0", "up"]))?;
-        let addresses = [ADDRESS.to_string(), ADDRESS_V6.to_string()];
+        let addresses = [Sandbox::SECOND.to_string(), Sandbox::SECOND_V6.to_string()];
         let gateways = [Sandbox::NODE.to_string(), Sandbox::NODE_V6.to_string()];
         run(second.command("sh").args(["-c", SETUP, "sh"]).args(addresses).args(gateways))?;
         Ok(second)

@@ -1,7 +1,7 @@
 //! The first line of a test that needs a node.
 
-use super::super::skip::available;
-use super::Node;
+use super::super::skip::{available, skip};
+use super::definition::Node;
 use tokio::sync::OnceCell;
 
 /// One node for all tests of a binary, with our definitions and Gateway API's installed or not, as
@@ -32,6 +32,6 @@ impl SharedNode {
             anyhow::Ok(node)
         };
         let started = self.0.get_or_init(async || available(start().await)).await;
-        started.as_ref().inspect_err(|missing| super::super::skip::skip(missing)).ok()
+        started.as_ref().inspect_err(|missing| skip(missing)).ok()
     }
 }

@@ -1,0 +1,131 @@
+//! `make test`: every program of tests of the workspace, in two lanes at once.
+//!
+//! One lane needs a cluster or a node and mostly waits; the other is everything else. Cargo would run
+//! one program after the other and stop at the first that fails. What a step says is kept whole in a
+//! file and printed when the lane has ended. The failed tests come last, for whoever sees only the end.
+
+mod libtest;
+mod list;
+mod report;
+mod step;
+
+use anyhow::{Context as _, Result};
+use list::Program;
+use report::Report;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use step::{Done, Step};
+
+/// The programs of `policy-tests` that need a cluster, a node, or what is built for one, in the order
+/// in which they run.
+const WITH_CLUSTER: [&str; 5] = ["chart", "cluster", "node", "images", "e2e"];
+
+/// How the tests are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Both lanes at once.
+    AtOnce,
+    /// The lane without a cluster, then the other.
+    OneAfterTheOther,
+    /// Only the lane that needs a cluster or a node.
+    ClusterOnly,
+    /// Only the lane that needs neither.
+    RestOnly,
+}
+
+/// Runs the tests of the workspace in `root`; whether all passed.
+///
+/// # Errors
+/// If they cannot be built, or what they say cannot be kept.
+pub fn run(root: &Path, order: Order) -> Result<bool> {
+    let began = Instant::now();
+    let programs = list::programs(root)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
+    std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
+    let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(needs_cluster);
+    let lanes = [
+        ("cluster", with_cluster(root, with)?, kept.join("cluster.log")),
+        ("rest", without_cluster(root, without), kept.join("rest.log")),
+    ];
+    let done = match order {
+        Order::AtOnce => at_once(lanes)?,
+        Order::OneAfterTheOther => in_turn(lanes.into_iter().rev())?,
+        Order::ClusterOnly => in_turn(lanes.into_iter().take(1))?,
+        Order::RestOnly => in_turn(lanes.into_iter().skip(1))?,
+    };
+    print!("{}", skipped());
+    let report = Report::of(done, began.elapsed());
+    print!("{report}");
+    Ok(report.passed())
+}
+
+type Lane = (&'static str, Vec<Step>, PathBuf);
+
+fn needs_cluster(program: &Program) -> bool {
+    program.package == "policy-tests" && WITH_CLUSTER.contains(&&*program.target)
+}
+
+/// Everything that is built for the cluster, then its tests.
+fn with_cluster(root: &Path, mut programs: Vec<Program>) -> Result<Vec<Step>> {
+    let place = |program: &Program| WITH_CLUSTER.iter().position(|name| *name == program.target);
+    programs.sort_by_key(place);
+    let builder = std::env::current_exe()?.with_file_name("test-cluster");
+    let build = |what: &str, argument: &str| {
+        let mut command = Command::new(&builder);
+        command.arg(argument).current_dir(root);
+        Step::plain(what, command)
+    };
+    let first = [build("Kubernetes for tests", "build"), build("images for tests", "images")];
+    Ok(first.into_iter().chain(programs.into_iter().map(Step::tests)).collect())
+}
+
+/// The other programs, and the examples of the documentation.
+fn without_cluster(root: &Path, programs: Vec<Program>) -> Vec<Step> {
+    let mut examples = Command::new(list::cargo());
+    examples.args(["test", "--workspace", "--doc"]).current_dir(root);
+    let examples = Step::plain("examples of the documentation", examples);
+    programs.into_iter().map(Step::tests).chain([examples]).collect()
+}
+
+fn at_once(lanes: [Lane; 2]) -> Result<Vec<Done>> {
+    let done = lanes.map(|lane| std::thread::spawn(|| run_lane(lane)));
+    let mut all = Vec::new();
+    for lane in done {
+        all.extend(lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))??);
+    }
+    Ok(all)
+}
+
+fn in_turn(lanes: impl Iterator<Item = Lane>) -> Result<Vec<Done>> {
+    let mut all = Vec::new();
+    for lane in lanes {
+        all.extend(run_lane(lane)?);
+    }
+    Ok(all)
+}
+
+/// The tests that were skipped for lack of something, which count themselves in a file.
+fn skipped() -> String {
+    let path = std::env::var_os("PORTCULLIS_SKIPPED");
+    let found = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    match found.lines().count() {
+        0 => String::new(),
+        count => format!("==> {count} tests were SKIPPED:\n{found}"),
+    }
+}
+
+/// Runs every step, whatever became of those before it, and prints all they said.
+fn run_lane((name, steps, kept): Lane) -> Result<Vec<Done>> {
+    let mut file = std::fs::File::create(&kept).with_context(|| kept.display().to_string())?;
+    let mut done = Vec::new();
+    for step in steps {
+        let ended = step.run(&mut file)?;
+        println!("{name}: {}", ended.line());
+        done.push(ended);
+    }
+    let said = std::fs::read(&kept)?;
+    println!("==> lane {name}, kept in {}\n{}", kept.display(), String::from_utf8_lossy(&said));
+    Ok(done)
+}

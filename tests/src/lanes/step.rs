@@ -1,0 +1,152 @@
+//! One step of a lane: a program that is run to its end.
+
+use super::libtest::{self, Line};
+use super::list::{Program, cargo};
+use anyhow::{Context as _, Result};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, PipeReader, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How long lines are waited for after a program has ended: what it left behind may hold its output
+/// open.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// A program, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Step {
+    name: String,
+    command: Command,
+    /// Of a program of tests: how many run at once.
+    threads: Option<usize>,
+}
+
+/// What became of a step.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The step's name.
+    pub(super) name: String,
+    /// Whether it succeeded.
+    pub(super) passed: bool,
+    /// How long it took.
+    pub(super) time: Duration,
+    /// How long each test took.
+    pub(super) tests: Vec<(String, Duration)>,
+    /// The tests that failed, with what they printed.
+    pub(super) failures: Vec<(String, Vec<String>)>,
+    /// The last lines.
+    pub(super) end: Vec<String>,
+}
+
+impl Done {
+    /// One line for whoever watches.
+    pub(super) fn line(&self) -> String {
+        let seconds = self.time.as_secs_f64();
+        let count = match self.tests.len() {
+            0 => String::new(),
+            count => format!(", {count} tests"),
+        };
+        let failed = if self.passed { "" } else { "  FAILED" };
+        format!("{seconds:7.1} s  {}{count}{failed}", self.name)
+    }
+}
+
+impl Step {
+    /// A program that is no program of tests.
+    pub(super) fn plain(name: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), command, threads: None }
+    }
+
+    /// A program of tests, in the folder and with the variables that cargo would give it.
+    pub(super) fn tests(program: Program) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut command = Command::new(&program.path);
+        command
+            .current_dir(&program.folder)
+            .env("CARGO", cargo())
+            .env("CARGO_MANIFEST_DIR", &program.folder)
+            .env("CARGO_PKG_NAME", &program.package);
+        let name = format!("{} {}", program.package, program.target);
+        Self { name, command, threads: Some(threads) }
+    }
+
+    /// Runs it to its end. What it says goes to the file.
+    pub(super) fn run(mut self, kept: &mut File) -> Result<Done> {
+        let order = self.order()?;
+        if let Some(threads) = self.threads {
+            self.command.arg(format!("--test-threads={threads}"));
+        }
+        writeln!(kept, "\n==> {}", self.name)?;
+        let began = Instant::now();
+        let (reader, writer) = std::io::pipe()?;
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .spawn()
+            .with_context(|| self.name.clone())?;
+        // The command keeps its ends of the pipe open.
+        self.command = Command::new("true");
+        let said = lines_of(reader);
+        let mut lines: Vec<Line> = Vec::new();
+        let mut ended: Option<Instant> = None;
+        loop {
+            match said.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => {
+                    writeln!(kept, "{line}")?;
+                    lines.push((began.elapsed(), line));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    if ended.is_none() && child.try_wait()?.is_some() {
+                        ended = Some(Instant::now());
+                    }
+                    if ended.is_some_and(|ended| ended.elapsed() > LAST_WORDS) {
+                        break;
+                    }
+                }
+            }
+        }
+        let passed = child.wait()?.success();
+        let threads = self.threads.unwrap_or_default();
+        let end = lines.get(lines.len().saturating_sub(60)..).unwrap_or_default();
+        Ok(Done {
+            name: self.name,
+            passed,
+            time: began.elapsed(),
+            tests: libtest::times(&order, threads, &lines),
+            failures: libtest::failures(&lines),
+            end: end.iter().map(|(_, line)| line.clone()).collect(),
+        })
+    }
+
+    /// The tests of the program, in the order in which it starts them.
+    fn order(&self) -> Result<Vec<String>> {
+        if self.threads.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut list = Command::new(self.command.get_program());
+        let listed = list.args(["--list", "--format", "terse"]).stdin(Stdio::null()).output();
+        let listed = listed.with_context(|| self.name.clone())?;
+        Ok(libtest::names(&String::from_utf8_lossy(&listed.stdout)))
+    }
+}
+
+/// The lines of a pipe as they come, until all who write to it have ended.
+fn lines_of(pipe: PipeReader) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while let Ok(1..) = pipe.read_until(b'\n', &mut line) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+            line.clear();
+            if sender.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}

@@ -1,0 +1,22 @@
+//! The admission webhook as the API server sees it: what it is asked, what it answers, what happens
+//! where it is away, and how its certificate is kept.
+
+mod api;
+mod away;
+mod binary;
+mod certificates;
+mod rules;
+mod warnings;
+mod webhook;
+
+use policy_tests::cluster::{Cluster, say};
+
+/// The cluster, whose API server reaches what listens here; absent: the test is to return.
+async fn cluster() -> Option<&'static Cluster> {
+    let cluster = crate::shared().await?;
+    if !cluster.is_breakable() {
+        say("skipped: the API server of KUBECONFIG_UNDER_TEST does not reach a webhook here");
+        return None;
+    }
+    Some(cluster)
+}

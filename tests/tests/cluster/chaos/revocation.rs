@@ -1,0 +1,372 @@
+//! Whatever takes a permission away, it is gone: for every kind that policy is made of, and however
+//! the controller hears of it.
+
+use super::live::{CALL, Gate, Live, Question};
+use super::manifests::{
+    CLIENT, MESH, ON_SERVER, STRANGER, mesh, node, object, pod, policy, server, shop, web,
+};
+use policy_controller::WorkloadKey;
+use policy_controller::kinds::{REGISTRY, Watched};
+use policy_crds::Kind;
+use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
+use std::collections::BTreeSet;
+
+/// What takes the permission away.
+enum Change {
+    Apply(String),
+    Delete(String),
+}
+
+/// A permission, and a change after which nobody has it.
+struct Case {
+    kind: Kind,
+    how: &'static str,
+    setup: String,
+    workload: WorkloadKey,
+    asks: Question<'static>,
+    change: Change,
+}
+
+/// A node's own address, which probes come from.
+const NODE: Question<'static> = ("192.0.2.77", None, "/ready");
+
+const CALLER: Question<'static> = ("203.0.113.1", Some("x.y"), CALL);
+
+impl Case {
+    fn new(kind: Kind, how: &'static str, namespace: &str, setup: String, change: Change) -> Self {
+        Self { kind, how, setup, workload: web(namespace), asks: CLIENT, change }
+    }
+
+    fn asked(self, asks: Question<'static>) -> Self {
+        Self { asks, ..self }
+    }
+
+    async fn change(&self, objects: &Objects) {
+        match &self.change {
+            Change::Apply(yaml) => objects.apply_with_status(yaml).await.unwrap(),
+            Change::Delete(yaml) => objects.delete(yaml).await.unwrap(),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{:?} {}", self.kind, self.how)
+    }
+}
+
+/// A namespace of its own for each case.
+struct Namespaces<'a> {
+    prefix: &'a str,
+    count: usize,
+    yaml: String,
+}
+
+impl Namespaces<'_> {
+    fn next(&mut self) -> String {
+        self.annotated("")
+    }
+
+    fn annotated(&mut self, annotations: &str) -> String {
+        self.count += 1;
+        let name = format!("{}-{}", self.prefix, self.count);
+        self.yaml.push_str(&namespace(&name, annotations));
+        name
+    }
+}
+
+fn namespace(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\n---\n"
+    )
+}
+
+const OPEN: &str = "config.linkerd.io/default-inbound-policy: all-unauthenticated";
+
+fn servers(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let kind = Kind::Server;
+    let open = "accessPolicy: all-unauthenticated";
+    let lone = |ns: &str| format!("{}{}", pod(ns, "web", "web", ""), server(ns, open));
+    let mut cases = Vec::new();
+    let ns = n.annotated(OPEN);
+    let create = Change::Apply(server(&ns, "accessPolicy: deny"));
+    cases.push(Case::new(kind, "created", &ns, pod(&ns, "web", "web", ""), create));
+    for (how, rest) in [
+        ("updated", "accessPolicy: deny"),
+        ("made invalid", "accessPolicy: all-unauthenticated, proxyProtocol: nonsense"),
+    ] {
+        let ns = n.next();
+        cases.push(Case::new(kind, how, &ns, lone(&ns), Change::Apply(server(&ns, rest))));
+    }
+    let ns = n.next();
+    cases.push(Case::new(kind, "deleted", &ns, lone(&ns), Change::Delete(server(&ns, open))));
+    cases.into_iter().map(|case| case.asked(STRANGER)).collect()
+}
+
+fn authorizations(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let kind = Kind::ServerAuthorization;
+    let grant = |ns: &str, client: &str| {
+        object(kind.as_str(), ns, "g", &format!("server: {{name: web}}, client: {{{client}}}"))
+    };
+    let anyone = "unauthenticated: true, networks: [{cidr: 0.0.0.0/0}]";
+    let base = |ns: &str| {
+        [pod(ns, "web", "web", ""), server(ns, "proxyProtocol: HTTP/1"), grant(ns, anyone)].concat()
+    };
+    let mut cases = Vec::new();
+    for (how, client) in [
+        ("updated", "unauthenticated: true, networks: [{cidr: 10.0.0.0/8}]"),
+        ("made invalid", "unauthenticated: true, networks: [{cidr: 0.0.0.0/99}]"),
+    ] {
+        let ns = n.next();
+        let change = Change::Apply(grant(&ns, client));
+        cases.push(Case::new(kind, how, &ns, base(&ns), change).asked(STRANGER));
+    }
+    let ns = n.next();
+    let change = Change::Delete(grant(&ns, anyone));
+    cases.push(Case::new(kind, "deleted", &ns, base(&ns), change).asked(STRANGER));
+
+    let kind = Kind::AuthorizationPolicy;
+    let ns = n.next();
+    let other = policy(&ns, &ON_SERVER.replace("web", "other"), MESH);
+    cases.push(Case::new(kind, "updated", &ns, shop(&ns), Change::Apply(other)));
+    let ns = n.next();
+    let invalid = policy(&ns, &ON_SERVER.replace("Server", "Sewer"), MESH);
+    cases.push(Case::new(kind, "made invalid", &ns, shop(&ns), Change::Apply(invalid)));
+    let ns = n.next();
+    let gone = policy(&ns, ON_SERVER, MESH);
+    cases.push(Case::new(kind, "deleted", &ns, shop(&ns), Change::Delete(gone)));
+    cases
+}
+
+fn authentications(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let kind = Kind::MeshTlsAuthentication;
+    for (how, identity) in [("updated", "z.w"), ("made invalid", "a *.b")] {
+        let ns = n.next();
+        cases.push(Case::new(kind, how, &ns, shop(&ns), Change::Apply(mesh(&ns, identity))));
+    }
+    let ns = n.next();
+    cases.push(Case::new(kind, "deleted", &ns, shop(&ns), Change::Delete(mesh(&ns, "x.y"))));
+
+    let kind = Kind::NetworkAuthentication;
+    let office = |ns: &str, cidr: &str| {
+        object(kind.as_str(), ns, "office", &format!("networks: [{{cidr: {cidr}}}]"))
+    };
+    let base = |ns: &str| {
+        let by = format!("{{group: policy.linkerd.io, kind: {}, name: office}}", kind.as_str());
+        [
+            pod(ns, "web", "web", ""),
+            server(ns, "proxyProtocol: HTTP/1"),
+            policy(ns, ON_SERVER, &by),
+            office(ns, "203.0.113.0/24"),
+        ]
+        .concat()
+    };
+    for (how, cidr) in [("updated", "10.0.0.0/8"), ("made invalid", "nowhere")] {
+        let ns = n.next();
+        let change = Change::Apply(office(&ns, cidr));
+        cases.push(Case::new(kind, how, &ns, base(&ns), change).asked(STRANGER));
+    }
+    let ns = n.next();
+    let change = Change::Delete(office(&ns, "203.0.113.0/24"));
+    cases.push(Case::new(kind, "deleted", &ns, base(&ns), change).asked(STRANGER));
+    cases
+}
+
+/// A route grants what its own policy grants; one that leads elsewhere closes its Server.
+fn routes(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let parent = "parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}]";
+    let http = |ns: &str, group: &str, path: &str| {
+        let spec = format!("{parent}, rules: [{{matches: [{{path: {{value: {path}}}}}]}}]");
+        let route = object("HTTPRoute", ns, "r", &spec);
+        match group {
+            "gateway.networking.k8s.io" => {
+                route.replace("policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1")
+            }
+            _ => route,
+        }
+    };
+    let grpc = |ns: &str, _: &str, path: &str| {
+        let service = if path == "/get" { "shop.Carts" } else { "other" };
+        let spec = format!("{parent}, rules: [{{matches: [{{method: {{service: {service}}}}}]}}]");
+        object("GRPCRoute", ns, "r", &spec)
+    };
+    type Route<'a> = &'a dyn Fn(&str, &str, &str) -> String;
+    let kinds: [(Kind, &str, Route<'_>, Question<'static>); 3] = [
+        (Kind::PolicyHttpRoute, "HTTP/1", &http, CLIENT),
+        (Kind::GatewayHttpRoute, "HTTP/1", &http, CLIENT),
+        (Kind::GrpcRoute, "gRPC", &grpc, CALLER),
+    ];
+    let mut cases = Vec::new();
+    for (kind, protocol, route, asks) in kinds {
+        let protocol = format!("proxyProtocol: {protocol}");
+        let on_route = format!("group: {}, kind: {}, name: r", kind.group(), kind.as_str());
+        let base = |ns: &str, target: &str| {
+            [
+                pod(ns, "web", "web", ""),
+                server(ns, &protocol),
+                mesh(ns, "x.y"),
+                policy(ns, target, MESH),
+            ]
+            .concat()
+        };
+        let granted =
+            |ns: &str| format!("{}{}", base(ns, &on_route), route(ns, kind.group(), "/get"));
+        let ns = n.next();
+        let created = Change::Apply(route(&ns, kind.group(), "/other"));
+        cases.push(Case::new(kind, "created", &ns, base(&ns, ON_SERVER), created).asked(asks));
+        let ns = n.next();
+        let updated = Change::Apply(route(&ns, kind.group(), "/other"));
+        cases.push(Case::new(kind, "updated", &ns, granted(&ns), updated).asked(asks));
+        let ns = n.next();
+        let deleted = Change::Delete(route(&ns, kind.group(), "/get"));
+        cases.push(Case::new(kind, "deleted", &ns, granted(&ns), deleted).asked(asks));
+    }
+    cases
+}
+
+fn across_namespaces(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let grant = |ns: &str, from: &str| {
+        let spec = format!(
+            "from: [{{group: policy.linkerd.io, kind: AuthorizationPolicy, namespace: {from}}}], to: \
+             [{{group: policy.linkerd.io, kind: MeshTLSAuthentication}}]"
+        );
+        object("ReferenceGrant", ns, "g", &spec)
+    };
+    let base = |ns: &str, other: &str| {
+        let by = MESH.replace('}', &format!(", namespace: {other}}}"));
+        [
+            pod(ns, "web", "web", ""),
+            server(ns, "proxyProtocol: HTTP/1"),
+            policy(ns, ON_SERVER, &by),
+            mesh(other, "x.y"),
+            grant(other, ns),
+        ]
+        .concat()
+    };
+    let mut cases = Vec::new();
+    let mut add = |kind, how, change: &dyn Fn(&str, &str) -> Change| {
+        let (ns, other) = (n.next(), n.next());
+        cases.push(Case::new(kind, how, &ns, base(&ns, &other), change(&ns, &other)));
+    };
+    let kind = Kind::ReferenceGrant;
+    add(kind, "updated", &|_, other| Change::Apply(grant(other, "elsewhere")));
+    add(kind, "deleted", &|ns, other| Change::Delete(grant(other, ns)));
+    add(Kind::Namespace, "deleted with what is in it", &|ns, other| {
+        Change::Delete([mesh(other, "x.y"), grant(other, ns), namespace(other, "")].concat())
+    });
+    cases
+}
+
+fn workloads(n: &mut Namespaces<'_>) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let ns = n.annotated(OPEN);
+    let closed = Change::Apply(namespace(&ns, "config.linkerd.io/default-inbound-policy: deny"));
+    let setup = pod(&ns, "web", "web", "");
+    cases.push(Case::new(Kind::Namespace, "updated", &ns, setup, closed).asked(STRANGER));
+
+    let kind = Kind::Pod;
+    let ns = n.next();
+    let relabelled = Change::Apply(pod(&ns, "web", "other", ""));
+    cases.push(Case::new(kind, "updated", &ns, shop(&ns), relabelled));
+    let ns = n.next();
+    let gone = Change::Delete(pod(&ns, "web", "web", ""));
+    cases.push(Case::new(kind, "deleted", &ns, shop(&ns), gone));
+
+    let kind = Kind::Node;
+    let base = |ns: &str| format!("{}{}", node(ns, NODE.0), shop(ns));
+    let ns = n.next();
+    let moved = Change::Apply(node(&ns, "192.0.2.78"));
+    cases.push(Case::new(kind, "updated", &ns, base(&ns), moved).asked(NODE));
+    let ns = n.next();
+    let gone = Change::Delete(node(&ns, NODE.0));
+    cases.push(Case::new(kind, "deleted", &ns, base(&ns), gone).asked(NODE));
+
+    let kind = Kind::ExternalWorkload;
+    let machine = |ns: &str, app: &str| {
+        let spec = "meshTLS: {identity: a.b, serverName: a.b}, ports: [{port: 8080}], workloadIPs: \
+                    [{ip: 192.0.2.1}]";
+        object(kind.as_str(), ns, "web", spec).replace("app: web", &format!("app: {app}"))
+    };
+    let base = |ns: &str| {
+        let server = object(
+            "Server",
+            ns,
+            "web",
+            "externalWorkloadSelector: {matchLabels: {app: web}}, port: 8080",
+        );
+        [machine(ns, "web"), server, policy(ns, ON_SERVER, MESH), mesh(ns, "x.y")].concat()
+    };
+    for how in ["updated", "deleted"] {
+        let ns = n.next();
+        let change = match how {
+            "updated" => Change::Apply(machine(&ns, "other")),
+            _ => Change::Delete(machine(&ns, "web")),
+        };
+        let case = Case::new(kind, how, &ns, base(&ns), change);
+        cases.push(Case { workload: WorkloadKey::external(&ns, "web"), ..case });
+    }
+    cases
+}
+
+fn cases(prefix: &str) -> (String, Vec<Case>) {
+    let mut namespaces = Namespaces { prefix, count: 0, yaml: String::new() };
+    let of = [servers, authorizations, authentications, routes, across_namespaces, workloads];
+    let cases: Vec<Case> = of.iter().flat_map(|of| of(&mut namespaces)).collect();
+    // What permits nothing takes nothing away: a rate limit's requests are refused by number, and
+    // references to a ServiceAccount name who it stands for, whether it exists or not.
+    let none = [Kind::HttpLocalRateLimitPolicy, Kind::ServiceAccount];
+    let watched = REGISTRY.iter().filter(|row| row.watched != Watched::Never).map(|row| row.kind);
+    let expected: BTreeSet<Kind> = watched.filter(|kind| !none.contains(kind)).collect();
+    assert_eq!(cases.iter().map(|case| case.kind).collect::<BTreeSet<_>>(), expected);
+    (namespaces.yaml, cases)
+}
+
+/// Every case permits.
+async fn set_up(cluster: &Cluster, live: &Live, prefix: &str) -> Vec<Case> {
+    let (namespaces, cases) = cases(prefix);
+    let objects = cluster.objects();
+    objects.apply(&namespaces).await.unwrap();
+    for case in &cases {
+        objects.apply_with_status(&case.setup).await.unwrap();
+    }
+    for case in &cases {
+        let what = format!("{} permits before", case.name());
+        live.until(&what, &case.workload, case.asks, true).await;
+    }
+    cases
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_a_permission_away_is_seen_for_every_kind_and_way() {
+    let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
+    cluster.install_crds().await.unwrap();
+    let gate = Gate::to(cluster.kubeconfig()).await;
+    let live = Live::start(gate.client(cluster.kubeconfig()).await).await;
+    let objects = cluster.objects();
+
+    // As it happens.
+    for case in set_up(&cluster, &live, "followed").await {
+        case.change(&objects).await;
+        live.until(&case.name(), &case.workload, case.asks, false).await;
+    }
+    live.converges(cluster.client()).await;
+
+    // While nobody looked, and then either from history or, where that is forgotten, from a list.
+    for forgotten in [false, true] {
+        let prefix = if forgotten { "listed" } else { "resumed" };
+        let cases = set_up(&cluster, &live, prefix).await;
+        gate.close();
+        for case in &cases {
+            case.change(&objects).await;
+        }
+        if forgotten {
+            cluster.compact().await.unwrap();
+        }
+        gate.open();
+        for case in &cases {
+            let what = format!("{prefix}: {}", case.name());
+            live.until(&what, &case.workload, case.asks, false).await;
+        }
+        live.until_healthy().await;
+        live.converges(cluster.client()).await;
+    }
+}

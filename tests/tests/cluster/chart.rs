@@ -1,0 +1,211 @@
+//! The Helm chart on a real API server: every object of every example is taken, rights are as small as
+//! they are said to be, and installing, upgrading and removing leave what they should.
+
+use policy_tests::chart::{Helm, examples, folder, succeeded};
+use policy_tests::cluster::{Cluster, Objects, cluster_or_skip, documents};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The namespace of the release.
+const NAMESPACE: &str = "portcullis";
+
+/// Kinds of the Prometheus operator, whose definitions are not ours to install.
+const FOREIGN: [&str; 2] = ["PodMonitor", "PrometheusRule"];
+
+/// The Secret that only the issuer may read.
+const AUTHORITY: &str = "portcullis-identity-issuer";
+
+/// A cluster of its own, for objects of the whole cluster are installed and removed.
+async fn cluster() -> Option<Cluster> {
+    cluster_or_skip(Cluster::builder()).await
+}
+
+async fn namespaces(cluster: &Cluster, names: &[&str]) {
+    for name in names {
+        let yaml = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
+        cluster.apply(&yaml).await.unwrap();
+    }
+}
+
+/// Whether a service account of the release may do something.
+async fn may(objects: &Objects, account: &str, resource: &Value) -> bool {
+    let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "groups": groups, "resourceAttributes": resource},
+    });
+    let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let answer: Value = objects.post(path, &review).await.unwrap();
+    answer["status"]["allowed"].as_bool().unwrap()
+}
+
+#[tokio::test]
+async fn every_object_of_every_example_is_taken_and_only_the_issuer_reads_its_secret() {
+    let Some(cluster) = cluster().await else { return };
+    let Some(helm) = Helm::or_skip(NAMESPACE) else { return };
+    cluster.install_gateway_api().await.unwrap();
+    namespaces(&cluster, &[NAMESPACE, "shop", "payments"]).await;
+    let objects = cluster.objects();
+    for (example, values) in examples().unwrap() {
+        let rendered = helm.objects(&values).unwrap();
+        let (definitions, others): (Vec<_>, Vec<_>) =
+            rendered.into_iter().partition(|object| object["kind"] == "CustomResourceDefinition");
+        for definition in definitions {
+            objects.install_one(&definition).await.unwrap();
+        }
+        let ours =
+            others.iter().filter(|object| !FOREIGN.contains(&object["kind"].as_str().unwrap()));
+        for object in ours.clone() {
+            // Strict: a field that the API server does not know is refused.
+            let applied = objects.apply_one(object).await;
+            applied.unwrap_or_else(|error| panic!("{example}: {error:?}"));
+        }
+        secrets_are_kept(&objects, &example, &others).await;
+        let ours: Vec<String> = ours.rev().map(|object| format!("{object}\n")).collect();
+        objects.delete(&ours.join("---\n")).await.unwrap();
+    }
+}
+
+/// Of Secrets each service account has its own and no other, and none can get at them otherwise.
+async fn secrets_are_kept(objects: &Objects, example: &str, rendered: &[Value]) {
+    let accounts = rendered.iter().filter(|object| object["kind"] == "ServiceAccount");
+    let accounts: BTreeSet<&str> =
+        accounts.map(|account| account["metadata"]["name"].as_str().unwrap()).collect();
+    let secret = |verb: &str, namespace: &str, name: &str| json!({"verb": verb, "resource": "secrets", "namespace": namespace, "name": name});
+    let own: BTreeMap<&str, &str> = BTreeMap::from([
+        ("portcullis-issuer", AUTHORITY),
+        ("policy-controller", "policy-admission-tls"),
+    ]);
+    for account in &accounts {
+        for verb in ["get", "list", "watch", "update", "patch", "delete", "deletecollection"] {
+            for namespace in [NAMESPACE, "shop", "kube-system", ""] {
+                for name in [AUTHORITY, "policy-admission-tls", "mesh-authority", "other", ""] {
+                    let allowed = may(objects, account, &secret(verb, namespace, name)).await;
+                    let expected = namespace == NAMESPACE
+                        && ["get", "update"].contains(&verb)
+                        && own.get(account) == Some(&name)
+                        && makes_its_own(example, account);
+                    assert_eq!(
+                        allowed, expected,
+                        "{example}: {account} {verb} secret {namespace:?}/{name:?}"
+                    );
+                }
+            }
+        }
+        for (group, resource, verb) in [
+            ("", "pods", "create"),
+            ("", "pods/exec", "create"),
+            ("", "pods/ephemeralcontainers", "patch"),
+            ("", "serviceaccounts/token", "create"),
+            ("", "serviceaccounts", "impersonate"),
+            ("", "users", "impersonate"),
+            ("apps", "deployments", "patch"),
+            ("rbac.authorization.k8s.io", "roles", "create"),
+            ("rbac.authorization.k8s.io", "roles", "escalate"),
+            ("rbac.authorization.k8s.io", "rolebindings", "create"),
+            ("rbac.authorization.k8s.io", "clusterroles", "bind"),
+        ] {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let asked = json!({"verb": verb, "group": group, "resource": resource,
+                "subresource": subresource, "namespace": NAMESPACE});
+            assert!(!may(objects, account, &asked).await, "{example}: {account} {asked}");
+        }
+    }
+}
+
+/// Whether a service account keeps a Secret of its own in an example: not where it is given one.
+fn makes_its_own(example: &str, account: &str) -> bool {
+    match account {
+        "portcullis-issuer" => example != "supplied",
+        // With Roles alone the webhook is off, or has a certificate of yours.
+        "policy-controller" => !["supplied", "namespaces"].contains(&example),
+        _ => false,
+    }
+}
+
+/// The objects of a release.
+fn manifest(helm: &Helm) -> Vec<Value> {
+    let text = succeeded(&helm.call(&["get", "manifest", "portcullis"]).unwrap()).unwrap();
+    documents(&text).unwrap()
+}
+
+fn webhooks() -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "portcullis-policy"}})
+}
+
+fn names(webhooks: &Value) -> Vec<&str> {
+    let webhooks = webhooks["webhooks"].as_array().unwrap();
+    webhooks.iter().map(|webhook| webhook["name"].as_str().unwrap()).collect()
+}
+
+/// What the controller does: caBundle of every webhook, and nothing else.
+async fn write_ca_bundle(objects: &Objects, bundle: &str) {
+    let found = objects.get(&webhooks()).await.unwrap().expect("installed");
+    let with_bundle = |name| json!({"name": name, "clientConfig": {"caBundle": bundle}});
+    let part: Vec<Value> = names(&found).into_iter().map(with_bundle).collect();
+    objects.merge(&webhooks(), &json!({"webhooks": part})).await.unwrap();
+}
+
+#[tokio::test]
+async fn installing_upgrading_and_removing_leave_what_they_should() {
+    let Some(cluster) = cluster().await else { return };
+    let Some(helm) = Helm::or_skip(NAMESPACE) else { return };
+    let helm = helm.on(cluster.kubeconfig());
+    cluster.install_gateway_api().await.unwrap();
+    let objects = cluster.objects();
+    let chart = folder().display().to_string();
+
+    let install = ["install", "portcullis", &chart, "--create-namespace"];
+    let notes = succeeded(&helm.call(&install).unwrap()).unwrap();
+    assert!(notes.contains("kubectl -n portcullis rollout status"), "{notes}");
+    let installed = manifest(&helm);
+    for object in &installed {
+        assert!(objects.get(object).await.unwrap().is_some(), "{object}");
+    }
+    let kinds = |objects: &[Value], kind: &str| {
+        objects.iter().filter(|object| object["kind"] == kind).count()
+    };
+    // Helm cannot create objects of kinds that it installs: the controller carries these policies.
+    assert_eq!(
+        (kinds(&installed, "Server"), kinds(&installed, "CustomResourceDefinition")),
+        (0, 9)
+    );
+
+    // Who wrote caBundle keeps it over an upgrade that changes every object.
+    let bundle = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==";
+    write_ca_bundle(&objects, bundle).await;
+    let upgrade = ["upgrade", "portcullis", &chart, "--set", "extraLabels.team=mesh"];
+    succeeded(&helm.call(&upgrade).unwrap()).unwrap();
+    let found = objects.get(&webhooks()).await.unwrap().expect("it stays");
+    assert_eq!(found["metadata"]["labels"]["team"], "mesh");
+    assert!(!names(&found).is_empty());
+    for webhook in found["webhooks"].as_array().unwrap() {
+        assert_eq!(webhook["clientConfig"]["caBundle"], bundle, "{}", webhook["name"]);
+    }
+    // Now that the kinds are known.
+    let upgraded = manifest(&helm);
+    assert_eq!((kinds(&upgraded, "Server"), kinds(&upgraded, "GRPCRoute")), (4, 2));
+    for object in &upgraded {
+        assert!(objects.get(object).await.unwrap().is_some(), "{object}");
+    }
+
+    // What users wrote, and its definitions, stay; everything else of the release goes.
+    let user = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\nmetadata: {name: web, namespace: \
+                default}\nspec: {podSelector: {}, port: http}\n";
+    // The webhook's Service has no pods here.
+    objects.delete(&webhooks().to_string()).await.unwrap();
+    cluster.apply(user).await.unwrap();
+    succeeded(&helm.call(&["uninstall", "portcullis"]).unwrap()).unwrap();
+    for object in &upgraded {
+        let stays = object["kind"] == "CustomResourceDefinition";
+        assert_eq!(objects.get(object).await.unwrap().is_some(), stays, "{object}");
+    }
+    assert!(objects.get(&documents(user).unwrap()[0]).await.unwrap().is_some());
+
+    // What stayed is in nobody's way.
+    succeeded(&helm.call(&install).unwrap()).unwrap();
+    assert_eq!(kinds(&manifest(&helm), "Server"), 4);
+}

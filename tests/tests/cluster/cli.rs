@@ -1,0 +1,304 @@
+//! `portcullis` on a real API server: what is found there, what may not be seen, who answers.
+
+use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A pod behind a Server, one that names a port wrongly, and grants that lead nowhere.
+fn shop(namespace: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-0
+  namespace: {namespace}
+  labels: {{app: web}}
+spec: {{containers: [{{name: web, image: web, ports: [{{name: http, containerPort: 8080}}]}}]}}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {{name: web, namespace: {namespace}}}
+spec: {{podSelector: {{matchLabels: {{app: web}}}}, port: http, proxyProtocol: HTTP/1}}
+---
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {{name: wrong, namespace: {namespace}}}
+spec: {{podSelector: {{matchLabels: {{app: web}}}}, port: htpp}}
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {{name: idle, namespace: {namespace}}}
+spec:
+  targetRef: {{group: policy.linkerd.io, kind: Server, name: wrong}}
+  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: front}}]
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {{name: lost, namespace: {namespace}}}
+spec:
+  targetRef: {{group: policy.linkerd.io, kind: Server, name: gone}}
+  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: front}}]
+---
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {{name: fronts, namespace: {namespace}}}
+spec:
+  targetRef: {{group: policy.linkerd.io, kind: Server, name: web}}
+  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: front}}]
+"
+    )
+}
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}{}", self.out, self.err))
+    }
+}
+
+async fn portcullis(kubeconfig: &Path, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis-under-test"));
+    command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+async fn namespace(cluster: &Cluster) -> String {
+    let namespace = cluster.namespace("cli").await.unwrap();
+    cluster.apply(&shop(&namespace)).await.unwrap();
+    namespace
+}
+
+#[tokio::test]
+async fn check_names_what_matches_nothing_any_more() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = namespace(cluster).await;
+    let said = portcullis(cluster.kubeconfig(), &["check", "-n", &ns, "-o", "json"]).await;
+    let report = said.json();
+    let finding = |severity: &str, object: &str, field: &str, message: String| {
+        json!({
+            "severity": severity, "file": null, "line": null, "column": null,
+            "object": object, "field": field, "message": message,
+        })
+    };
+    let expected = json!([
+        finding(
+            "error",
+            &format!("Server {ns}/wrong"),
+            "spec.port",
+            "no pod that is selected has a port named `htpp`; they have `http` (8080); is `http` \
+             meant?"
+                .to_owned(),
+        ),
+        finding(
+            "warning",
+            &format!("AuthorizationPolicy {ns}/idle"),
+            "spec.targetRef.name",
+            format!("grants nothing: Server {ns}/wrong owns no port of any workload"),
+        ),
+        finding(
+            "error",
+            &format!("AuthorizationPolicy {ns}/lost"),
+            "spec.targetRef.name",
+            format!("Server {ns}/gone does not exist"),
+        ),
+    ]);
+    assert_eq!(report["findings"], expected, "{report:#}");
+    assert_eq!(said.code, Some(1));
+    assert_eq!(report["asked"]["namespace"], json!(ns));
+    assert!(report["asked"]["context"].is_string() && report["asked"]["server"].is_string());
+    assert_eq!((&report["gaps"], &report["notKnown"]), (&json!([]), &json!([])));
+}
+
+#[tokio::test]
+async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = namespace(cluster).await;
+    let role = format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n\
+         metadata: {{name: some, namespace: {ns}}}\nrules:\n\
+         - {{apiGroups: [\"\"], resources: [pods], verbs: [list]}}\n\
+         - {{apiGroups: [policy.linkerd.io], resources: [authorizationpolicies], verbs: [list]}}\n\
+         ---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n\
+         metadata: {{name: some, namespace: {ns}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: some}}\n\
+         subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: sam-{ns}}}]\n"
+    );
+    cluster.apply(&role).await.unwrap();
+    let groups = ["system:authenticated"];
+    let sam = cluster.kubeconfig_for(&format!("sam-{ns}"), &groups).unwrap();
+    let report = portcullis(&sam, &["check", "-n", &ns, "-o", "json"]).await;
+    assert_eq!(report.json()["findings"], json!([]), "{}", report.out);
+    let unknown = report.json()["notKnown"].as_array().unwrap().len();
+    assert_eq!(unknown, 3, "{}", report.out);
+    let words = "- {apiGroups: [\"policy.linkerd.io\"], resources: [servers, ";
+    assert!(report.err.contains(words), "{}", report.err);
+
+    let said = portcullis(&sam, &["authz", "-n", &ns, "-o", "json"]).await;
+    let not_known = &said.json()["workloads"][0]["notKnown"];
+    let servers = format!("servers.policy.linkerd.io of namespace {ns}");
+    assert_eq!(not_known[0], json!(servers), "{}{}", said.out, said.err);
+
+    // What is there and may not be listed is not told as absent.
+    let denied = portcullis(&sam, &["check", "-n", &ns, "--deny-warnings"]).await;
+    assert_eq!(denied.code, Some(1), "{}{}", denied.out, denied.err);
+    let said = portcullis(&sam, &["authz", "-n", &ns, "server/web"]).await;
+    let told = "whether a Server web owns a port of any workload in ";
+    assert!(said.err.contains(told) && said.code == Some(1), "{}", said.err);
+    let said = portcullis(&sam, &["status", "-n", &ns, "server/web", "pod/web-0"]).await;
+    let told = format!("server/web (which is not known, because {servers} may not be listed)");
+    assert!(said.err.contains(&told) && said.code == Some(1), "{}", said.err);
+
+    let nobody = cluster.kubeconfig_for("nobody", &groups).unwrap();
+    let said = portcullis(&nobody, &["authz", "-n", &ns]).await;
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("lets you list nothing that policy depends on"), "{}", said.err);
+}
+
+#[tokio::test]
+async fn authz_knows_the_pods_of_a_deployment_by_their_owners() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = namespace(cluster).await;
+    let owner = |kind: &str, name: &str| {
+        format!("[{{apiVersion: apps/v1, kind: {kind}, name: {name}, uid: u-{name}}}]")
+    };
+    let owned = format!(
+        "apiVersion: apps/v1\nkind: ReplicaSet\n\
+         metadata: {{name: front-1, namespace: {ns}, ownerReferences: {}}}\n\
+         spec: {{selector: {{matchLabels: {{app: front}}}}, template: {{metadata: {{labels: \
+         {{app: front}}}}, spec: {{containers: [{{name: c, image: c}}]}}}}}}\n---\n\
+         apiVersion: v1\nkind: Pod\n\
+         metadata: {{name: front-1-a, namespace: {ns}, ownerReferences: {}}}\n\
+         spec: {{containers: [{{name: c, image: c, ports: [{{containerPort: 80}}]}}]}}\n",
+        owner("Deployment", "front"),
+        owner("ReplicaSet", "front-1"),
+    );
+    cluster.apply(&owned).await.unwrap();
+    let names = |said: &Said| said.json()["workloads"][0]["names"].clone();
+    let of = |target: &'static str| {
+        let ns = ns.clone();
+        async move {
+            let arguments = ["authz", "-n", &ns, "-o", "json", target];
+            portcullis(cluster.kubeconfig(), &arguments).await
+        }
+    };
+    assert_eq!(names(&of("deploy/front").await), json!(["front-1-a"]));
+    let server = of("server/web").await;
+    assert_eq!(names(&server), json!(["web-0"]));
+    let access = &server.json()["workloads"][0]["ports"][0]["access"][0];
+    assert_eq!(access["by"], json!(format!("AuthorizationPolicy {ns}/fronts")));
+    assert_eq!(of("deploy/nothing").await.code, Some(1));
+}
+
+#[tokio::test]
+async fn what_the_controller_does_not_watch_takes_no_effect() {
+    let Some(cluster) = crate::shared().await else { return };
+    let (ns, other) = (namespace(cluster).await, namespace(cluster).await);
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: policy-controller-0, namespace: {ns}, \
+         labels: {{app.kubernetes.io/component: policy-controller}}}}\n\
+         spec: {{containers: [{{name: c, image: c, env: [{{name: HOME, valueFrom: {{fieldRef: \
+         {{fieldPath: metadata.namespace}}}}}}], args: [run, --watch-namespace=$(HOME), \
+         --default-policy=deny]}}]}}\n"
+    );
+    cluster.apply(&pod).await.unwrap();
+    let all = ["authz", "-A", "-o", "json", "--controller-namespace", &ns, "pod/web-0"];
+    let said = portcullis(cluster.kubeconfig(), &all).await;
+    let report = said.json();
+    let expected = json!({
+        "from": format!("pod {ns}/policy-controller-0"), "known": true, "defaultPolicy": "deny",
+        "watched": [ns],
+    });
+    assert_eq!(report["settings"], expected);
+    let told: Vec<&Value> =
+        report["workloads"].as_array().unwrap().iter().map(|w| &w["namespace"]).collect();
+    assert_eq!(told, [&json!(ns)]);
+    assert!(said.err.contains(&format!("watches {ns} only")), "{}", said.err);
+    let elsewhere = ["authz", "-n", &other, "--controller-namespace", &ns];
+    assert_eq!(portcullis(cluster.kubeconfig(), &elsewhere).await.code, Some(1));
+}
+
+#[tokio::test]
+async fn status_is_the_controllers_or_says_why_it_is_not() {
+    // The controller leads, and writes status everywhere.
+    let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
+    cluster.install_crds().await.unwrap();
+    let cluster = &cluster;
+    let ns = namespace(cluster).await;
+    let alone = ["status", "-n", &ns, "-o", "json", "--controller-namespace", &ns, "server/web"];
+    let said = portcullis(cluster.kubeconfig(), &alone).await;
+    let report = said.json();
+    let why = report["noController"].as_str().unwrap();
+    assert!(why.starts_with("no pod with the labels"), "{why}");
+    assert_eq!(report["objects"][0]["conditions"][0]["source"], json!("computed"));
+
+    let home = cluster.namespace("home").await.unwrap();
+    let flag = format!("--control-plane-namespace={home}");
+    let flags = [&*flag, "--admission-controller-disabled"];
+    let controller = ControllerProcess::start(cluster.kubeconfig(), &flags).await.unwrap();
+    controller.wait_ready().await.unwrap();
+    let address = controller.grpc().to_string();
+    let asking = ["status", "-n", &ns, "-o", "json", "--controller", &address, "server/web"];
+    let said = portcullis(cluster.kubeconfig(), &asking).await;
+    let report = said.json();
+    assert_eq!(report["controller"], json!(format!("controller at {address}")));
+    let object = &report["objects"][0];
+    assert_eq!((&object["kind"], &object["name"]), (&json!("Server"), &json!("web")));
+    let condition = &object["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("Accepted"), &json!("True")));
+    assert_eq!(condition["source"], json!("controller"));
+}
+
+#[tokio::test]
+async fn a_port_forward_that_fails_says_at_which_step() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = namespace(cluster).await;
+    let target = format!("{ns}/web-0:8080");
+    let watch = ["watch", "--once", "--controller-namespace", &ns, &target];
+    let error = || async { portcullis(cluster.kubeconfig(), &watch).await.err };
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: policy-controller-0, namespace: {ns}, \
+         labels: {{app.kubernetes.io/component: policy-controller}}}}\n\
+         spec: {{containers: [{{name: c, image: c, args: [run]}}]}}\n"
+    );
+    cluster.apply(&pod).await.unwrap();
+    assert!(error().await.contains("the roots of the mesh are not known"), "{}", error().await);
+    let root = rcgen::generate_simple_self_signed(["root".to_owned()]).unwrap().cert.pem();
+    let bundle = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"ca-bundle.crt": root},
+        "metadata": {"name": "linkerd-identity-trust-roots", "namespace": ns},
+    });
+    cluster.apply(&bundle.to_string()).await.unwrap();
+    // Our issuer's come first, even where they are of no use.
+    let ours = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "portcullis-identity-trust-roots", "namespace": ns},
+    });
+    cluster.apply(&ours.to_string()).await.unwrap();
+    let empty = format!("ConfigMap {ns}/portcullis-identity-trust-roots has no `ca-bundle.crt`");
+    assert!(error().await.contains(&empty), "{}", error().await);
+    cluster.delete(&ours.to_string()).await.unwrap();
+    let missing = format!("there is no ServiceAccount {ns}/portcullis-viewer");
+    assert!(error().await.contains(&missing), "{}", error().await);
+    let viewer = format!(
+        "apiVersion: v1\nkind: ServiceAccount\n\
+         metadata: {{name: portcullis-viewer, namespace: {ns}}}\n"
+    );
+    cluster.apply(&viewer).await.unwrap();
+    // No node runs the pod, so that there is nothing to forward to: everything before that works.
+    let said = error().await;
+    let step = format!("cannot connect to controller {ns}/policy-controller-0, port 8090");
+    assert!(said.contains(&step) && said.contains("port-forward: "), "{said}");
+}
