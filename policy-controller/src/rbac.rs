@@ -8,14 +8,14 @@ use crate::admission::{WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 use crate::beside::BESIDE_CONFIGURATION;
 use crate::injector::INJECTOR_CONFIGURATION;
 use crate::issuer::{CONFIG_MAP, SECRET};
-use crate::kinds::{REGISTRY, Row, Scope, Watched};
-use crate::resolve::condition::CONDITIONED;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use policy_crds::Kind;
+use policy_engine::conditions::CONDITIONED;
+use policy_engine::kinds::{REGISTRY, Row, Scope, Watched};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Flags of the controller's own certificate, named as those of the proxy are.
 
 use super::AuthArgsError;
-use crate::config::ControllerConfig;
 use crate::serve::TlsFiles;
 use clap::{Args, ValueEnum};
+use policy_engine::config::ControllerConfig;
 use policy_proxy::control::ControllerAddress;
 use policy_proxy::identity::{CertifyConfig, Roots};
 use std::path::PathBuf;

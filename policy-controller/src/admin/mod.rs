@@ -4,7 +4,6 @@
 mod debug;
 
 use crate::guard::{self, Guard};
-use crate::publish::Policies;
 use crate::serve::{Allowance, Peer as Address, TlsHandle};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -12,6 +11,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
+use policy_engine::publish::Policies;
 use policy_proxy::Peer;
 use policy_proxy::admin::Room;
 use prometheus_client::registry::Registry;

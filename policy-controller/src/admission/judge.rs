@@ -2,10 +2,10 @@
 
 use super::concern::{Concern, differs};
 use super::review::{Cause, Details, Request, Status};
-use crate::annotations::annotation_errors;
 use crate::injector::injection_remarks;
 use policy_crds::remark::remarks;
 use policy_crds::{Body, FieldError, Kind, Object};
+use policy_engine::annotation_errors;
 use serde_json::Value;
 use std::borrow::Cow;
 

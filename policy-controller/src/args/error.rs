@@ -3,13 +3,13 @@
 use crate::access::AuthArgsError;
 use crate::admission::AdmissionArgsError;
 use crate::beside::NoPort;
-use crate::config::ConfigError;
 use crate::guard::GuardArgsError;
 use crate::injector::InjectorArgsError;
 use crate::issuer::IssuerArgsError;
 use crate::replicas::ReplicaArgsError;
 use crate::source::kubernetes::KubernetesArgsError;
 use crate::status::StatusArgsError;
+use policy_engine::config::ConfigError;
 
 /// A flag whose value makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

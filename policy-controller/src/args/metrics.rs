@@ -2,10 +2,10 @@
 
 use super::ArgsError;
 use super::value::{items, networks};
-use crate::config::MetricsReaders;
 use clap::Args;
 use policy_core::IdentityMatch;
 use policy_crds::{Body, Resource};
+use policy_engine::config::MetricsReaders;
 use serde_json::json;
 
 /// Who may read the proxies' metrics, as written.

@@ -22,17 +22,19 @@ pub use serve::ServeArgs;
 use crate::access::{ServeAuth, ServeAuthArgs};
 use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
 use crate::beside::{BesideArgs, Repoint};
-use crate::config::{ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants};
 use crate::guard::{GuardArgs, GuardSettings};
 use crate::injector::{InjectorArgs, InjectorSettings};
 use crate::issuer::IssuerArgs;
 use crate::lease::LeaseSettings;
-use crate::publish::UndeclaredPorts;
 use crate::replicas::{ReplicaArgs, ReplicaSettings};
 use crate::serve::ServeConfig;
 use crate::source::kubernetes::{KubernetesArgs, KubernetesConfig, Scope};
 use crate::status::{StatusArgs, StatusSettings};
 use clap::{Args, Parser, Subcommand};
+use policy_engine::config::{
+    ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
+};
+use policy_engine::publish::UndeclaredPorts;
 use policy_proxy::control::ControllerAddress;
 use policy_proxy::termination::DEFAULT_PATH;
 use std::net::SocketAddr;

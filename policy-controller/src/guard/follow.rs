@@ -2,10 +2,10 @@
 
 use super::Shared;
 use super::args::loopback;
-use crate::latest::Latest;
-use crate::publish::{LookupError, Policies, PortPolicy, WorkloadState};
 use futures_util::future::select_all;
 use policy_core::{Facts, Owner};
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadState};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,12 +2,12 @@
 
 use super::GuardedPorts;
 use super::args::GuardSettings;
-use crate::compile_objects;
-use crate::config::ControllerConfig;
-use crate::publish::{UndeclaredPorts, WorkloadKey};
 use policy_core::evaluator::BuildError;
 use policy_core::{DefaultPolicy, Denied, Owner, Revision, ServerPolicy};
 use policy_crds::{Body, Object};
+use policy_engine::compile_objects;
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::{UndeclaredPorts, WorkloadKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;

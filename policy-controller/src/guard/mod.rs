@@ -26,12 +26,12 @@ pub use args::{GuardArgs, GuardArgsError, GuardSettings};
 pub use local::LocalPolicyError;
 pub use metrics::GuardMetrics;
 
-use crate::config::ControllerConfig;
-use crate::publish::{Policies, WorkloadKey};
 use http::Request;
 use ipnet::IpNet;
 use local::Local;
 use policy_core::{Denied, Facts};
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::{Policies, WorkloadKey};
 use policy_proxy::store::UndeclaredPorts;
 use policy_proxy::{Peer, PolicyLayer, PolicyStore, StoreConfig, Telemetry};
 use std::collections::BTreeSet;

@@ -1,13 +1,13 @@
 //! What the built-in policy lets through, what takes its place, and what cannot.
 
 use super::*;
-use crate::compile_objects;
-use crate::publish::WorkloadKey;
 use crate::serve::testing::{Index, port};
 use crate::testing::objects;
 use policy_core::{
     Authorization, DefaultPolicy, Identity, Owner, Requirement, ServerPolicy, Source,
 };
+use policy_engine::compile_objects;
+use policy_engine::publish::WorkloadKey;
 use policy_proxy::PeerTls;
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! The task that counts.
 
-use super::demand::{DemandHandle, Version};
 use super::ledger::{Ledger, Teller};
 use super::metrics::ProgrammedMetrics;
 use super::peers::{Completeness, Peers};
 use crate::replicas::{Connector, Replicas};
-use crate::report::{Count, Tally};
 use crate::serve::{Applied, Feed, TlsHandle};
-use crate::status::{Programmed, ProgrammedAt, VersionedTable};
 use policy_crds::ObjectKey;
+use policy_engine::desired::{DemandHandle, Version};
+use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::report::{Count, Tally};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,13 +8,13 @@
 //! policy the object contributes to, so that what a stale replica has told its clients counts
 //! nowhere.
 
-use super::demand::{News, ShapeNumber, Wanted, WantedPorts};
 use super::timing::Timing;
-use crate::publish::WorkloadKey;
-use crate::report::Count;
 use crate::serve::{InForce, PortAt};
 use hashbrown::HashMap;
 use policy_core::ObjectRef;
+use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::publish::WorkloadKey;
+use policy_engine::report::Count;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};

@@ -13,7 +13,6 @@
 //! While a replica does not answer nothing is said of any object: its clients might lack it.
 
 mod counter;
-mod demand;
 mod ledger;
 mod metrics;
 mod overview;
@@ -23,8 +22,7 @@ mod tests;
 mod timing;
 
 pub use counter::{Counting, CountingConfig, Hold, start};
-pub use demand::DemandHandle;
 pub use metrics::ProgrammedMetrics;
 pub use overview::ClusterOverview;
-
-pub(crate) use demand::{Ask, Demand};
+// Old path: removed when the callers name the crate.
+pub use policy_engine::desired::DemandHandle;

@@ -1,13 +1,13 @@
 //! Every object with its conditions and counts, for viewers.
 
 use super::counter::Counting;
-use super::demand::CONTRIBUTING;
-use crate::controller::ConditionsHandle;
-use crate::report::{ConditionReport, ObjectReport, Overview, Overviews, Tally};
-use crate::resolve::condition::ObjectCondition;
-use crate::status::Stated;
 use futures_util::future::BoxFuture;
 use policy_crds::ObjectKey;
+use policy_engine::conditions::ObjectCondition;
+use policy_engine::controller::ConditionsHandle;
+use policy_engine::desired::CONTRIBUTING;
+use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews, Tally};
+use policy_engine::stated::Stated;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How long it takes until a change is in force at the last workload concerned.
 
-use super::demand::ShapeNumber;
 use hashbrown::HashMap;
+use policy_engine::desired::ShapeNumber;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! Asks one replica what its clients have in force, again and again.
 
 use super::{Connector, Replica};
-use crate::publish::{WorkloadKey, WorkloadKind};
 use crate::serve::{InForce, PortAt};
+use policy_engine::publish::{WorkloadKey, WorkloadKind};
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{InForceRequest, InForceUpdate, PortInForce, PortKey};
 use policy_proxy::discover::Backoff;

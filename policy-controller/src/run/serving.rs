@@ -4,15 +4,15 @@ use super::vital::Vital;
 use super::{RunError, encode_options, identity};
 use crate::access::{KeyError, OwnCertificate, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
-use crate::config::ControllerConfig;
 use crate::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use crate::publish::Policies;
 use crate::replicas::{OwnName, ReplicaSettings, Replicas, Whom, follow_endpoints};
 use crate::run::index::Handles;
 use crate::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
 };
 use kube::Client;
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::Policies;
 use policy_proxy::control::ControllerAddress;
 use policy_proxy::identity::{IdentityConfig, IdentitySource};
 use policy_proxy::telemetry::IdentityMetrics;

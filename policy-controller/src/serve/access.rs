@@ -19,9 +19,9 @@ use super::access_metrics::{AccessMetrics, Unwelcome};
 use super::caller::{Caller, ReviewError, Reviewer, Sight, Viewer, instant_of};
 use super::peer::{Allowance, Peer};
 use super::stale::Stale;
-use crate::latest::Latest;
-use crate::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
 use policy_core::Identity;
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -272,10 +272,12 @@ impl Access {
     fn stranger(&self, caller: &Caller, key: &WorkloadKey) -> Status {
         self.metrics.refused(Unwelcome::OtherIdentity);
         let needed = match key.kind {
-            crate::publish::WorkloadKind::Pod => {
+            policy_engine::publish::WorkloadKind::Pod => {
                 format!("`<service account>.{}.{}`", key.namespace, self.config.identity_suffix)
             }
-            crate::publish::WorkloadKind::ExternalWorkload => "of its spec.meshTLS".to_owned(),
+            policy_engine::publish::WorkloadKind::ExternalWorkload => {
+                "of its spec.meshTLS".to_owned()
+            }
         };
         caller.refusal(&format!("`{key}`, if it exists, is watched by the identity {needed}"))
     }

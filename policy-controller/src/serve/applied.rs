@@ -4,10 +4,10 @@ mod feed;
 
 pub use feed::{Feed, InForce, PortAt};
 
-use crate::publish::WorkloadKey;
 use feed::Feeds;
 use parking_lot::Mutex;
 use policy_core::{ObjectRef, Revision, ServerPolicy};
+use policy_engine::publish::WorkloadKey;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::sync::Arc;

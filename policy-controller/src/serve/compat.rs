@@ -1,8 +1,6 @@
 //! `io.linkerd.proxy.inbound.InboundServerPolicies`: one stream per port, whole messages
 //! (controller-semantics 3).
 
-use crate::latest::Latest;
-use crate::publish::{LookupError, PortPolicy, WorkloadState};
 use crate::serve::access::Stand;
 use crate::serve::cache::Cache;
 use crate::serve::caller::Caller;
@@ -15,6 +13,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_core::{Denied, Facts, ServerPolicy};
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, PortPolicy, WorkloadState};
 use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};

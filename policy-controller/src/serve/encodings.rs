@@ -3,7 +3,6 @@
 //! An update is two parts: port and revision, which are one client's own, and the rest, which is
 //! shared. Concatenated they are one message, for protobuf reads fields in any order.
 
-use crate::publish::PortPolicy;
 use crate::serve::Core;
 use crate::serve::cache::Cache;
 use crate::serve::codec::Payload;
@@ -11,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use policy_core::feature::Feature;
 use policy_core::{Denied, Revision, ServerPolicy};
+use policy_engine::publish::PortPolicy;
 use policy_proto::messages::PortUpdate;
 use policy_proto::native::{EncodedPort, diff, encode_port, encode_revision};
 use prost::Message;

@@ -52,10 +52,10 @@ pub use report::ReportConfig;
 pub use stale::Stale;
 pub use tls::{TlsError, TlsFiles, TlsHandle};
 
-use crate::publish::{LookupError, Policies, WorkloadKey};
 use access::Access;
 use peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
+use policy_engine::publish::{LookupError, Policies, WorkloadKey};
 use policy_proto::compat::EncodeOptions;
 use policy_proxy::control::ControllerAddress;
 use std::num::NonZeroU16;

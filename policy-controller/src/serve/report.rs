@@ -1,13 +1,13 @@
 //! `portcullis.policy.v1.PolicyReport`: what this replica's clients have in force, for the other
 //! replicas, and what every object is told, for viewers.
 
-use crate::publish::WorkloadKind;
-use crate::report::{ConditionReport, ObjectReport, Overview, Overviews};
 use crate::serve::Core;
 use crate::serve::applied::{Feed, InForce, PortAt};
 use crate::serve::caller::Caller;
 use crate::serve::metrics::{Call, Method};
 use futures_util::stream::BoxStream;
+use policy_engine::publish::WorkloadKind;
+use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews};
 use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
 use policy_proto::messages::{
     InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectsRequest, ObjectsResponse,

@@ -1,15 +1,15 @@
 //! A stand-in for the index and a server over it, for the tests of this module.
 
-use crate::latest;
-use crate::publish::{
-    Command, LookupError, Policies, PortPolicy, Seen, UndeclaredPorts, WorkloadKey, WorkloadState,
-};
 use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
 use parking_lot::Mutex;
 use policy_core::{
     Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
     ObjectRef, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch, Requirement,
     Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Unmatched,
+};
+use policy_engine::latest;
+use policy_engine::publish::{
+    Command, LookupError, Policies, PortPolicy, Seen, UndeclaredPorts, WorkloadKey, WorkloadState,
 };
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};

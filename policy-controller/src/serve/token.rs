@@ -1,6 +1,6 @@
 //! The workload token of Linkerd's API and ours, as a key of the index.
 
-use crate::publish::WorkloadKey;
+use policy_engine::publish::WorkloadKey;
 use policy_proto::workload::{TokenError, WorkloadName, WorkloadNameKind, parse_workload};
 
 /// Reads a token. The workload need not exist.

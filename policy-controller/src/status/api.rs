@@ -320,10 +320,10 @@ pub(crate) fn is_about(item: &Item, desired: &super::desired::Desired) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::condition::{ConditionKind, ObjectCondition, Reason};
-    use crate::status::Stated;
     use crate::status::desired::Desired;
     use crate::testing::{answer, client, key, refused};
+    use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
+    use policy_engine::stated::Stated;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// What becomes of a Server that is there when it is read, is answered `write` when its status is

@@ -116,7 +116,7 @@ impl StatusSettings {
 
     /// The kinds whose objects are told anything.
     pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
-        let conditioned = crate::resolve::condition::CONDITIONED.into_iter();
+        let conditioned = policy_engine::conditions::CONDITIONED.into_iter();
         conditioned.chain([Kind::Pod, Kind::Namespace])
     }
 

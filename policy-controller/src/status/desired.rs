@@ -1,10 +1,11 @@
 //! What an object's status should say: conditions of the three types, however many kinds of
 //! statement there are inside.
 
-use super::{Programmed, ProgrammedAt, Stated};
-use crate::resolve::condition::{ConditionKind, ObjectCondition};
 use foldhash::fast::FixedState;
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::conditions::{ConditionKind, ObjectCondition};
+use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::stated::Stated;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -213,8 +214,8 @@ pub(crate) fn bounded(message: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::condition::Reason;
     use crate::testing::key;
+    use policy_engine::conditions::Reason;
 
     fn condition(
         object: &ObjectKey,

@@ -18,15 +18,14 @@ mod events;
 mod merge;
 mod metrics;
 mod plan;
-mod programmed;
 pub(crate) mod queue;
-mod stated;
 mod survey;
 mod writer;
 
 pub use args::{CONTROLLER_NAME, StatusArgs, StatusArgsError, StatusSettings};
 pub use events::{EventWriter, Events};
 pub use metrics::{EventMetrics, StatusMetrics};
-pub use programmed::{Programmed, ProgrammedAt, VersionedTable};
-pub use stated::{Stated, StatedTable};
+// Old path: removed when the callers name the crate.
+pub use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+pub use policy_engine::stated::{Stated, StatedTable};
 pub use writer::{StatusInputs, StatusWriter};

@@ -1,12 +1,14 @@
 //! What is to be written next: what every object should be told against what it is known to be told.
 //! No tasks, no clocks.
 
+use super::StatusSettings;
 use super::api::{Failure, Found, Outcome};
 use super::desired::{Desired, Fingerprint, Told};
 use super::merge::{self, Item};
 use super::queue::{Limiter, Queue, backoff};
-use super::{StatedTable, StatusSettings, VersionedTable};
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::programmed::VersionedTable;
+use policy_engine::stated::StatedTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

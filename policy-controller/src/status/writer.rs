@@ -1,18 +1,19 @@
 //! The task that writes status: follows conditions and counts, and works off the plan while this
 //! replica leads.
 
+use super::StatusSettings;
 use super::api::{Outcome, StatusApi, update};
 use super::desired::Told;
 use super::events::{self, Note, Reporter};
 use super::metrics::{EventMetrics, StatusMetrics};
 use super::plan::{Job, Means, Next, Plan};
 use super::survey::{Report, Survey};
-use super::{StatusSettings, VersionedTable};
-use crate::controller::ConditionsHandle;
 use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_crds::Kind;
+use policy_engine::controller::ConditionsHandle;
+use policy_engine::programmed::VersionedTable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -306,13 +307,14 @@ async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) -> Option<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ControllerConfig;
-    use crate::controller::start;
     use crate::source::directory::DirectorySource;
     use crate::testing::refusing_client;
+    use policy_engine::config::ControllerConfig;
+    use policy_engine::controller::start;
 
     /// A writer that leads, and what it depends on.
-    async fn writer() -> (JoinHandle<()>, crate::controller::Controller, watch::Sender<bool>) {
+    async fn writer() -> (JoinHandle<()>, policy_engine::controller::Controller, watch::Sender<bool>)
+    {
         let folder = tempfile::tempdir().unwrap();
         let config = ControllerConfig::default();
         let source = DirectorySource::new(folder.path(), config.limits);

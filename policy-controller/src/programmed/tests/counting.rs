@@ -1,16 +1,18 @@
 //! Counting over real connections between replicas.
 
 use super::*;
-use crate::config::ControllerConfig;
-use crate::engine::Engine;
-use crate::programmed::{Counting, CountingConfig, Demand, DemandHandle, start};
+use crate::programmed::{Counting, CountingConfig, start};
 use crate::replicas::{Replica, Replicas};
-use crate::report::Tally;
 use crate::serve::testing::{Harness, policy};
 use crate::serve::{Applied, AppliedPort};
-use crate::source::{Batch, Change};
-use crate::status::Programmed;
-use crate::testing;
+use policy_engine::desired::DemandHandle;
+use policy_engine::programmed::Programmed;
+use policy_engine::publish::Seen;
+use policy_engine::report::Tally;
+use policy_engine::source::{
+    Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError,
+};
+use policy_engine::{Controller, ControllerConfig, testing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -25,8 +27,33 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// An index with the pods `a` and `b`, whose port 80 a Server owns.
 struct Index {
     batches: mpsc::Sender<Batch>,
-    /// Hash of the policy of their port.
-    content: watch::Receiver<u64>,
+    controller: Controller,
+    /// Moves with every batch.
+    seen: watch::Receiver<Arc<Seen>>,
+}
+
+/// Sends on what it is given.
+struct Given(mpsc::Receiver<Batch>);
+
+impl Source for Given {
+    fn epoch(&self) -> Arc<str> {
+        "given".into()
+    }
+
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
+        watch::channel(Arc::from([])).1
+    }
+
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        watch::channel(Arc::default()).1
+    }
+
+    async fn run(mut self, context: SourceContext) -> Result<(), SourceError> {
+        while let Some(batch) = self.0.recv().await {
+            let Ok(()) = context.sink.send(batch).await else { break };
+        }
+        Ok(())
+    }
 }
 
 const SERVER: &str = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
@@ -44,40 +71,25 @@ fn running(name: &str) -> String {
 
 impl Index {
     fn start() -> (Self, DemandHandle) {
-        let (mut demand, handle, mut asks) = Demand::new();
-        let (batches, mut queue) = mpsc::channel::<Batch>(4);
-        let (content, receiver) = watch::channel(0);
-        tokio::spawn(async move {
-            let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
-            loop {
-                tokio::select! {
-                    Some(ask) = asks.recv() => demand.answer(&mut engine, ask),
-                    Some(batch) = queue.recv() => {
-                        let changes = engine.apply(&batch);
-                        demand.note(&changes);
-                        if let Some(pod) = engine.workload(&pod("a")) {
-                            let (policy, _) = engine.policy(&pod.shape, port(80));
-                            content.send_replace(crate::resolve::memo::content_hash(&policy));
-                        }
-                    }
-                    else => return,
-                }
-            }
-        });
-        (Self { batches, content: receiver }, handle)
+        let (batches, queue) = mpsc::channel::<Batch>(4);
+        let mut controller = policy_engine::start(ControllerConfig::default(), Given(queue));
+        let demand = controller.demand.take().unwrap();
+        let seen = controller.policies.seen();
+        (Self { batches, controller, seen }, demand)
     }
 
     /// Applies objects; the hash of the policy from then on.
     async fn apply(&mut self, texts: &[&str]) -> u64 {
         let objects = texts.iter().map(|text| Change::Apply(testing::object(text)));
         let changes = objects.chain([Change::Synced]).collect();
-        self.content.mark_unchanged();
+        self.seen.mark_unchanged();
         self.batches
             .send(Batch { changes, versions: BTreeMap::new(), ..Batch::default() })
             .await
             .unwrap();
-        tokio::time::timeout(PATIENCE, self.content.changed()).await.unwrap().unwrap();
-        *self.content.borrow()
+        tokio::time::timeout(PATIENCE, self.seen.changed()).await.unwrap().unwrap();
+        let policy = self.controller.policies.port(&pod("a"), port(80)).await.unwrap();
+        policy.current().revision.content
     }
 
     async fn filled() -> (Self, DemandHandle, u64) {

@@ -2,16 +2,15 @@
 #![allow(clippy::arithmetic_side_effects, reason = "a test ends where it cannot go on")]
 
 mod counting;
-mod demand;
 mod ledger;
 mod timing;
 
-use super::demand::{News, ShapeNumber, Wanted, WantedPorts};
 use super::ledger::Ledger;
-use crate::publish::WorkloadKey;
-use crate::report::Count;
 use crate::serve::{InForce, PortAt};
 use policy_core::ObjectRef;
+use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::publish::WorkloadKey;
+use policy_engine::report::Count;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,8 +4,8 @@
 //! one skips states and what it makes us keep is bounded by the ports there are.
 
 use super::Applied;
-use crate::publish::WorkloadKey;
 use parking_lot::Mutex;
+use policy_engine::publish::WorkloadKey;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::{Arc, Weak};

@@ -1,8 +1,8 @@
 //! The wait of a replica that may lag behind what a client has in force.
 
-use crate::publish::Seen;
 use crate::serve::metrics::OpenGauge;
 use policy_core::Revision;
+use policy_engine::publish::Seen;
 
 /// A wait for this replica to catch up.
 pub(crate) struct Hold {

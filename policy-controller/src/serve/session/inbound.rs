@@ -3,9 +3,9 @@
 use super::Session;
 use super::fields::{port_number, revision, shortened};
 use super::port::InFlight;
-use crate::publish::LookupError;
 use crate::serve::applied::{AppliedPort, Refused};
 use crate::serve::refusal;
+use policy_engine::publish::LookupError;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Ack, Nack, WatchRequest};
 use std::num::NonZeroU16;

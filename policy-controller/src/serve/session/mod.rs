@@ -6,8 +6,6 @@ mod inbound;
 mod outbound;
 mod port;
 
-use crate::latest::Latest;
-use crate::publish::{LookupError, WorkloadKey, WorkloadState};
 use crate::serve::access::Stand;
 use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
@@ -16,6 +14,8 @@ use crate::serve::metrics::Call;
 use crate::serve::{refusal, slot, token};
 use hold::Hold;
 use policy_core::Revision;
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, WorkloadKey, WorkloadState};
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, WatchRequest};
 use policy_proto::native::decode_features;

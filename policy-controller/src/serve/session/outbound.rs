@@ -1,11 +1,11 @@
 //! What a watch sends, and when.
 
 use super::Session;
-use crate::publish::{LookupError, UndeclaredPorts};
 use crate::serve::Core;
 use crate::serve::codec::Payload;
 use crate::serve::encodings::{own_part, update};
 use policy_core::{DefaultPolicy, Denied, Owner, Revision};
+use policy_engine::publish::{LookupError, UndeclaredPorts};
 use policy_proto::messages::{Undeclared, WatchResponse, Workload, watch_response};
 use policy_proto::native::encode_facts;
 use prost::Message;

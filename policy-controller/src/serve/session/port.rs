@@ -1,11 +1,11 @@
 //! What a watch knows of one port.
 
 use super::hold::Hold;
-use crate::latest::Latest;
-use crate::publish::PortPolicy;
 use crate::serve::applied::Refused;
 use crate::serve::encodings::Encoding;
 use policy_core::{Revision, ServerPolicy};
+use policy_engine::latest::Latest;
+use policy_engine::publish::PortPolicy;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;

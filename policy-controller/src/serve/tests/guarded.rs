@@ -2,11 +2,11 @@
 
 use super::client::{Client, hello, until};
 use super::mesh::{Mesh, OWN, SUFFIX, get, watch_port};
-use crate::config::ControllerConfig;
 use crate::guard::{Guard, GuardArgs, GuardedPorts};
 use crate::serve::testing::{policy, port, soon};
 use crate::serve::{AccessConfig, ServeConfig};
 use policy_core::{DefaultPolicy, ObjectRef, Owner, Protocol, ServerPolicy, Unmatched};
+use policy_engine::config::ControllerConfig;
 use policy_proto::messages::watch_request::Kind;
 use std::sync::Arc;
 use tonic::Code;

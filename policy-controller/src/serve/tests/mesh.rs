@@ -1,6 +1,5 @@
 //! A server with TLS on a real socket, and clients with certificates of a test's own authority.
 
-use crate::publish::Policies;
 use crate::serve::testing::{Index, policy};
 use crate::serve::tls::{TlsFiles, TlsHandle};
 use crate::serve::{
@@ -10,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use linkerd2_proxy_api::inbound::{self, PortSpec};
 use policy_core::Identity;
+use policy_engine::publish::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_proxy::PolicyLayer;
 use policy_proxy::identity::{Credentials, TlsIdentity, anonymous_client};

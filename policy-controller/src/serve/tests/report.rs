@@ -2,9 +2,7 @@
 
 use super::client::{Client, hello};
 use super::mesh::{CONTROLLER, Mesh, OWN, connect};
-use crate::publish::WorkloadKey;
 use crate::replicas::{Connector, Event, Replica, ask};
-use crate::report::{ConditionReport, Count, ObjectReport, Overview, Overviews};
 use crate::serve::applied::Applied;
 use crate::serve::testing::{Harness, policy, port, soon, with_host_table};
 use crate::serve::{
@@ -12,6 +10,8 @@ use crate::serve::{
 };
 use futures_util::future::BoxFuture;
 use policy_core::ObjectRef;
+use policy_engine::publish::WorkloadKey;
+use policy_engine::report::{ConditionReport, Count, ObjectReport, Overview, Overviews};
 use policy_proto::compat::EncodeOptions;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{

@@ -1,7 +1,7 @@
 //! Where every watch writes how it is doing.
 
-use crate::source::{Health, WatchHealth, WatchKey, WatchState};
 use parking_lot::Mutex;
+use policy_engine::source::{Health, WatchHealth, WatchKey, WatchState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,10 +2,10 @@
 
 use super::freshness::Freshness;
 use crate::cluster::{ClusterArgs, ClusterError};
-use crate::kinds::{REGISTRY, Scope as Lives, Watched};
-use crate::source::WatchKey;
 use clap::Args;
 use policy_crds::{Kind, Object};
+use policy_engine::kinds::{REGISTRY, Scope as Lives, Watched};
+use policy_engine::source::WatchKey;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

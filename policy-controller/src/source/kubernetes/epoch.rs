@@ -3,7 +3,7 @@
 //! the versions with it.
 
 use super::api::{Api, Failure};
-use crate::epoch;
+use policy_engine::epoch;
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! When what is known of the cluster is too old to be vouched for.
 
-use crate::source::{Health, WatchState};
+use policy_engine::source::{Health, WatchState};
 use std::time::{Duration, Instant};
 
 /// How long a watch may be silent. A watch without changes is heard of once a minute, when the API
@@ -45,8 +45,8 @@ impl Freshness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{WatchHealth, WatchKey};
     use policy_crds::Kind;
+    use policy_engine::source::{WatchHealth, WatchKey};
     use std::collections::BTreeMap;
 
     #[test]

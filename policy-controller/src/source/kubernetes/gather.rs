@@ -11,7 +11,7 @@ use super::newest::Newest;
 use super::news::{News, Told};
 use super::numbering::Numbered;
 use super::pace::Pace;
-use crate::source::{Batch, Change, SourceContext, SourceError, WatchKey};
+use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};

@@ -1,7 +1,7 @@
 //! Metrics of the watches. The `kube_watch_` family has Linkerd's names (controller-semantics 6.4).
 
 use crate::metric_names as names;
-use crate::source::{Health, WatchKey};
+use policy_engine::source::{Health, WatchKey};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;

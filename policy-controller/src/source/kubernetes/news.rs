@@ -1,7 +1,7 @@
 //! What watches have told, until it is passed on.
 
-use crate::source::{Batch, Change};
 use policy_crds::Kind;
+use policy_engine::source::{Batch, Change};
 use std::collections::{BTreeMap, HashSet};
 
 /// How many changes of a batch are kept at least, whatever they are of.

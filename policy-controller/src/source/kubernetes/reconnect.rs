@@ -12,10 +12,10 @@
 
 mod model;
 
-use crate::publish::{PortPolicy, Seen};
 use crate::serve::session::hold::Hold;
 use model::{CHANGING, PERMISSIONS, Replica, Store, WORLDS, settle};
 use policy_core::{Revision, Source};
+use policy_engine::publish::{PortPolicy, Seen};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! What is written when, as time goes by.
 
 use super::*;
-use crate::resolve::condition::{ConditionKind, ObjectCondition, Reason};
-use crate::status::{Programmed, ProgrammedAt, Stated};
 use crate::testing::key;
+use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
+use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::stated::Stated;
 use serde_json::json;
 
 fn server(name: &str) -> ObjectKey {

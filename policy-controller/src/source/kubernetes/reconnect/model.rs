@@ -6,18 +6,18 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use crate::publish::{PortPolicy, Seen};
-use crate::source::directory::Diagnostic;
 use crate::source::kubernetes::board::Board;
 use crate::source::kubernetes::epoch::Lease;
 use crate::source::kubernetes::gather::{Epochs, Gatherer};
 use crate::source::kubernetes::newest::Newest;
 use crate::source::kubernetes::news::Told;
 use crate::source::kubernetes::numbering::{Numbered, Step, decide};
-use crate::source::{Change, Health, Source, SourceContext, SourceError, WatchKey};
 use crate::testing::{self, object};
 use crate::{Controller, ControllerConfig, WorkloadKey, start};
 use policy_crds::{Kind, Object};
+use policy_engine::publish::{PortPolicy, Seen};
+use policy_engine::source::Diagnostic;
+use policy_engine::source::{Change, Health, Source, SourceContext, SourceError, WatchKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
