@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 /// The configuration of this webhook, unless another is named. It has to come after
 /// `linkerd-proxy-injector-webhook-config`.
-pub const BESIDE_CONFIGURATION: &str = "portcullis-beside-linkerd";
+pub const BESIDE_CONFIGURATION: &str = policy_kube::names::BESIDE_CONFIGURATION;
 
 /// Where the webhook is on the admission port.
 pub(crate) const BESIDE_PATH: &str = "/beside-linkerd";

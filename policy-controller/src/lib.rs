@@ -12,24 +12,15 @@ mod certificate;
 mod der;
 mod metric_names;
 
-pub mod programmed;
-pub mod replicas;
-
-pub mod lease;
-pub mod status;
-
-pub mod serve;
-
 pub mod access;
 pub mod admin;
 pub mod admission;
 pub mod args;
 pub mod beside;
-pub mod cluster;
+mod endpoints;
 pub mod guard;
 pub mod injector;
 pub mod issuer;
-pub mod rbac;
 pub mod run;
 #[cfg(test)]
 mod testing;
@@ -42,4 +33,37 @@ pub use policy_engine::{
     compile_directory, compile_objects, conditions, config, controller, kinds, ports_meant,
     publish, report, review, start, view,
 };
+pub use policy_kube::{lease, rbac};
 pub use policy_proxy::telemetry::ProcessMetrics;
+
+/// Old path: removed when the callers name the crate.
+pub mod programmed {
+    pub use policy_discovery::programmed::*;
+    pub use policy_engine::desired::DemandHandle;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod replicas {
+    pub use crate::args::{ReplicaArgs, ReplicaArgsError, ReplicaSettings, Whom};
+    pub use crate::endpoints::{OwnName, follow_endpoints};
+    pub use policy_discovery::replicas::{Replica, Replicas};
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod serve {
+    pub use policy_discovery::serve::*;
+    pub use policy_proxy::review::{Authenticated, ReviewError, Reviewer, Subject};
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod cluster {
+    pub use crate::args::ClusterArgs;
+    pub use policy_kube::cluster::ClusterError;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod status {
+    pub use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+    pub use policy_engine::stated::{Stated, StatedTable};
+    pub use policy_kube::status::*;
+}

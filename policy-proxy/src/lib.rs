@@ -30,6 +30,7 @@ pub mod peer;
 pub mod record;
 pub mod redirect;
 pub mod respond;
+pub mod review;
 pub mod run;
 pub mod sidecar;
 pub mod store;

@@ -26,6 +26,7 @@ pub mod desired;
 mod engine;
 pub mod epoch;
 mod history;
+pub mod hold;
 mod incremental;
 mod index;
 mod index_metrics;

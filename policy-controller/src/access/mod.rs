@@ -9,27 +9,15 @@
 //! than the token lives, and no token is kept: only its hash.
 
 mod args;
-mod bounded;
-mod cluster;
-mod jwt;
-mod keys;
 mod own;
 
 pub use args::{AuthArgsError, ServeAuth, ServeAuthArgs, ViewerTokens};
-pub use bounded::Bounded;
-pub use cluster::ClusterReviewer;
-pub(crate) use jwt::audience_of;
-pub use keys::{KeyError, KeyReviewer};
 pub use own::{OwnCertificate, OwnIdentity, OwnIdentityArgs};
+// Old path: removed when the callers name the crate.
+pub use policy_discovery::{KeyError, KeyReviewer};
+pub use policy_kube::{ClusterReviewer, GROUP, RESOURCE, VERB};
+pub use policy_proxy::review::Bounded;
+pub(crate) use policy_proxy::review::jwt::audience_of;
 
 /// The audience that a viewer's token must have unless another is configured.
 pub const AUDIENCE: &str = "portcullis.dev/policy";
-
-/// The group of the virtual resource that viewers need a right on.
-pub const GROUP: &str = "portcullis.dev";
-
-/// The virtual resource that viewers need a right on.
-pub const RESOURCE: &str = "policies";
-
-/// The right that viewers need.
-pub const VERB: &str = "get";

@@ -4,13 +4,13 @@
 mod debug;
 
 use crate::guard::{self, Guard};
-use crate::serve::{Allowance, Peer as Address, TlsHandle};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
+use policy_discovery::serve::{Allowance, Peer as Address, TlsHandle};
 use policy_engine::publish::Policies;
 use policy_proxy::Peer;
 use policy_proxy::admin::Room;

@@ -8,10 +8,10 @@ use rustls::pki_types::ServerName;
 use std::path::PathBuf;
 
 /// The Secret that keeps the webhook's certificate, unless another is named.
-pub const WEBHOOK_SECRET: &str = "policy-admission-tls";
+pub const WEBHOOK_SECRET: &str = policy_kube::names::WEBHOOK_SECRET;
 
 /// The configuration of the webhook, unless another is named.
-pub const WEBHOOK_CONFIGURATION: &str = "portcullis-policy";
+pub const WEBHOOK_CONFIGURATION: &str = policy_kube::names::WEBHOOK_CONFIGURATION;
 
 /// Flags of the admission webhook, as written.
 #[derive(Clone, Debug, Args)]

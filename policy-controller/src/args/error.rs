@@ -1,14 +1,14 @@
 //! Flags that make no sense.
 
+use super::kubernetes::KubernetesArgsError;
+use super::replicas::ReplicaArgsError;
+use super::status::StatusArgsError;
 use crate::access::AuthArgsError;
 use crate::admission::AdmissionArgsError;
 use crate::beside::NoPort;
 use crate::guard::GuardArgsError;
 use crate::injector::InjectorArgsError;
 use crate::issuer::IssuerArgsError;
-use crate::replicas::ReplicaArgsError;
-use crate::source::kubernetes::KubernetesArgsError;
-use crate::status::StatusArgsError;
 use policy_engine::config::ConfigError;
 
 /// A flag whose value makes no sense.

@@ -7,17 +7,25 @@
 
 mod choice;
 mod cluster;
+mod connection;
 mod error;
+mod kubernetes;
 mod metrics;
 mod outbound;
+mod replicas;
 mod serve;
+mod status;
 pub(crate) mod value;
 
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+pub use connection::ClusterArgs;
 pub use error::ArgsError;
+pub use kubernetes::{KubernetesArgs, KubernetesArgsError};
 pub use metrics::MetricsArgs;
 pub use outbound::OutboundArgs;
+pub use replicas::{ReplicaArgs, ReplicaArgsError, ReplicaSettings, Whom};
 pub use serve::ServeArgs;
+pub use status::{StatusArgs, StatusArgsError};
 
 use crate::access::{ServeAuth, ServeAuthArgs};
 use crate::admission::{AdmissionArgs, AdmissionSettings, CertificateSource};
@@ -25,16 +33,15 @@ use crate::beside::{BesideArgs, Repoint};
 use crate::guard::{GuardArgs, GuardSettings};
 use crate::injector::{InjectorArgs, InjectorSettings};
 use crate::issuer::IssuerArgs;
-use crate::lease::LeaseSettings;
-use crate::replicas::{ReplicaArgs, ReplicaSettings};
-use crate::serve::ServeConfig;
-use crate::source::kubernetes::{KubernetesArgs, KubernetesConfig, Scope};
-use crate::status::{StatusArgs, StatusSettings};
 use clap::{Args, Parser, Subcommand};
+use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
     ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
 };
 use policy_engine::publish::UndeclaredPorts;
+use policy_kube::lease::LeaseSettings;
+use policy_kube::source::{KubernetesConfig, Scope};
+use policy_kube::status::StatusSettings;
 use policy_proxy::control::ControllerAddress;
 use policy_proxy::termination::DEFAULT_PATH;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Flags that bound serving.
 
 use super::ArgsError;
-use crate::serve::ServeConfig;
 use clap::Args;
+use policy_discovery::serve::ServeConfig;
 use policy_engine::config::Limits;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

@@ -1,10 +1,10 @@
 //! Connections and requests that are decided on without a layer in front.
 
-use crate::serve::TlsHandle;
 use http::{Request, StatusCode};
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, RequestView};
+use policy_discovery::serve::TlsHandle;
 use policy_proxy::{Peer, PeerTls, PortHandle};
 use std::io;
 use std::net::SocketAddr;

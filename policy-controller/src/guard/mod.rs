@@ -188,4 +188,6 @@ pub(crate) mod testing {
 }
 
 #[cfg(test)]
+mod guarded;
+#[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! What the built-in policy lets through, what takes its place, and what cannot.
 
 use super::*;
-use crate::serve::testing::{Index, port};
 use crate::testing::objects;
 use policy_core::{
     Authorization, DefaultPolicy, Identity, Owner, Requirement, ServerPolicy, Source,
 };
+use policy_discovery::testing::{Index, port};
 use policy_engine::compile_objects;
 use policy_engine::publish::WorkloadKey;
 use policy_proxy::PeerTls;

@@ -5,7 +5,7 @@ use super::container::Places;
 use clap::{Args, ValueEnum};
 
 /// The configuration of the injector's webhook, unless another is named.
-pub const INJECTOR_CONFIGURATION: &str = "portcullis-injector";
+pub const INJECTOR_CONFIGURATION: &str = policy_kube::names::INJECTOR_CONFIGURATION;
 
 /// What kind of container the sidecar is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub const AUDIENCE: &str = "portcullis.dev/identity";
 
 /// The Secret of the authority, unless another is configured.
-pub const SECRET: &str = "portcullis-identity-issuer";
+pub const SECRET: &str = policy_kube::names::ISSUER_AUTHORITY;
 
 /// The issuer's service account, unless another is configured; and its component label's value.
 pub const SERVICE_ACCOUNT: &str = "portcullis-issuer";

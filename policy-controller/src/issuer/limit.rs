@@ -1,8 +1,8 @@
 //! How often one address may ask. A review of a token costs the API server something, and whoever has
 //! no token costs it as much.
 
-use crate::status::queue::Limiter;
 use parking_lot::Mutex;
+use policy_kube::status::Limiter;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The ConfigMap of the roots, unless another name is configured.
-pub const CONFIG_MAP: &str = "portcullis-identity-trust-roots";
+pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
 
 /// Its key: PEM certificates.
 pub const BUNDLE: &str = "ca-bundle.crt";

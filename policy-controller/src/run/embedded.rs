@@ -2,7 +2,7 @@
 
 use super::{RunError, encode_options};
 use crate::admin;
-use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use policy_discovery::serve::{Applied, ServeConfig, ServeMetrics, Server};
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{ConditionsHandle, Controller, start};
 use policy_engine::publish::Policies;

@@ -2,9 +2,9 @@
 //! to look for a replica that is current.
 
 use crate::admin::Readiness;
-use crate::serve::Stale;
-use crate::source::kubernetes::Freshness;
+use policy_discovery::serve::Stale;
 use policy_engine::source::Health;
+use policy_kube::source::Freshness;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The controller's own identity from the issuer, as its proxies have theirs.
 
 use crate::admin::Readiness;
-use crate::serve::TlsHandle;
+use policy_discovery::serve::TlsHandle;
 use policy_proxy::identity::IdentitySource;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The thread that owns the index, so that compiling holds up no stream.
 
 use super::RunError;
-use crate::programmed::DemandHandle;
 use policy_engine::IndexMetrics;
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{ConditionsHandle, Controller, ObjectsHandle, start};
+use policy_engine::desired::DemandHandle;
 use policy_engine::publish::Policies;
 use policy_engine::review::ReviewHandle;
 use policy_engine::source::Diagnostic;

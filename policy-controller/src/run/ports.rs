@@ -9,7 +9,7 @@ use crate::admin::{self, Admin, Readiness};
 use crate::admission::Admission;
 use crate::args::ClusterSettings;
 use crate::guard::{Guard, GuardSettings, GuardedPorts};
-use crate::serve::Stale;
+use policy_discovery::serve::Stale;
 use policy_proxy::telemetry::ProcessMetrics;
 use prometheus_client::registry::Registry;
 use std::io;

@@ -4,13 +4,15 @@ use super::vital::Vital;
 use super::{RunError, encode_options, identity};
 use crate::access::{KeyError, OwnCertificate, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
-use crate::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use crate::replicas::{OwnName, ReplicaSettings, Replicas, Whom, follow_endpoints};
+use crate::args::{ReplicaSettings, Whom};
+use crate::endpoints::{OwnName, follow_endpoints};
 use crate::run::index::Handles;
-use crate::serve::{
+use kube::Client;
+use policy_discovery::programmed::{self, ClusterOverview, Counting, CountingConfig};
+use policy_discovery::replicas::Replicas;
+use policy_discovery::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
 };
-use kube::Client;
 use policy_engine::config::ControllerConfig;
 use policy_engine::publish::Policies;
 use policy_proxy::control::ControllerAddress;

@@ -1,7 +1,9 @@
 //! Where objects come from: a directory, or a cluster.
 
 pub mod directory;
-pub mod kubernetes;
+
+// Old path: removed when the callers name the crate.
+pub use policy_kube::source as kubernetes;
 
 // Old path: removed when the callers name the crate.
 pub use policy_engine::source::{

@@ -2,9 +2,9 @@
 
 use crate::incremental::{Context, question};
 use crate::question::authentication::{Answer, Members};
-use policy_core::{IdentityMatch, NetworkMatch};
+use policy_core::IdentityMatch;
 use policy_crds::resource::{IdentityRef, MeshTlsAuthentication, NamespacedName};
-use policy_crds::{Body, ObjectKey, Resource};
+use policy_crds::{Body, Resource};
 use std::sync::Arc;
 
 question!(Members, Answer, members);

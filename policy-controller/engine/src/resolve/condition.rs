@@ -13,8 +13,6 @@ use crate::question::rate_limit::RateLimitOf;
 use crate::question::route::Attached;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
 use policy_crds::{Body, Invalid, Kind, Object, ObjectKey, Resource};
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 question!(Conditions, Arc<[ObjectCondition]>, conditions);

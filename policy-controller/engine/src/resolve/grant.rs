@@ -19,7 +19,7 @@ use policy_crds::resource::{
     AuthorizationPolicy, ClientRequirement, IdentityRequirement, NamespacedName,
     NetworkRequirement, ServerAuthorization, ServerRef,
 };
-use policy_crds::{Body, Kind, Object, ObjectKey, ObjectMeta, Resource};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 question!(PolicyGrant, Granted, policy_grant);

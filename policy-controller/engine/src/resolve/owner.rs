@@ -5,8 +5,8 @@ use crate::publish::WorkloadKind;
 use crate::question::owner::{Claim, Owners, PortsOwned, SelectorKeys, ServersOf};
 use crate::question::workload::Shape;
 use policy_crds::resource::{PortRef, WorkloadSelector};
-use policy_crds::{Body, Claims, Kind, LabelSelector, Object, ObjectKey, Resource};
-use std::collections::{BTreeMap, BTreeSet};
+use policy_crds::{Body, Claims, Kind, LabelSelector, Object, Resource};
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 

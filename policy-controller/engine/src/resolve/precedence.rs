@@ -13,10 +13,9 @@ use policy_core::matching::Segment;
 use policy_core::naive::Precedence;
 use policy_core::{HostPattern, PathPattern, RequestMatch, Route, ValueMatch};
 use policy_crds::resource::ProxyProtocol;
-use policy_crds::{Body, ObjectKey, Resource};
+use policy_crds::{Body, Resource};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 /// How many pairs of matches of a Server are compared at most.

@@ -7,7 +7,7 @@ use crate::question::grant::Rank;
 use crate::question::rate_limit::{Limit, RateLimitOf};
 use policy_core::{LimitOverride, RateLimit, Source};
 use policy_crds::resource::RateLimitPolicy;
-use policy_crds::{Body, Object, ObjectKey, Resource};
+use policy_crds::{Body, Object, Resource};
 use std::sync::Arc;
 
 question!(RateLimitOf, Limit, rate_limit_of);

@@ -11,12 +11,9 @@ use policy_core::{DefaultPolicy, Facts};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
 use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
-use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
-use std::ops::Deref;
 use std::sync::Arc;
 
 question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
