@@ -9,6 +9,14 @@ use crate::testing;
 use policy_crds::Kind;
 use std::collections::BTreeMap;
 
+fn pod(name: &str) -> WorkloadKey {
+    WorkloadKey::pod("ns", name)
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
+
 /// An index and what is followed of it.
 struct Stage {
     engine: Engine,
@@ -110,7 +118,7 @@ fn running_pods_that_carry_the_mark_are_expected_to_answer_and_no_others() {
         BTreeMap::from([(web, vec![(80, vec!["web".to_owned()])]), (vm, vec![(80, vec![])])])
     );
     let versions: Vec<_> = news.objects.iter().map(|(key, v)| (key.kind, v.clone())).collect();
-    let version = crate::programmed::demand::Version { uid: None, generation: Some(3) };
+    let version = Version { uid: None, generation: Some(3) };
     assert_eq!(versions, [(Kind::Server, Some(version))]);
 }
 
@@ -180,14 +188,14 @@ fn equal_policies_are_told_as_one() {
 
 #[test]
 fn nothing_is_kept_once_nobody_asks() {
-    let (mut demand, _handle, _asks) = crate::programmed::Demand::new();
+    let (mut demand, _handle, _asks) = Demand::new();
     let mut stage = Stage::new(&(running("web", "web") + "---\n" + &server("web", "HTTP/1")));
     let (reply, mut answer) = tokio::sync::oneshot::channel();
-    demand.answer(&mut stage.engine, crate::programmed::Ask::News(reply));
+    demand.answer(&mut stage.engine, Ask::News(reply));
     assert_eq!(answer.try_recv().unwrap().unwrap().workloads.len(), 1);
     stage.engine.retain(demand.roots());
     let kept = stage.engine.effort().0;
-    demand.answer(&mut stage.engine, crate::programmed::Ask::Stop);
+    demand.answer(&mut stage.engine, Ask::Stop);
     assert_eq!(demand.roots().count(), 0);
     stage.engine.retain(demand.roots());
     assert!(stage.engine.effort().0 < kept);
