@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_documented_rights_are_these() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/rbac.yaml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rbac.yaml");
         let expected = manifests("linkerd", "policy-controller", "portcullis-issuer").unwrap();
         if std::env::var_os("PORTCULLIS_WRITE_DOCS").is_some() {
             std::fs::write(path, &expected).unwrap();

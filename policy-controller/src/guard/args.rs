@@ -1,8 +1,9 @@
 //! Flags of the guard.
 
+use super::settings::{GuardSettings, NAME, loopback};
 use clap::Args;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use ipnet::IpNet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// How the controller's own ports are guarded, as written.
@@ -21,21 +22,6 @@ pub struct GuardArgs {
     /// Addresses of the controller's own node, separated by commas, until its Node has been read.
     #[arg(long, value_name = "IPS", env = "HOST_IPS", default_value = "")]
     pub host_ips: String,
-}
-
-/// What these flags mean.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardSettings {
-    /// The value of the label portcullis.dev/component of our own pod.
-    pub component: &'static str,
-    /// The local policy; absent: the one that the controller carries.
-    pub local_policy: Option<PathBuf>,
-    /// Namespace of our own pod.
-    pub namespace: String,
-    /// Name of our own pod; absent: there is none to be followed.
-    pub pod: Option<String>,
-    /// What `node-local` stands for until our Node has been read; loopback is part of it.
-    pub node: Vec<IpNet>,
 }
 
 /// A flag of the guard that makes no sense.
@@ -69,19 +55,13 @@ impl GuardArgs {
         let mut node = node?;
         node.extend(loopback());
         Ok(GuardSettings {
-            component: super::local::NAME,
+            component: NAME,
             local_policy: self.local_policy.clone(),
             namespace: namespace.to_owned(),
             pod: pod.filter(named).map(ToOwned::to_owned),
             node,
         })
     }
-}
-
-/// Where nobody but our own machine is.
-pub(super) fn loopback() -> [IpNet; 2] {
-    let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
-    [v4.into(), Ipv6Net::from(Ipv6Addr::LOCALHOST).into()]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Takes over what Servers of the cluster say about our own ports.
 
-use super::Shared;
-use super::args::loopback;
+use super::settings::loopback;
+use super::shared::Shared;
 use futures_util::future::select_all;
 use policy_core::{Facts, Owner};
 use policy_engine::latest::Latest;

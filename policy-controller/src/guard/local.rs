@@ -1,7 +1,6 @@
 //! The policies that hold on our own ports without a cluster's saying so.
 
-use super::GuardedPorts;
-use super::args::GuardSettings;
+use super::settings::{GuardSettings, GuardedPorts};
 use policy_core::evaluator::BuildError;
 use policy_core::{DefaultPolicy, Denied, Owner, Revision, ServerPolicy};
 use policy_crds::{Body, Object};
@@ -15,9 +14,6 @@ use std::sync::Arc;
 
 /// The policy that the controller carries.
 const BUILT_IN: &str = include_str!("../../manifests/control-plane.yaml");
-
-/// What our pod is called where nobody says otherwise, and the value of its label.
-pub(super) const NAME: &str = "policy-controller";
 
 /// Why a local policy cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -20,56 +20,32 @@ mod args;
 mod follow;
 mod local;
 mod metrics;
+mod settings;
+mod shared;
 
 pub use admin::{AdminStream, Duplex, Refusal, arrive};
-pub use args::{GuardArgs, GuardArgsError, GuardSettings};
+pub use args::{GuardArgs, GuardArgsError};
 pub use local::LocalPolicyError;
 pub use metrics::GuardMetrics;
+pub use settings::{GuardSettings, GuardedPorts};
 
 use http::Request;
-use ipnet::IpNet;
 use local::Local;
 use policy_core::{Denied, Facts};
 use policy_engine::config::ControllerConfig;
 use policy_engine::publish::{Policies, WorkloadKey};
 use policy_proxy::store::UndeclaredPorts;
 use policy_proxy::{Peer, PolicyLayer, PolicyStore, StoreConfig, Telemetry};
+use shared::Shared;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The ports that are guarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GuardedPorts {
-    /// Where policies are served.
-    pub grpc: NonZeroU16,
-    /// Where the API server asks about objects, if it does.
-    pub admission: Option<NonZeroU16>,
-    /// Where /live, /ready and /metrics are served.
-    pub admin: NonZeroU16,
-}
 
 /// The policies of the controller's own ports; clones share them.
 #[derive(Clone, Debug)]
 pub struct Guard {
     shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    workload: WorkloadKey,
-    ports: GuardedPorts,
-    local: Local,
-    store: PolicyStore,
-    metrics: GuardMetrics,
-    /// Whether there is a pod of ours to be followed.
-    has_pod: bool,
-    /// What `node-local` stands for while our node is not known.
-    node: Vec<IpNet>,
-    /// Whether the addresses of our node are known as other pods' are.
-    node_known: AtomicBool,
 }
 
 impl Guard {
@@ -175,6 +151,7 @@ impl Guard {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+    use std::num::NonZeroU16;
 
     /// A guard with the built-in policy on a node of these addresses.
     pub(crate) fn on_node(network: &str) -> Guard {

@@ -17,9 +17,13 @@ use std::sync::Arc;
 
 /// Names and helps, as written above.
 fn listed() -> BTreeMap<String, String> {
-    let text =
-        [include_str!("../metric_names.rs"), include_str!("../../engine/src/metric_names.rs")]
-            .concat();
+    let text = [
+        include_str!("../metric_names.rs"),
+        include_str!("../../discovery/src/metric_names.rs"),
+        include_str!("../../engine/src/metric_names.rs"),
+        include_str!("../../kube/src/metric_names.rs"),
+    ]
+    .concat();
     let quoted = |text: &str, field: &str| {
         let rest = text.split_once(&format!("{field}: \""))?.1;
         Some(rest.split_once('"')?.0.to_owned())

@@ -1,6 +1,6 @@
 //! The thread that owns the index, so that compiling holds up no stream.
 
-use super::RunError;
+use super::error::RunError;
 use policy_engine::IndexMetrics;
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{ConditionsHandle, Controller, ObjectsHandle, start};

@@ -1,9 +1,9 @@
 //! The process of the issuer.
 
+use super::error::RunError;
 use super::ports::{AdminPort, number};
-use super::signals::Signals;
+use super::signals::{Signals, abort};
 use super::vital::Vital;
-use super::{RunError, abort};
 use crate::admin::{self, Readiness};
 use crate::guard::{Guard, GuardedPorts};
 use crate::issuer::{Issuer, IssuerSettings};

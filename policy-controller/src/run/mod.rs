@@ -5,10 +5,13 @@
 //! stream; the other serves. A source other than a directory is one more arm of [`run`].
 
 mod embedded;
+mod error;
 mod freshness;
 mod identity;
 mod index;
 mod issuer;
+mod logging;
+mod options;
 mod ports;
 mod serving;
 mod side;
@@ -16,82 +19,30 @@ mod signals;
 mod vital;
 
 pub use embedded::{Embedded, start_embedded};
+pub use error::RunError;
 pub use issuer::issuer;
 
-use crate::access::{KeyError, ServeAuth};
+use crate::access::ServeAuth;
 use crate::admin::{Admin, Readiness, Requirement};
-use crate::admission::AdmissionError;
-use crate::args::{ArgsError, Cli, ClusterSettings, Command, LogFormat, Settings, SourceSettings};
-use crate::guard::LocalPolicyError;
+use crate::args::{Cli, ClusterSettings, Command, Settings, SourceSettings};
 use crate::issuer::IssuerSettings;
 use crate::source::directory::{Diagnostic, DirectorySource};
 use clap::Parser;
 use index::Index;
-use policy_discovery::serve::{Stale, TlsError};
+use logging::init_logging;
+use policy_discovery::serve::Stale;
 use policy_engine::config::ControllerConfig;
-use policy_engine::source::SourceError;
-use policy_kube::cluster::ClusterError;
 use policy_kube::source::{KubernetesSource, Scope};
-use policy_proto::compat::EncodeOptions;
-use policy_proxy::identity::SourceError as IdentitySourceError;
 use policy_proxy::termination::TerminationLog;
 use ports::{AdminPort, Ports};
 use serving::Serving;
 use side::Side;
-use signals::Signals;
+use signals::{Signals, abort};
 use std::collections::HashSet;
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-use tracing_subscriber::EnvFilter;
 use vital::Vital;
-
-/// Why a controller cannot start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// A flag makes no sense.
-    #[error(transparent)]
-    Args(#[from] ArgsError),
-    /// The filter of log lines cannot be read.
-    #[error("--log-level: `{filter}`: {reason}")]
-    LogLevel {
-        /// What was written.
-        filter: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A port cannot be listened on, or the system lacks something else.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// There is no cluster.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The admission webhook cannot be served.
-    #[error(transparent)]
-    Admission(#[from] AdmissionError),
-    /// The credentials of the gRPC port cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The identity that the issuer is to certify cannot be asked for.
-    #[error("--identity=certify: {0}")]
-    Identity(#[from] IdentitySourceError),
-    /// The local policy cannot be used.
-    #[error(transparent)]
-    LocalPolicy(#[from] LocalPolicyError),
-    /// The keys of viewers' tokens cannot be used.
-    #[error(transparent)]
-    Keys(#[from] KeyError),
-    /// Objects cannot be read.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// The authority that was supplied to the issuer cannot be used.
-    #[error("--issuer-cert, --issuer-key, --roots: {0}")]
-    Authority(String),
-    /// Something that has to go on has ended.
-    #[error("{0} ended unexpectedly")]
-    Ended(&'static str),
-}
 
 /// The program: reads the command line, runs, and says how it ended.
 pub fn main() -> ExitCode {
@@ -278,15 +229,6 @@ impl Running {
     }
 }
 
-fn abort() -> ! {
-    tracing::warn!("second signal: not waiting for connections");
-    std::process::exit(1);
-}
-
-fn encode_options(config: &ControllerConfig) -> EncodeOptions {
-    EncodeOptions { localhost_authorization: config.localhost_authorization }
-}
-
 /// Logs what is wrong with manifests when it appears, not each time it is still there.
 async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
     let mut known = HashSet::new();
@@ -301,17 +243,4 @@ async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
             return;
         }
     }
-}
-
-fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunError> {
-    let parsed = EnvFilter::builder().parse(filter).map_err(|error| RunError::LogLevel {
-        filter: filter.to_owned(),
-        reason: error.to_string(),
-    })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
-    match format {
-        LogFormat::Plain => lines.init(),
-        LogFormat::Json => lines.json().init(),
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Opens the ports and starts what is behind them.
 
-use super::RunError;
+use super::error::RunError;
 use super::index::Index;
 use super::serving::{Opened, Serving};
 use super::side::{self, Side, SideTasks};

@@ -1,7 +1,9 @@
 //! The gRPC server with all it is told: who may watch, what is counted, on which ports.
 
+use super::error::RunError;
+use super::identity;
+use super::options::encode_options;
 use super::vital::Vital;
-use super::{RunError, encode_options, identity};
 use crate::access::{KeyError, OwnCertificate, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
 use crate::args::{ReplicaSettings, Whom};

@@ -1,6 +1,6 @@
 //! Everything besides the source that talks to the API server: admission, leadership, status, events.
 
-use super::RunError;
+use super::error::RunError;
 use super::vital::Vital;
 use crate::admin::Admin;
 use crate::admission::Admission;

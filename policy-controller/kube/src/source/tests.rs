@@ -55,7 +55,7 @@ fn manifests(folder: &Path, found: &mut Vec<Value>) {
 
 #[test]
 fn a_pruned_object_is_parsed_like_the_whole_one() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut values = Vec::new();
     for folder in ["tests/scenarios", "examples"] {
         if root.join(folder).is_dir() {

@@ -12,11 +12,11 @@
 mod common;
 
 use common::*;
-use policy_controller::Compiled;
-use policy_controller::conditions::ConditionKind;
-use policy_controller::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_controller::{ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory};
 use policy_core::{DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared};
+use policy_engine::Compiled;
+use policy_engine::conditions::ConditionKind;
+use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
+use policy_engine::{ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory};
 use std::path::Path;
 
 const GET: &str = "GET /";
@@ -34,7 +34,7 @@ fn annotated(annotations: &str) -> String {
 
 #[test]
 fn the_examples_compile_without_complaint() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for set in ["emojivoto", "audit-mode", "per-route"] {
         let compiled = compile_directory(&root.join(set), &ControllerConfig::default()).unwrap();
         assert!(compiled.diagnostics.is_empty(), "{set}: {:#?}", compiled.diagnostics);

@@ -11,11 +11,12 @@
 mod common;
 
 use common::*;
-use policy_controller::source::directory::{Diagnostic, DirectorySource};
-use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_controller::{Controller, ControllerConfig, LookupError, WorkloadKey, start};
 use policy_core::Owner;
 use policy_crds::{Kind, Object};
+use policy_engine::source::{
+    Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError,
+};
+use policy_engine::{Controller, ControllerConfig, LookupError, WorkloadKey, start};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -259,7 +260,7 @@ async fn conditions_follow_and_the_end_is_told() {
     let conditions = stage.controller.conditions.clone();
     let mut changed = conditions.changed();
     changed.mark_unchanged();
-    let accepted = |table: policy_controller::conditions::ConditionTable| {
+    let accepted = |table: policy_engine::conditions::ConditionTable| {
         table
             .iter()
             .filter(|(k, _)| &*k.name == "p")
@@ -276,26 +277,4 @@ async fn conditions_follow_and_the_end_is_told() {
     assert!(conditions.table().await.is_none());
     let policies = &stage.controller.policies;
     assert_eq!(policies.workload(&web_key()).await.unwrap_err(), LookupError::Stopped);
-}
-
-#[tokio::test]
-async fn a_directory_is_followed_to_its_subscribers() {
-    let root = tempfile::tempdir().unwrap();
-    std::fs::write(root.path().join("pod.yaml"), POD).unwrap();
-    std::fs::write(root.path().join("server.yaml"), server("HTTP/1", "all-unauthenticated"))
-        .unwrap();
-    let config = ControllerConfig::default();
-    let source = DirectorySource::new(root.path(), config.limits);
-    let controller = start(config, source);
-    let mut synced = controller.policies.synced();
-    synced.wait_for(|synced| *synced).await.unwrap();
-    let mut watched = controller.policies.port(&web_key(), port(8080)).await.unwrap();
-    assert_eq!(watched.read().policy.authorizations.len(), 1);
-    std::fs::write(root.path().join("server.yaml"), "spec: [").unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(4), watched.changed()).await.unwrap());
-    let denied = watched.read().policy.deny;
-    assert_eq!(denied, Some(policy_core::decision::Denied::ServerInvalid));
-    assert!(!controller.diagnostics.borrow().is_empty());
-    std::fs::remove_file(root.path().join("pod.yaml")).unwrap();
-    assert!(!tokio::time::timeout(Duration::from_secs(4), watched.changed()).await.unwrap());
 }

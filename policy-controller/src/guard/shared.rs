@@ -1,0 +1,25 @@
+//! What a guard decides by.
+
+use super::local::Local;
+use super::metrics::GuardMetrics;
+use super::settings::GuardedPorts;
+use ipnet::IpNet;
+use policy_engine::publish::WorkloadKey;
+use policy_proxy::PolicyStore;
+use std::sync::atomic::AtomicBool;
+
+/// What clones of a guard share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) workload: WorkloadKey,
+    pub(super) ports: GuardedPorts,
+    pub(super) local: Local,
+    pub(super) store: PolicyStore,
+    pub(super) metrics: GuardMetrics,
+    /// Whether there is a pod of ours to be followed.
+    pub(super) has_pod: bool,
+    /// What `node-local` stands for while our node is not known.
+    pub(super) node: Vec<IpNet>,
+    /// Whether the addresses of our node are known as other pods' are.
+    pub(super) node_known: AtomicBool,
+}
