@@ -8,19 +8,12 @@
 
 pub mod source;
 
-mod certificate;
-mod der;
 mod metric_names;
 
-pub mod access;
 pub mod admin;
-pub mod admission;
 pub mod args;
-pub mod beside;
 mod endpoints;
 pub mod guard;
-pub mod injector;
-pub mod issuer;
 pub mod run;
 #[cfg(test)]
 mod testing;
@@ -35,6 +28,7 @@ pub use policy_engine::{
 };
 pub use policy_kube::{lease, rbac};
 pub use policy_proxy::telemetry::ProcessMetrics;
+pub use policy_webhooks::{admission, beside, injector};
 
 /// Old path: removed when the callers name the crate.
 pub mod programmed {
@@ -53,6 +47,7 @@ pub mod replicas {
 pub mod serve {
     pub use policy_discovery::serve::*;
     pub use policy_proxy::review::{Authenticated, ReviewError, Reviewer, Subject};
+    pub use policy_proxy::server::{Allowance, Held, Peer, TlsError, TlsFiles, TlsHandle};
 }
 
 /// Old path: removed when the callers name the crate.
@@ -66,4 +61,18 @@ pub mod status {
     pub use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
     pub use policy_engine::stated::{Stated, StatedTable};
     pub use policy_kube::status::*;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod issuer {
+    pub use crate::args::IssuerSettings;
+    pub use policy_issuer::*;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod access {
+    pub use crate::args::AUDIENCE;
+    pub use policy_discovery::{KeyError, KeyReviewer};
+    pub use policy_kube::{ClusterReviewer, GROUP, RESOURCE, VERB};
+    pub use policy_proxy::review::Bounded;
 }

@@ -32,6 +32,7 @@ pub mod redirect;
 pub mod respond;
 pub mod review;
 pub mod run;
+pub mod server;
 pub mod sidecar;
 pub mod store;
 pub mod telemetry;

@@ -87,22 +87,6 @@ pub(crate) const CALLERS_REFUSED: Metric = Metric {
     help: "Requests and streams refused or ended for who their caller is, by reason",
 };
 
-/// TLS handshakes of the gRPC port, by result.
-pub(crate) const TLS_HANDSHAKES: Metric =
-    Metric { name: "policy_watch_tls_handshakes", help: "TLS handshakes of the gRPC port" };
-
-/// When the gRPC port's certificate expires.
-pub(crate) const CERTIFICATE_EXPIRY: Metric = Metric {
-    name: "policy_watch_certificate_expiry_timestamp_seconds",
-    help: "When the certificate of the gRPC port expires",
-};
-
-/// How often files of the gRPC port's certificate changed, by what came of it.
-pub(crate) const CERTIFICATE_RELOADS: Metric = Metric {
-    name: "policy_watch_certificate_reloads",
-    help: "Changes of the certificate files of the gRPC port, by what came of them",
-};
-
 /// Reviews of viewers' tokens and rights, by result.
 pub(crate) const VIEWER_REVIEWS: Metric = Metric {
     name: "policy_watch_viewer_reviews",

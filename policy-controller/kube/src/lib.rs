@@ -9,6 +9,7 @@
 //! `cluster` makes clients, `lease` elects the leader, `rbac` states the rights that all of this takes,
 //! and `reviewer` asks whom a token stands for.
 
+pub mod certificate;
 pub mod cluster;
 pub mod lease;
 mod metric_names;

@@ -47,3 +47,17 @@ pub enum UndeclaredArg {
     /// They are refused.
     Deny,
 }
+
+/// See [`Sidecar`](policy_webhooks::injector::Sidecar).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SidecarArg {
+    /// An init container that goes on where the API server knows these (Kubernetes 1.29), else a
+    /// container like others.
+    #[default]
+    Auto,
+    /// An init container that goes on: it starts before the application, ends after it, and a Job
+    /// completes without it.
+    Native,
+    /// A container like others.
+    Container,
+}

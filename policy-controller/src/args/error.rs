@@ -1,14 +1,14 @@
 //! Flags that make no sense.
 
+use super::admission::AdmissionArgsError;
+use super::auth_error::AuthArgsError;
+use super::beside::NoPort;
+use super::guard::GuardArgsError;
+use super::injector::InjectorArgsError;
+use super::issuer_error::IssuerArgsError;
 use super::kubernetes::KubernetesArgsError;
 use super::replicas::ReplicaArgsError;
 use super::status::StatusArgsError;
-use crate::access::AuthArgsError;
-use crate::admission::AdmissionArgsError;
-use crate::beside::NoPort;
-use crate::guard::GuardArgsError;
-use crate::injector::InjectorArgsError;
-use crate::issuer::IssuerArgsError;
 use policy_engine::config::ConfigError;
 
 /// A flag whose value makes no sense.

@@ -1,7 +1,8 @@
 //! Flags about who may read the proxies' metrics.
 
-use super::ArgsError;
-use super::value::{items, networks};
+use super::error::ArgsError;
+use super::text::items;
+use super::value::networks;
 use clap::Args;
 use policy_core::IdentityMatch;
 use policy_crds::{Body, Resource};

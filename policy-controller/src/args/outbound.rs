@@ -1,6 +1,6 @@
 //! Flags about Linkerd's controller, which is asked for what we do not serve.
 
-use super::ArgsError;
+use super::error::ArgsError;
 use clap::Args;
 use policy_proxy::control::ControllerAddress;
 

@@ -1,6 +1,6 @@
 //! Flags that bound serving.
 
-use super::ArgsError;
+use super::error::ArgsError;
 use clap::Args;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::Limits;

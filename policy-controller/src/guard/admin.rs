@@ -4,7 +4,7 @@ use http::{Request, StatusCode};
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, RequestView};
-use policy_discovery::serve::TlsHandle;
+use policy_proxy::server::TlsHandle;
 use policy_proxy::{Peer, PeerTls, PortHandle};
 use std::io;
 use std::net::SocketAddr;

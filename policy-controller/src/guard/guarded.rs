@@ -1,6 +1,7 @@
 //! The gRPC port behind its guard, under a cluster that denies by default.
 
-use crate::guard::{Guard, GuardArgs, GuardedPorts};
+use crate::args::GuardArgs;
+use crate::guard::{Guard, GuardedPorts};
 use policy_core::{DefaultPolicy, ObjectRef, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_discovery::serve::{AccessConfig, ServeConfig};
 use policy_discovery::testing::client::{Client, hello, until};

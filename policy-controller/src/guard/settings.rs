@@ -1,4 +1,4 @@
-//! How the controller's own ports are guarded, and which they are.
+//! What a guard is told: which ports, which policy, whose pod.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 /// What our pod is called where nobody says otherwise, and the value of its label.
-pub(super) const NAME: &str = "policy-controller";
+pub(crate) const NAME: &str = "policy-controller";
 
 /// The ports that are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct GuardSettings {
 }
 
 /// Where nobody but our own machine is.
-pub(super) fn loopback() -> [IpNet; 2] {
+pub(crate) fn loopback() -> [IpNet; 2] {
     let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
     [v4.into(), Ipv6Net::from(Ipv6Addr::LOCALHOST).into()]
 }

@@ -1,4 +1,4 @@
-//! What a guard decides by.
+//! What the guard and its follower share.
 
 use super::local::Local;
 use super::metrics::GuardMetrics;
@@ -8,7 +8,7 @@ use policy_engine::publish::WorkloadKey;
 use policy_proxy::PolicyStore;
 use std::sync::atomic::AtomicBool;
 
-/// What clones of a guard share.
+/// The state of a guard, which its clones and its follower share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) workload: WorkloadKey,

@@ -1,15 +1,15 @@
 //! The documentation's table, and what a scrape says, have the names that are listed here.
 
-use crate::admission::AdmissionMetrics;
 use crate::guard::GuardMetrics;
-use crate::index_metrics::IndexMetrics;
-use crate::issuer::IssuerMetrics;
 use policy_discovery::programmed::ProgrammedMetrics;
 use policy_discovery::serve::ServeMetrics;
+use policy_engine::IndexMetrics;
+use policy_issuer::IssuerMetrics;
 use policy_kube::lease::LeaseMetrics;
 use policy_kube::source::WatchMetrics;
 use policy_kube::status::{EventMetrics, StatusMetrics};
 use policy_proxy::telemetry::{ProcessMetrics, names};
+use policy_webhooks::admission::AdmissionMetrics;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,10 @@ fn listed() -> BTreeMap<String, String> {
         include_str!("../metric_names.rs"),
         include_str!("../../discovery/src/metric_names.rs"),
         include_str!("../../engine/src/metric_names.rs"),
+        include_str!("../../issuer/src/metric_names.rs"),
         include_str!("../../kube/src/metric_names.rs"),
+        include_str!("../../webhooks/src/metric_names.rs"),
+        include_str!("../../../policy-proxy/src/server/metric_names.rs"),
     ]
     .concat();
     let quoted = |text: &str, field: &str| {

@@ -1,13 +1,13 @@
-//! Why a process of the controller cannot start or go on.
+//! Why a controller does not start, or ends.
 
-use crate::admission::AdmissionError;
 use crate::args::ArgsError;
 use crate::guard::LocalPolicyError;
 use policy_discovery::KeyError;
-use policy_discovery::serve::TlsError;
 use policy_engine::source::SourceError;
 use policy_kube::cluster::ClusterError;
 use policy_proxy::identity::SourceError as IdentitySourceError;
+use policy_proxy::server::TlsError;
+use policy_webhooks::admission::AdmissionError;
 use std::io;
 
 /// Why a controller cannot start or go on.

@@ -1,8 +1,8 @@
 //! The controller's own identity from the issuer, as its proxies have theirs.
 
 use crate::admin::Readiness;
-use policy_discovery::serve::TlsHandle;
 use policy_proxy::identity::IdentitySource;
+use policy_proxy::server::TlsHandle;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The connection to another replica: mutual TLS with the controller's own certificate. A controller
 //! that has none asks in plaintext, over loopback only.
 
-use crate::serve::TlsHandle;
 use hyper_util::rt::TokioIo;
+use policy_proxy::server::TlsHandle;
 use rustls::pki_types::ServerName;
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;

@@ -17,13 +17,13 @@
 
 use super::access_metrics::{AccessMetrics, Unwelcome};
 use super::caller::{Caller, Sight, Viewer, instant_of};
-use super::peer::{Allowance, Peer};
 use super::refusal::refusal;
 use super::stale::Stale;
 use policy_core::Identity;
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
 use policy_proxy::review::{ReviewError, Reviewer};
+use policy_proxy::server::{Allowance, Peer};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;

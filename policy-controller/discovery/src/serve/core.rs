@@ -4,9 +4,10 @@ use super::access::Access;
 use super::applied::Applied;
 use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
-use super::peer::{Allowance, Connected, Held, Peer};
+use super::peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::publish::Policies;
+use policy_proxy::server::{Allowance, Held, Peer};
 use std::sync::atomic::AtomicU64;
 use tonic::Status;
 

@@ -8,8 +8,7 @@
 use super::caller::Caller;
 use super::core::Core;
 use super::metrics::{Call, Method};
-use super::peer::{Connected, Held};
-use super::tls::TlsHandle;
+use super::peer::Connected;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
@@ -17,6 +16,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Frame;
 use policy_proxy::control::{self, Bounds, ControllerAddress};
+use policy_proxy::server::{Held, TlsHandle};
 use std::convert::Infallible;
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;

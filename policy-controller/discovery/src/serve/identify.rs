@@ -2,12 +2,13 @@
 
 use crate::serve::caller::Caller;
 use crate::serve::core::Core;
-use crate::serve::peer::{Allowance, Connected};
+use crate::serve::peer::Connected;
 use futures_util::future::{self, BoxFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use policy_proxy::middleware::PolicyService;
+use policy_proxy::server::Allowance;
 use policy_proxy::{Peer, PolicyLayer};
 use std::convert::Infallible;
 use std::sync::Arc;

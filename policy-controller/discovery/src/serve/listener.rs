@@ -5,17 +5,16 @@ use crate::serve::caller::{Caller, instant_of};
 use crate::serve::config::{ServeConfig, jittered, random};
 use crate::serve::core::Core;
 use crate::serve::identify::{Guarded, Identify};
-use crate::serve::peer::{Allowance, Connected, Held, Peer};
-use crate::serve::tls::{Arrived, TlsHandle};
+use crate::serve::peer::Connected;
 use futures_util::future::select_all;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use policy_proxy::server::{Allowance, Arrived, Held, Peer, TlsHandle, after_accept_error};
 use policy_proxy::{PeerTls, PolicyLayer};
 use std::convert::Infallible;
 use std::error::Error;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,21 +108,6 @@ async fn accept(shared: Arc<Shared>, listening: Listening, tracker: TaskTracker)
 fn refused(shared: &Shared, remote: SocketAddr) {
     shared.core.metrics.refused_connection();
     tracing::debug!(%remote, "connection refused: peer holds too many");
-}
-
-/// Errors of one connection concern nobody else; lack of descriptors or memory passes with time.
-pub async fn after_accept_error(error: &io::Error) {
-    let of_one_connection = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::Interrupted
-    );
-    if !of_one_connection {
-        tracing::warn!(%error, "cannot accept a connection; waiting");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
 }
 
 /// A client, and how long what it proved holds.

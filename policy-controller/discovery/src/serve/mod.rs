@@ -38,7 +38,6 @@ mod slot;
 mod stale;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod token;
 
 pub use access::AccessConfig;
@@ -46,10 +45,8 @@ pub use access_metrics::AccessMetrics;
 pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
 pub use caller::{Caller, Viewer};
 pub use config::ServeConfig;
-pub use listener::{Listening, Transport, after_accept_error};
+pub use listener::{Listening, Transport};
 pub use metrics::ServeMetrics;
-pub use peer::{Allowance, Held, Peer};
 pub use report::ReportConfig;
 pub use server::Server;
 pub use stale::Stale;
-pub use tls::{Arrived, TlsError, TlsFiles, TlsHandle};

@@ -6,14 +6,13 @@ use super::config::ServeConfig;
 use super::core::Core;
 use super::listener::{Listening, Transport};
 use super::metrics::ServeMetrics;
-use super::peer::Allowance;
 use super::report::ReportConfig;
 use super::stale::Stale;
-use super::tls::{TlsError, TlsFiles, TlsHandle};
 use super::{compat, forward, health, listener, native, report};
 use policy_engine::publish::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_proxy::control::ControllerAddress;
+use policy_proxy::server::{Allowance, TlsError, TlsFiles, TlsHandle};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::net::TcpListener;
@@ -71,7 +70,7 @@ impl Server {
 
     /// Credentials that somebody gives and renews; handshakes fail until there are any.
     pub fn tls_to_be_given(&self) -> TlsHandle {
-        TlsHandle::empty(&self.core.metrics.access)
+        TlsHandle::empty(&self.core.metrics.access.tls)
     }
 
     /// Reads the credentials that a listener with TLS needs. [`TlsHandle::follow`] keeps them as the
@@ -80,7 +79,7 @@ impl Server {
     /// # Errors
     /// [`TlsError`] names the file that is missing or unusable.
     pub async fn load_tls(&self, files: TlsFiles) -> Result<TlsHandle, TlsError> {
-        TlsHandle::load(files, &self.core.metrics.access).await
+        TlsHandle::load(files, &self.core.metrics.access.tls).await
     }
 
     /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.

@@ -3,7 +3,6 @@
 use crate::serve::{
     AccessConfig, Applied, Listening, ServeConfig, ServeMetrics, Server, Stale, Transport,
 };
-use crate::serve::{TlsFiles, TlsHandle};
 use crate::testing::{Index, policy};
 use hyper_util::rt::TokioIo;
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
@@ -13,6 +12,7 @@ use policy_engine::publish::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_proxy::PolicyLayer;
 use policy_proxy::identity::{Credentials, TlsIdentity, anonymous_client};
+use policy_proxy::server::{TlsFiles, TlsHandle};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::ClientConfig;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
