@@ -1,84 +1,78 @@
-//! From policy resources to one policy per workload port, streamed to whoever watches it.
+//! The policy controller: what it is told, and how its parts are put together.
 //!
 //! ```text
-//! source ──Batch──▶ index ──Topics──▶ resolve ──answers──▶ compile ──ServerPolicy──▶ publish ──▶ serve
-//! a directory       tables per        pure functions       joins the pieces for      one watch    gRPC
-//! or a cluster      kind and          of a key, each       one workload shape        channel per
-//!                   namespace         with what it read    and port                  subscription
+//! source ──Batch──▶ policy-engine ──one policy per workload port──▶ serve
+//! a directory or                                                    gRPC
+//! a cluster
 //! ```
-//!
-//! One task (see [`start`]) owns the index. A batch of changes is one transaction: it names the
-//! topics it touched; answers that read one of them are computed again, and whoever read an answer
-//! only if it came out different. What is left at the end of the chain is published to the
-//! subscribers concerned, once.
-//!
-//! **Invariants.** Resources stop at `compile`: what is published names no Kubernetes type. An
-//! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
-//! configuration alone, never on the order of events. Pods of one shape share one policy.
-
-pub mod kinds;
 
 pub mod source;
 
-mod index;
-mod index_metrics;
-
-mod resolve;
-
-mod compile;
-
-mod engine;
-mod epoch;
-
-mod review;
-
-mod annotations;
-mod certificate;
-mod compiled;
-mod controller;
-mod der;
-mod history;
-mod latest;
 mod metric_names;
-mod subscriptions;
 
-pub mod programmed;
-pub mod publish;
-pub mod replicas;
-pub mod report;
-
-pub mod lease;
-pub mod status;
-
-pub mod serve;
-pub mod view;
-
-pub mod access;
 pub mod admin;
-pub mod admission;
 pub mod args;
-pub mod beside;
-pub mod cluster;
-pub mod config;
+mod endpoints;
 pub mod guard;
-pub mod injector;
-pub mod issuer;
-pub mod rbac;
 pub mod run;
 #[cfg(test)]
 mod testing;
 
-pub use annotations::annotation_errors;
-pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
-pub use config::ControllerConfig;
-pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
-pub use history::History;
-pub use index_metrics::IndexMetrics;
-pub use latest::Latest;
-pub use policy_proxy::telemetry::ProcessMetrics;
-pub use publish::{
-    LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
+// Old path: removed when the callers name the crate.
+pub use policy_engine::{
+    Compiled, CompiledWorkload, ConditionsHandle, Controller, ControllerConfig, History,
+    IndexMetrics, Latest, LookupError, ObjectsHandle, Policies, PortPolicy, ReviewHandle,
+    UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState, annotation_errors,
+    compile_directory, compile_objects, conditions, config, controller, kinds, ports_meant,
+    publish, report, review, start, view,
 };
-pub use resolve::condition as conditions;
-pub use resolve::workload::ports_meant;
-pub use review::ReviewHandle;
+pub use policy_kube::{lease, rbac};
+pub use policy_server::ProcessMetrics;
+pub use policy_webhooks::{admission, beside, injector};
+
+/// Old path: removed when the callers name the crate.
+pub mod programmed {
+    pub use policy_discovery::programmed::*;
+    pub use policy_engine::desired::DemandHandle;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod replicas {
+    pub use crate::args::{ReplicaArgs, ReplicaArgsError, ReplicaSettings, Whom};
+    pub use crate::endpoints::{OwnName, follow_endpoints};
+    pub use policy_discovery::replicas::{Replica, Replicas};
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod serve {
+    pub use policy_discovery::serve::*;
+    pub use policy_server::review::{Authenticated, ReviewError, Reviewer, Subject};
+    pub use policy_server::{Allowance, Held, Peer, TlsError, TlsFiles, TlsHandle};
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod cluster {
+    pub use crate::args::ClusterArgs;
+    pub use policy_kube::cluster::ClusterError;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod status {
+    pub use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+    pub use policy_engine::stated::{Stated, StatedTable};
+    pub use policy_kube::status::*;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod issuer {
+    pub use crate::args::IssuerSettings;
+    pub use policy_issuer::*;
+}
+
+/// Old path: removed when the callers name the crate.
+pub mod access {
+    pub use crate::args::AUDIENCE;
+    pub use policy_discovery::{KeyError, KeyReviewer};
+    pub use policy_kube::{ClusterReviewer, GROUP, RESOURCE, VERB};
+    pub use policy_server::review::Bounded;
+}

@@ -10,7 +10,7 @@
     reason = "a test ends where it cannot go on"
 )]
 
-use policy_proxy::telemetry::names;
+use policy_enforce::telemetry::names;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! `/debug/policy`: the policy of one port as this replica would serve it, for whoever is on the
 //! machine (a port-forward is).
 
-use crate::publish::{LookupError, Policies, PortPolicy, WorkloadKey};
-use crate::view::PolicyView;
 use http::StatusCode;
+use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadKey};
+use policy_engine::view::PolicyView;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -86,9 +86,9 @@ fn parse(query: &str) -> Result<(WorkloadKey, NonZeroU16), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ControllerConfig;
-    use crate::controller::start;
     use crate::source::directory::DirectorySource;
+    use policy_engine::config::ControllerConfig;
+    use policy_engine::controller::start;
 
     #[test]
     fn queries_name_a_workload_and_a_port() {

@@ -12,7 +12,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// See [`KubeletExemption`](crate::config::KubeletExemption).
+/// See [`KubeletExemption`](policy_engine::config::KubeletExemption).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KubeletArg {
     /// The probes and hooks that a pod declares.
@@ -21,7 +21,7 @@ pub enum KubeletArg {
     All,
 }
 
-/// See [`ProbeRoutes`](crate::config::ProbeRoutes).
+/// See [`ProbeRoutes`](policy_engine::config::ProbeRoutes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeRoutesArg {
     /// On all.
@@ -30,7 +30,7 @@ pub enum ProbeRoutesArg {
     Unrouted,
 }
 
-/// See [`ReferenceGrants`](crate::config::ReferenceGrants).
+/// See [`ReferenceGrants`](policy_engine::config::ReferenceGrants).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GrantsArg {
     /// Yes.
@@ -39,11 +39,25 @@ pub enum GrantsArg {
     Warn,
 }
 
-/// See [`UndeclaredPorts`](crate::publish::UndeclaredPorts).
+/// See [`UndeclaredPorts`](policy_engine::publish::UndeclaredPorts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UndeclaredArg {
     /// The default policy.
     Default,
     /// They are refused.
     Deny,
+}
+
+/// See [`Sidecar`](policy_webhooks::injector::Sidecar).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SidecarArg {
+    /// An init container that goes on where the API server knows these (Kubernetes 1.29), else a
+    /// container like others.
+    #[default]
+    Auto,
+    /// An init container that goes on: it starts before the application, ends after it, and a Job
+    /// completes without it.
+    Native,
+    /// A container like others.
+    Container,
 }

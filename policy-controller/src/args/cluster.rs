@@ -1,8 +1,10 @@
 //! What flags mean together where a cluster is followed.
 
-use super::{ArgsError, RunArgs};
-use crate::admission::{AdmissionSettings, CertificateSource};
-use crate::injector::{InjectorArgsError, InjectorSettings};
+use super::error::ArgsError;
+use super::injector::InjectorArgsError;
+use super::run::RunArgs;
+use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
+use policy_webhooks::injector::InjectorSettings;
 
 /// The injector shares port and certificate with admission.
 pub(super) fn injector(

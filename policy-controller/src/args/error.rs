@@ -1,15 +1,15 @@
 //! Flags that make no sense.
 
-use crate::access::AuthArgsError;
-use crate::admission::AdmissionArgsError;
-use crate::beside::NoPort;
-use crate::config::ConfigError;
-use crate::guard::GuardArgsError;
-use crate::injector::InjectorArgsError;
-use crate::issuer::IssuerArgsError;
-use crate::replicas::ReplicaArgsError;
-use crate::source::kubernetes::KubernetesArgsError;
-use crate::status::StatusArgsError;
+use super::admission::AdmissionArgsError;
+use super::auth_error::AuthArgsError;
+use super::beside::NoPort;
+use super::guard::GuardArgsError;
+use super::injector::InjectorArgsError;
+use super::issuer_error::IssuerArgsError;
+use super::kubernetes::KubernetesArgsError;
+use super::replicas::ReplicaArgsError;
+use super::status::StatusArgsError;
+use policy_engine::config::ConfigError;
 
 /// A flag whose value makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +63,7 @@ pub enum ArgsError {
     },
     /// Linkerd's controller cannot be reached by what is written.
     #[error("--linkerd-policy-addr, --linkerd-policy-name: {0}")]
-    Outbound(#[from] policy_proxy::control::AddressError),
+    Outbound(#[from] policy_tls::control::AddressError),
     /// A name of nobody.
     #[error("--linkerd-policy-addr: must be given, because --linkerd-policy-name is")]
     NoOutbound,

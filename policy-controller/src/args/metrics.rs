@@ -1,11 +1,12 @@
 //! Flags about who may read the proxies' metrics.
 
-use super::ArgsError;
-use super::value::{items, networks};
-use crate::config::MetricsReaders;
+use super::error::ArgsError;
+use super::text::items;
+use super::value::networks;
 use clap::Args;
 use policy_core::IdentityMatch;
 use policy_crds::{Body, Resource};
+use policy_engine::config::MetricsReaders;
 use serde_json::json;
 
 /// Who may read the proxies' metrics, as written.

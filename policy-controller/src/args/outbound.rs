@@ -1,8 +1,8 @@
 //! Flags about Linkerd's controller, which is asked for what we do not serve.
 
-use super::ArgsError;
+use super::error::ArgsError;
 use clap::Args;
-use policy_proxy::control::ControllerAddress;
+use policy_tls::control::ControllerAddress;
 
 /// Where `OutboundPolicies` goes, as written.
 #[derive(Clone, Debug, Default, Args)]

@@ -1,9 +1,9 @@
 //! Flags that bound serving.
 
-use super::ArgsError;
-use crate::config::Limits;
-use crate::serve::ServeConfig;
+use super::error::ArgsError;
 use clap::Args;
+use policy_discovery::serve::ServeConfig;
+use policy_engine::config::Limits;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;

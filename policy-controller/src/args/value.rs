@@ -1,22 +1,10 @@
 //! Values of flags that several parts have.
 
-use super::ArgsError;
+use super::error::ArgsError;
+use super::text::{items, socket_address};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
 use std::net::{IpAddr, SocketAddr};
-
-/// The items of a list separated by commas, without blanks and empty ones.
-pub(crate) fn items(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|item| !item.is_empty())
-}
-
-/// `:PORT` means every IPv4 address, as in Linkerd's chart.
-pub(crate) fn socket_address(value: &str) -> Option<SocketAddr> {
-    match value.strip_prefix(':') {
-        Some(port) => format!("0.0.0.0:{port}").parse().ok(),
-        None => value.parse().ok(),
-    }
-}
 
 /// The same for a flag, which is named where it is none.
 pub(crate) fn address(flag: &'static str, value: &str) -> Result<SocketAddr, ArgsError> {

@@ -1,11 +1,12 @@
 //! Connections and requests that are decided on without a layer in front.
 
-use crate::serve::TlsHandle;
 use http::{Request, StatusCode};
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
 use policy_core::{Decision, Denied, RequestView};
-use policy_proxy::{Peer, PeerTls, PortHandle};
+use policy_enforce::PortHandle;
+use policy_server::TlsHandle;
+use policy_tls::peer::{Peer, PeerTls};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -39,7 +40,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub(super) fn of(reason: Denied) -> Self {
-        Self { status: policy_proxy::admin::status_of(reason), text: reason.as_str() }
+        Self { status: policy_enforce::respond::status_of(reason), text: reason.as_str() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Takes over what Servers of the cluster say about our own ports.
 
-use super::Shared;
-use super::args::loopback;
-use crate::latest::Latest;
-use crate::publish::{LookupError, Policies, PortPolicy, WorkloadState};
+use super::settings::loopback;
+use super::shared::Shared;
 use futures_util::future::select_all;
 use policy_core::{Facts, Owner};
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadState};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,13 +1,12 @@
 //! The policies that hold on our own ports without a cluster's saying so.
 
-use super::GuardedPorts;
-use super::args::GuardSettings;
-use crate::compile_objects;
-use crate::config::ControllerConfig;
-use crate::publish::{UndeclaredPorts, WorkloadKey};
+use super::settings::{GuardSettings, GuardedPorts};
 use policy_core::evaluator::BuildError;
 use policy_core::{DefaultPolicy, Denied, Owner, Revision, ServerPolicy};
 use policy_crds::{Body, Object};
+use policy_engine::compile_objects;
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::{UndeclaredPorts, WorkloadKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -15,9 +14,6 @@ use std::sync::Arc;
 
 /// The policy that the controller carries.
 const BUILT_IN: &str = include_str!("../../manifests/control-plane.yaml");
-
-/// What our pod is called where nobody says otherwise, and the value of its label.
-pub(super) const NAME: &str = "policy-controller";
 
 /// Why a local policy cannot be used.
 #[derive(Debug, thiserror::Error)]

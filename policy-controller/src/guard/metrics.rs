@@ -2,8 +2,8 @@
 
 use crate::metric_names::{self, Metric};
 use policy_core::Denied;
-use policy_proxy::record::Verdict;
-use policy_proxy::{Record, Recorder};
+use policy_enforce::record::Verdict;
+use policy_enforce::{Record, Recorder};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

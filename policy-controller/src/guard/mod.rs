@@ -16,165 +16,27 @@
 //! decided by the evaluator that decides for every workload.
 
 mod admin;
-mod args;
 mod follow;
+mod handle;
 mod local;
 mod metrics;
+mod settings;
+mod shared;
 
 pub use admin::{AdminStream, Duplex, Refusal, arrive};
-pub use args::{GuardArgs, GuardArgsError, GuardSettings};
+pub use handle::Guard;
 pub use local::LocalPolicyError;
 pub use metrics::GuardMetrics;
-
-use crate::config::ControllerConfig;
-use crate::publish::{Policies, WorkloadKey};
-use http::Request;
-use ipnet::IpNet;
-use local::Local;
-use policy_core::{Denied, Facts};
-use policy_proxy::store::UndeclaredPorts;
-use policy_proxy::{Peer, PolicyLayer, PolicyStore, StoreConfig, Telemetry};
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU16;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The ports that are guarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GuardedPorts {
-    /// Where policies are served.
-    pub grpc: NonZeroU16,
-    /// Where the API server asks about objects, if it does.
-    pub admission: Option<NonZeroU16>,
-    /// Where /live, /ready and /metrics are served.
-    pub admin: NonZeroU16,
-}
-
-/// The policies of the controller's own ports; clones share them.
-#[derive(Clone, Debug)]
-pub struct Guard {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    workload: WorkloadKey,
-    ports: GuardedPorts,
-    local: Local,
-    store: PolicyStore,
-    metrics: GuardMetrics,
-    /// Whether there is a pod of ours to be followed.
-    has_pod: bool,
-    /// What `node-local` stands for while our node is not known.
-    node: Vec<IpNet>,
-    /// Whether the addresses of our node are known as other pods' are.
-    node_known: AtomicBool,
-}
-
-impl Guard {
-    /// Reads the local policy and puts it in force.
-    ///
-    /// # Errors
-    /// [`LocalPolicyError`]: what is wrong with the file, or which port it forgets.
-    pub fn new(
-        settings: &GuardSettings,
-        ports: GuardedPorts,
-        config: &ControllerConfig,
-    ) -> Result<Self, LocalPolicyError> {
-        let local = Local::compile(settings, ports, config)?;
-        let facts = Arc::new(Facts {
-            pod_addresses: Vec::new(),
-            node_local: settings.node.clone(),
-            cluster: config.cluster_networks.clone(),
-        });
-        let store_config = StoreConfig { facts, ..StoreConfig::default() };
-        let built = |error| LocalPolicyError::Build { error };
-        let store = PolicyStore::new(store_config, Arc::new(Telemetry::new(1))).map_err(built)?;
-        let numbers: BTreeSet<_> = local.ports().collect();
-        store.declare(&numbers, UndeclaredPorts::Refuse);
-        for port in numbers {
-            if let Some(policy) = local.policy(port) {
-                store.apply(port, policy.clone(), local.revision()).map_err(built)?;
-            }
-        }
-        let name = settings.pod.as_deref().unwrap_or(settings.component);
-        let shared = Shared {
-            workload: WorkloadKey::pod(&settings.namespace, name),
-            ports,
-            local,
-            store,
-            metrics: GuardMetrics::default(),
-            has_pod: settings.pod.is_some(),
-            node: settings.node.clone(),
-            node_known: AtomicBool::new(false),
-        };
-        Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Its metrics, to be registered.
-    pub fn metrics(&self) -> GuardMetrics {
-        self.shared.metrics.clone()
-    }
-
-    /// Guards the gRPC port: each request says who it is from by an `Arc<Peer>` in its extensions.
-    pub fn grpc(&self) -> PolicyLayer {
-        let workload = self.shared.workload.to_string();
-        PolicyLayer::new(&self.shared.store, self.shared.ports.grpc, &workload)
-            .with_recorder(Arc::new(self.shared.metrics.clone()))
-    }
-
-    /// Whether a connection of `client` to the admission port is let through. It speaks TLS that is
-    /// not the mesh's.
-    ///
-    /// # Errors
-    /// The reason to refuse it.
-    pub fn admission(&self, client: SocketAddr) -> Result<(), Denied> {
-        let Some(port) = self.shared.ports.admission else { return Err(Denied::PortUndeclared) };
-        let peer = Peer::new(client, policy_proxy::PeerTls::Passthrough);
-        let decided = admin::connection(&self.shared.store.port(port), &peer);
-        decided.inspect_err(|reason| self.shared.metrics.refused(port, *reason))
-    }
-
-    /// Whether an address is our node's, as far as that is known.
-    pub fn is_node(&self, client: IpAddr) -> bool {
-        let live = self.shared.store.port(self.shared.ports.admin).live();
-        let policy = live.in_force().ok();
-        let node = policy.map_or(&self.shared.node, |policy| &policy.facts.node_local);
-        node.iter().any(|network| network.contains(&client))
-    }
-
-    /// Whether a request to the admin port is answered.
-    ///
-    /// # Errors
-    /// The status and text of the answer instead.
-    pub fn admin<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Refusal> {
-        // They say that we are alive, and what is missing until we are ready. The node asks from
-        // addresses that are not known before its Node has been read, and must not be kept waiting.
-        let probe = matches!(request.uri().path(), "/live" | "/ready");
-        if probe && !self.shared.node_known.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let port = self.shared.ports.admin;
-        admin::request(&self.shared.store.port(port), peer, request).map_err(|reason| {
-            self.shared.metrics.refused(port, reason);
-            Refusal::of(reason)
-        })
-    }
-
-    /// Follows the Servers that select our own pod, until it is dropped. Without a pod there is
-    /// nothing to follow.
-    pub async fn follow(self, policies: Policies) {
-        if self.shared.has_pod {
-            follow::run(self.shared, policies).await;
-        }
-    }
-}
+pub use settings::{GuardSettings, GuardedPorts};
+pub(crate) use settings::{NAME, loopback};
 
 /// Guards for tests of whom they guard.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
+    use crate::args::GuardArgs;
+    use policy_engine::config::ControllerConfig;
+    use std::num::NonZeroU16;
 
     /// A guard with the built-in policy on a node of these addresses.
     pub(crate) fn on_node(network: &str) -> Guard {
@@ -187,5 +49,7 @@ pub(crate) mod testing {
     }
 }
 
+#[cfg(test)]
+mod guarded;
 #[cfg(test)]
 mod tests;

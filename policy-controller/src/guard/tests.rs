@@ -1,14 +1,20 @@
 //! What the built-in policy lets through, what takes its place, and what cannot.
 
 use super::*;
-use crate::compile_objects;
-use crate::publish::WorkloadKey;
-use crate::serve::testing::{Index, port};
+use crate::args::GuardArgs;
 use crate::testing::objects;
+use http::Request;
 use policy_core::{
-    Authorization, DefaultPolicy, Identity, Owner, Requirement, ServerPolicy, Source,
+    Authorization, DefaultPolicy, Denied, Facts, Identity, Owner, Requirement, ServerPolicy, Source,
 };
-use policy_proxy::PeerTls;
+use policy_discovery::testing::{Index, port};
+use policy_enforce::store::UndeclaredPorts;
+use policy_enforce::{PolicyStore, StoreConfig, Telemetry};
+use policy_engine::compile_objects;
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::WorkloadKey;
+use policy_tls::peer::{Peer, PeerTls};
+use std::sync::Arc;
 use std::time::Duration;
 
 const ANY: &str = "anybody.anywhere.serviceaccount.identity.linkerd.cluster.local";

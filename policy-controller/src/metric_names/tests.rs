@@ -1,15 +1,16 @@
 //! The documentation's table, and what a scrape says, have the names that are listed here.
 
-use crate::admission::AdmissionMetrics;
 use crate::guard::GuardMetrics;
-use crate::index_metrics::IndexMetrics;
-use crate::issuer::IssuerMetrics;
-use crate::lease::LeaseMetrics;
-use crate::programmed::ProgrammedMetrics;
-use crate::serve::ServeMetrics;
-use crate::source::kubernetes::WatchMetrics;
-use crate::status::{EventMetrics, StatusMetrics};
-use policy_proxy::telemetry::{ProcessMetrics, names};
+use policy_discovery::programmed::ProgrammedMetrics;
+use policy_discovery::serve::ServeMetrics;
+use policy_enforce::telemetry::names;
+use policy_engine::IndexMetrics;
+use policy_issuer::IssuerMetrics;
+use policy_kube::lease::LeaseMetrics;
+use policy_kube::source::WatchMetrics;
+use policy_kube::status::{EventMetrics, StatusMetrics};
+use policy_server::ProcessMetrics;
+use policy_webhooks::admission::AdmissionMetrics;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +18,16 @@ use std::sync::Arc;
 
 /// Names and helps, as written above.
 fn listed() -> BTreeMap<String, String> {
-    let text = include_str!("../metric_names.rs");
+    let text = [
+        include_str!("../metric_names.rs"),
+        include_str!("../../discovery/src/metric_names.rs"),
+        include_str!("../../engine/src/metric_names.rs"),
+        include_str!("../../issuer/src/metric_names.rs"),
+        include_str!("../../kube/src/metric_names.rs"),
+        include_str!("../../webhooks/src/metric_names.rs"),
+        include_str!("../../../policy-proxy/server/src/metric_names.rs"),
+    ]
+    .concat();
     let quoted = |text: &str, field: &str| {
         let rest = text.split_once(&format!("{field}: \""))?.1;
         Some(rest.split_once('"')?.0.to_owned())

@@ -1,13 +1,14 @@
 //! A controller inside another process.
 
-use super::{RunError, encode_options};
+use super::error::RunError;
+use super::options::encode_options;
 use crate::admin;
-use crate::config::ControllerConfig;
-use crate::controller::{ConditionsHandle, Controller, start};
-use crate::publish::Policies;
-use crate::serve::{Applied, ServeConfig, ServeMetrics, Server};
-use crate::source::directory::Diagnostic;
-use crate::source::{Source, SourceError};
+use policy_discovery::serve::{Applied, ServeConfig, ServeMetrics, Server};
+use policy_engine::config::ControllerConfig;
+use policy_engine::controller::{ConditionsHandle, Controller, start};
+use policy_engine::publish::Policies;
+use policy_engine::source::Diagnostic;
+use policy_engine::source::{Source, SourceError};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;

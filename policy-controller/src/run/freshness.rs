@@ -2,9 +2,9 @@
 //! to look for a replica that is current.
 
 use crate::admin::Readiness;
-use crate::serve::Stale;
-use crate::source::Health;
-use crate::source::kubernetes::Freshness;
+use policy_discovery::serve::Stale;
+use policy_engine::source::Health;
+use policy_kube::source::Freshness;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,8 +80,8 @@ pub(super) async fn follow(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{WatchHealth, WatchKey, WatchState};
     use policy_crds::Kind;
+    use policy_engine::source::{WatchHealth, WatchKey, WatchState};
     use std::collections::BTreeMap;
 
     #[test]

@@ -1,8 +1,8 @@
 //! The controller's own identity from the issuer, as its proxies have theirs.
 
 use crate::admin::Readiness;
-use crate::serve::TlsHandle;
-use policy_proxy::identity::IdentitySource;
+use policy_server::TlsHandle;
+use policy_tls::identity::IdentitySource;
 use std::sync::Arc;
 use std::time::Duration;
 

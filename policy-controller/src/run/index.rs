@@ -1,14 +1,14 @@
 //! The thread that owns the index, so that compiling holds up no stream.
 
-use super::RunError;
-use crate::config::ControllerConfig;
-use crate::controller::{ConditionsHandle, Controller, ObjectsHandle, start};
-use crate::index_metrics::IndexMetrics;
-use crate::programmed::DemandHandle;
-use crate::publish::Policies;
-use crate::review::ReviewHandle;
-use crate::source::directory::Diagnostic;
-use crate::source::{Source, SourceError};
+use super::error::RunError;
+use policy_engine::IndexMetrics;
+use policy_engine::config::ControllerConfig;
+use policy_engine::controller::{ConditionsHandle, Controller, ObjectsHandle, start};
+use policy_engine::desired::DemandHandle;
+use policy_engine::publish::Policies;
+use policy_engine::review::ReviewHandle;
+use policy_engine::source::Diagnostic;
+use policy_engine::source::{Source, SourceError};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};

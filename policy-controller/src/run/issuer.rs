@@ -1,12 +1,13 @@
 //! The process of the issuer.
 
-use super::ports::{AdminPort, number};
-use super::signals::Signals;
+use super::admin_port::{AdminPort, number};
+use super::error::RunError;
+use super::signals::{Signals, abort};
 use super::vital::Vital;
-use super::{RunError, abort};
 use crate::admin::{self, Readiness};
+use crate::args::IssuerSettings;
 use crate::guard::{Guard, GuardedPorts};
-use crate::issuer::{Issuer, IssuerSettings};
+use policy_issuer::Issuer;
 use tokio_util::sync::CancellationToken;
 
 /// Runs an issuer until it is told to stop by SIGTERM or SIGINT; a second one aborts.
@@ -20,20 +21,20 @@ pub async fn issuer(settings: IssuerSettings) -> Result<(), RunError> {
     let ready = readiness.require("there is no authority whose roots are published");
     let admin = AdminPort::open(settings.admin, true, readiness.clone(), &vital).await?;
     let client = settings.cluster.connect().await?;
-    let issuer = Issuer::new(&settings, client, ready).await.map_err(RunError::Authority)?;
+    let issuer = Issuer::new(&settings.issuer, client, ready).await.map_err(RunError::Authority)?;
     admin.admin.register(|registry| issuer.register(registry));
 
     let listener = admin::bind("certificates (--grpc-addr)", settings.grpc).await?;
     let grpc = listener.local_addr()?;
-    tracing::info!(%grpc, admin = %admin.address, identity = %settings.identity, "listening");
+    tracing::info!(%grpc, admin = %admin.address, identity = %settings.issuer.identity, "listening");
     let (grpc, own) = (number(grpc)?, number(admin.address)?);
     let ports = GuardedPorts { grpc, admission: None, admin: own };
-    let guard = Guard::new(&settings.guard, ports, &settings.controller)?;
+    let guard = Guard::new(&settings.guard, ports, &settings.issuer.controller)?;
     admin.admin.register(|registry| guard.metrics().register(registry));
     admin.admin.guard(guard.clone(), Some(issuer.tls()));
 
     let (drain, stop) = (CancellationToken::new(), CancellationToken::new());
-    let parts = issuer.guarded_by(&guard);
+    let parts = issuer.guarded_by(guard.grpc());
     vital.spawn("the look after namespaces", parts.roots.follow());
     vital.spawn("the look after the authority", parts.keeper.run());
     let events = vital.spawn("the writer of events", parts.events.run(stop.clone()));

@@ -1,58 +1,20 @@
 //! Opens the ports and starts what is behind them.
 
-use super::RunError;
+use super::admin_port::{AdminPort, number};
+use super::error::RunError;
 use super::index::Index;
 use super::serving::{Opened, Serving};
 use super::side::{self, Side, SideTasks};
-use super::vital::Vital;
-use crate::admin::{self, Admin, Readiness};
-use crate::admission::Admission;
 use crate::args::ClusterSettings;
 use crate::guard::{Guard, GuardSettings, GuardedPorts};
-use crate::serve::Stale;
-use policy_proxy::telemetry::ProcessMetrics;
-use prometheus_client::registry::Registry;
+use policy_discovery::serve::Stale;
+use policy_webhooks::admission::Admission;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// The admin port, which answers before anything else does and until everything else has ended.
-pub(super) struct AdminPort {
-    pub(super) admin: Admin,
-    pub(super) address: SocketAddr,
-    task: JoinHandle<()>,
-    stop: CancellationToken,
-}
-
-impl AdminPort {
-    pub(super) async fn open(
-        address: SocketAddr,
-        guarded: bool,
-        readiness: Readiness,
-        vital: &Vital,
-    ) -> Result<Self, RunError> {
-        let listener = admin::bind("/live, /ready and /metrics (--admin-addr)", address).await?;
-        let address = listener.local_addr()?;
-        let mut admin = Admin::new(readiness, Registry::default());
-        if guarded {
-            admin = admin.to_be_guarded();
-        }
-        admin.register(|registry| ProcessMetrics.register(registry));
-        let stop = CancellationToken::new();
-        let task = vital.spawn("the admin port", admin.clone().run(listener, stop.clone()));
-        Ok(Self { admin, address, task, stop })
-    }
-
-    pub(super) async fn close(self) {
-        self.stop.cancel();
-        // A panic of it was reported where it happened.
-        _ = self.task.await;
-    }
-}
 
 /// What the other ports are opened with.
 pub(super) struct Ports {
@@ -143,10 +105,4 @@ fn guarded_ports(
 ) -> Result<GuardedPorts, io::Error> {
     let admission = admission.map(|admission| number(admission.address())).transpose()?;
     Ok(GuardedPorts { grpc: number(grpc)?, admission, admin: number(admin)? })
-}
-
-/// The number of a port that is bound.
-pub(super) fn number(address: SocketAddr) -> Result<NonZeroU16, io::Error> {
-    let unbound = || io::Error::other(format!("{address} is not bound"));
-    NonZeroU16::new(address.port()).ok_or_else(unbound)
 }

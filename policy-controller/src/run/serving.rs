@@ -1,21 +1,27 @@
 //! The gRPC server with all it is told: who may watch, what is counted, on which ports.
 
+use super::error::RunError;
+use super::identity;
+use super::index::Handles;
+use super::options::encode_options;
 use super::vital::Vital;
-use super::{RunError, encode_options, identity};
-use crate::access::{KeyError, OwnCertificate, ServeAuth};
 use crate::admin::{self, Admin, Readiness};
-use crate::config::ControllerConfig;
-use crate::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use crate::publish::Policies;
-use crate::replicas::{OwnName, ReplicaSettings, Replicas, Whom, follow_endpoints};
-use crate::run::index::Handles;
-use crate::serve::{
-    AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, TlsHandle, Transport,
-};
+use crate::args::{OwnCertificate, ServeAuth};
+use crate::args::{ReplicaSettings, Whom};
+use crate::endpoints::{OwnName, follow_endpoints};
 use kube::Client;
-use policy_proxy::control::ControllerAddress;
-use policy_proxy::identity::{IdentityConfig, IdentitySource};
-use policy_proxy::telemetry::IdentityMetrics;
+use policy_discovery::KeyError;
+use policy_discovery::programmed::{self, ClusterOverview, Counting, CountingConfig};
+use policy_discovery::replicas::Replicas;
+use policy_discovery::serve::{
+    AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
+};
+use policy_engine::config::ControllerConfig;
+use policy_engine::publish::Policies;
+use policy_server::TlsHandle;
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::IdentityMetrics;
+use policy_tls::identity::{IdentityConfig, IdentitySource};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -164,9 +170,9 @@ fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 's
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Settings, reviews};
     use super::*;
-    use crate::args::{Cli, Command, SourceSettings};
+    use crate::args::{Cli, Command, Settings, SourceSettings};
+    use crate::run::program::reviews;
     use crate::run::vital::Vital;
     use crate::testing::refusing_client;
     use clap::Parser;

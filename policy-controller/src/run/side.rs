@@ -1,18 +1,18 @@
 //! Everything besides the source that talks to the API server: admission, leadership, status, events.
 
-use super::RunError;
+use super::error::RunError;
+use super::index::Handles;
 use super::vital::Vital;
 use crate::admin::Admin;
-use crate::admission::Admission;
 use crate::args::ClusterSettings;
-use crate::injector::{Injector, InjectorMetrics, Keeper, KeeperInputs};
-use crate::lease::{self, Leadership, Lease, LeaseSettings};
-use crate::programmed::Counting;
-use crate::review::ReviewHandle;
-use crate::run::index::Handles;
-use crate::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use policy_discovery::programmed::Counting;
+use policy_engine::review::ReviewHandle;
+use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
+use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
+use policy_webhooks::admission::Admission;
+use policy_webhooks::injector::{Injector, InjectorMetrics, Keeper, KeeperInputs};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

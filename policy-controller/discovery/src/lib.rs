@@ -1,0 +1,20 @@
+//! Serves policies over gRPC, and counts on how many proxies they are in force.
+//!
+//! ```text
+//! policy-engine ──one policy per port──▶ serve ──▶ sidecars
+//!       │                                  │ acknowledgements
+//!       └──what ought to be in force──▶ programmed ◀── replicas
+//! ```
+//!
+//! **Invariants.** Nothing here names a Kubernetes type: callers are told of workloads and objects as
+//! the engine does.
+
+mod keys;
+mod metric_names;
+pub mod programmed;
+pub mod replicas;
+pub mod serve;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use keys::{KeyError, KeyReviewer};

@@ -1,0 +1,371 @@
+//! The task that counts.
+
+use super::ledger::{Ledger, Teller};
+use super::metrics::ProgrammedMetrics;
+use super::peers::{Completeness, Peers};
+use crate::replicas::{Connector, Replicas};
+use crate::serve::{Applied, Feed};
+use policy_crds::ObjectKey;
+use policy_engine::desired::{DemandHandle, Version};
+use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::report::{Count, Tally};
+use policy_server::TlsHandle;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+/// Time between two counts, at least.
+const GAP: Duration = Duration::from_millis(250);
+
+/// How often clocks are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long counting goes on after somebody looked once.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// Changes of our own clients taken at once.
+const AT_ONCE: usize = 10_000;
+
+/// Our own clients, among those who say what is in force.
+const OWN: Teller = 0;
+
+const NOT_COUNTED: &str = "NotCounted";
+
+/// How counting goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountingConfig {
+    /// Name of this replica, for the logs of the others.
+    pub replica: Arc<str>,
+    /// How long another replica may be silent.
+    pub timeout: Duration,
+    /// How long what a proxy had in force counts after its stream ended, unless it says something
+    /// else on another stream.
+    pub keep: Duration,
+}
+
+impl CountingConfig {
+    /// The usual times.
+    pub fn new(replica: &str) -> Self {
+        let (timeout, keep) = (Duration::from_secs(10), Duration::from_secs(10));
+        Self { replica: replica.into(), timeout, keep }
+    }
+}
+
+/// A handle on the counts; clones share them. Counting ends when the last is dropped.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    interest: Arc<watch::Sender<Interest>>,
+    tally: watch::Receiver<Arc<Tally>>,
+    table: watch::Receiver<Arc<VersionedTable>>,
+    metrics: ProgrammedMetrics,
+}
+
+/// Who wants to know.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interest {
+    holders: usize,
+    until: Option<Instant>,
+}
+
+impl Interest {
+    fn exists(&self) -> bool {
+        self.holders > 0 || self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// Keeps counting going until it is dropped.
+#[derive(Debug)]
+pub struct Hold(Arc<watch::Sender<Interest>>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.send_modify(|interest| interest.holders = interest.holders.saturating_sub(1));
+    }
+}
+
+impl Counting {
+    /// Counts until the hold is dropped.
+    pub fn hold(&self) -> Hold {
+        self.interest.send_modify(|interest| interest.holders = interest.holders.saturating_add(1));
+        Hold(self.interest.clone())
+    }
+
+    /// Counts while this replica leads.
+    pub async fn while_leading(self, mut leading: watch::Receiver<bool>) {
+        loop {
+            if leading.wait_for(|leads| *leads).await.is_err() {
+                return;
+            }
+            let _hold = self.hold();
+            if leading.wait_for(|leads| !*leads).await.is_err() {
+                // Whoever leads without a Lease leads to the end.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// How far every object is in force, whenever that changes: at most a few times a second.
+    pub fn tally(&self) -> watch::Receiver<Arc<Tally>> {
+        self.tally.clone()
+    }
+
+    /// The same for every object that can contribute to a policy, with the version of the object
+    /// that each count is about.
+    pub fn table(&self) -> watch::Receiver<Arc<VersionedTable>> {
+        self.table.clone()
+    }
+
+    /// How far every object is in force, for somebody who looks once: counted for a while from now
+    /// on, and waited for at most so long.
+    pub async fn look(&self, patience: Duration) -> Arc<Tally> {
+        self.interest.send_modify(|interest| {
+            interest.until = Instant::now().checked_add(LINGER);
+        });
+        let mut tally = self.tally.clone();
+        let counted = tally.wait_for(
+            |tally| !matches!(&**tally, Tally::Unknown { reason, .. } if **reason == *NOT_COUNTED),
+        );
+        // Whatever is known when patience is over is the answer.
+        _ = tokio::time::timeout(patience, counted).await;
+        self.tally.borrow().clone()
+    }
+
+    /// Its metrics, to be registered.
+    pub fn metrics(&self) -> ProgrammedMetrics {
+        self.metrics.clone()
+    }
+}
+
+/// Starts the task that counts, when somebody wants to know, what ought to be in force by `demand`
+/// and what is by `applied` and by the other `replicas`, which are asked with the credentials of
+/// `tls`. Needs a tokio runtime.
+pub fn start(
+    config: CountingConfig,
+    demand: DemandHandle,
+    applied: Applied,
+    replicas: watch::Receiver<Arc<Replicas>>,
+    tls: Option<TlsHandle>,
+) -> Counting {
+    let (interest, interested) = watch::channel(Interest::default());
+    let (tally, tally_receiver) = watch::channel(Arc::new(not_counted()));
+    let (table, table_receiver) = watch::channel(Arc::default());
+    let metrics = ProgrammedMetrics::default();
+    let counter = Counter {
+        config,
+        demand,
+        applied,
+        replicas,
+        connector: Connector::new(tls),
+        interested,
+        tally,
+        table,
+        metrics: metrics.clone(),
+    };
+    tokio::spawn(counter.run());
+    let interest = Arc::new(interest);
+    Counting { interest, tally: tally_receiver, table: table_receiver, metrics }
+}
+
+fn not_counted() -> Tally {
+    Tally::unknown(NOT_COUNTED, "this replica has not counted")
+}
+
+struct Counter {
+    config: CountingConfig,
+    demand: DemandHandle,
+    applied: Applied,
+    replicas: watch::Receiver<Arc<Replicas>>,
+    connector: Connector,
+    interested: watch::Receiver<Interest>,
+    tally: watch::Sender<Arc<Tally>>,
+    table: watch::Sender<Arc<VersionedTable>>,
+    metrics: ProgrammedMetrics,
+}
+
+/// What is known while somebody wants to know.
+struct Books {
+    ledger: Ledger,
+    peers: Peers,
+    objects: BTreeMap<ObjectKey, Version>,
+    feed: Feed,
+    listed: bool,
+    /// Whether the objects or how complete things are have changed since the last count was told.
+    changed: bool,
+    completeness: Completeness,
+}
+
+impl Counter {
+    async fn run(mut self) {
+        loop {
+            // The last handle has gone if this fails.
+            if self.interested.wait_for(Interest::exists).await.is_err() {
+                return;
+            }
+            let going_on = self.count().await;
+            self.demand.stop().await;
+            self.tell(not_counted(), BTreeMap::new());
+            self.metrics.not_programmed(0);
+            self.metrics.replicas(0, 0);
+            if !going_on {
+                return;
+            }
+        }
+    }
+
+    /// Counts while somebody wants to know; false: nobody ever will.
+    async fn count(&mut self) -> bool {
+        let mut books = self.open();
+        let mut demanded = true;
+        // Where nobody will find others, those that are known are all.
+        let mut followed = true;
+        let mut due = Some(Instant::now());
+        // So that a burst is counted a few times only. What is said meanwhile is heard nonetheless.
+        let mut earliest = Instant::now();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let at = due.unwrap_or_else(Instant::now);
+            tokio::select! {
+                () = tokio::time::sleep_until(at.into()), if due.is_some() => {
+                    if std::mem::take(&mut demanded) {
+                        books.want(&mut self.demand).await;
+                    }
+                    self.settle(&mut books);
+                    due = None;
+                    earliest = Instant::now().checked_add(GAP).unwrap_or(earliest);
+                    continue;
+                }
+                changed = self.interested.changed() => {
+                    if changed.is_err() {
+                        return false;
+                    }
+                    continue;
+                }
+                there = self.demand.changed() => {
+                    if !there {
+                        return false;
+                    }
+                    demanded = true;
+                }
+                () = books.feed.changed() => books.hear(),
+                event = books.peers.next() => books.peers.take(event, &mut books.ledger),
+                changed = self.replicas.changed(), if followed => {
+                    followed = changed.is_ok();
+                    let replicas = self.replicas.borrow_and_update().clone();
+                    books.peers.follow(&replicas, &mut books.ledger);
+                }
+                _ = tick.tick() => {
+                    if !self.interested.borrow().exists() {
+                        return true;
+                    }
+                    demanded |= !books.listed;
+                    books.ledger.expire(Instant::now());
+                }
+            }
+            due.get_or_insert(earliest);
+        }
+    }
+
+    fn open(&mut self) -> Books {
+        let name = self.config.replica.clone();
+        let mut books = Books {
+            ledger: Ledger::new(self.config.keep),
+            peers: Peers::new(name, self.connector.clone(), self.config.timeout),
+            objects: BTreeMap::new(),
+            feed: self.applied.follow(),
+            listed: false,
+            changed: true,
+            completeness: Completeness::Waiting,
+        };
+        let replicas = self.replicas.borrow_and_update().clone();
+        books.peers.follow(&replicas, &mut books.ledger);
+        books
+    }
+
+    /// Counts, and tells what differs.
+    fn settle(&self, books: &mut Books) {
+        let completeness = books.peers.completeness(Instant::now(), &self.metrics);
+        books.changed |= books.ledger.settle();
+        books.changed |= completeness != books.completeness;
+        for time in books.ledger.took() {
+            self.metrics.took(time);
+        }
+        books.completeness = completeness;
+        let tally = match &books.completeness {
+            // What was told last stays until it has said everything, or was silent for too long.
+            Completeness::Waiting => return,
+            _ if !std::mem::take(&mut books.changed) => return,
+            _ if !books.listed => {
+                Tally::unknown("NotListed", "objects have not been listed completely")
+            }
+            Completeness::Lacking { reason, message } => Tally::unknown(reason, message),
+            Completeness::Complete => Tally::Counted(books.ledger.counts().clone()),
+        };
+        let lacking = |count: &&Count| count.in_force < count.concerned;
+        let lacking = books.ledger.counts().values().filter(lacking).count();
+        self.metrics.not_programmed(lacking);
+        let table = books.objects.iter().map(|(key, version)| {
+            let programmed = programmed(&tally, key);
+            let Version { uid, generation } = version.clone();
+            (key.clone(), ProgrammedAt { uid, generation, programmed })
+        });
+        let table = table.collect();
+        self.tell(tally, table);
+    }
+
+    fn tell(&self, tally: Tally, table: VersionedTable) {
+        fn replace<T: PartialEq>(known: &mut Arc<T>, now: T) -> bool {
+            let differs = **known != now;
+            if differs {
+                *known = Arc::new(now);
+            }
+            differs
+        }
+        self.tally.send_if_modified(|known| replace(known, tally));
+        self.table.send_if_modified(|known| replace(known, table));
+    }
+}
+
+fn programmed(tally: &Tally, key: &ObjectKey) -> Programmed {
+    match tally {
+        Tally::Counted(counts) => {
+            let count = counts.get(&key.to_ref()).copied().unwrap_or_default();
+            let Count { in_force, concerned, refused } = count;
+            Programmed::Counted { in_force, concerned, refused }
+        }
+        Tally::Unknown { reason, message } => {
+            Programmed::Unknown { reason: reason.clone(), message: message.clone() }
+        }
+    }
+}
+
+impl Books {
+    /// Takes note of what our own clients have in force.
+    fn hear(&mut self) {
+        loop {
+            let (changes, more) = self.feed.take(AT_ONCE);
+            for (at, in_force) in changes {
+                self.ledger.tell(OWN, &at, in_force);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Takes note of what ought to be in force.
+    async fn want(&mut self, demand: &mut DemandHandle) {
+        let Some(news) = demand.news().await else { return };
+        self.changed |= !self.listed || !news.objects.is_empty();
+        self.listed = true;
+        self.ledger.want(&news);
+        for (key, version) in news.objects {
+            match version {
+                Some(version) => _ = self.objects.insert(key, version),
+                None => _ = self.objects.remove(&key),
+            }
+        }
+    }
+}

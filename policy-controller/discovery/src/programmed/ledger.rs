@@ -1,0 +1,312 @@
+//! Adds up what ought to be in force and what is: n of m, per object.
+//!
+//! Workloads of one shape are counted together, and only shapes that something changed about are
+//! counted again: the work is in proportion to the workloads of the shapes concerned.
+//!
+//! **Invariants.** A workload counts once, whichever replicas it is connected to. It counts as having
+//! an object in force only if what it acknowledged equals what ought to be there on every port whose
+//! policy the object contributes to, so that what a stale replica has told its clients counts
+//! nowhere.
+
+use super::timing::Timing;
+use crate::serve::{InForce, PortAt};
+use hashbrown::HashMap;
+use policy_core::ObjectRef;
+use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::publish::WorkloadKey;
+use policy_engine::report::Count;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+/// Who says that something is in force: a replica, by a number of its stream.
+pub(crate) type Teller = u64;
+
+/// All that is counted.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    keep: Duration,
+    shapes: HashMap<ShapeNumber, Group>,
+    workloads: HashMap<WorkloadKey, ShapeNumber>,
+    told: HashMap<PortAt, BTreeMap<Teller, Told>>,
+    /// What was taken back, in order of time.
+    gone: VecDeque<(Instant, PortAt, Teller)>,
+    dirty: BTreeSet<ShapeNumber>,
+    totals: BTreeMap<ObjectRef, Count>,
+    timing: Timing,
+}
+
+/// The workloads of one shape.
+#[derive(Debug, Default)]
+struct Group {
+    ports: WantedPorts,
+    workloads: BTreeSet<WorkloadKey>,
+    counts: BTreeMap<ObjectRef, Count>,
+}
+
+/// What one replica said of a port.
+#[derive(Clone, Debug)]
+struct Told {
+    in_force: InForce,
+    /// When it was taken back, if it was.
+    gone: Option<Instant>,
+}
+
+/// How one workload's port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// What ought to be in force is, since then.
+    InForce(Instant),
+    Missing,
+    Refused,
+}
+
+impl Ledger {
+    /// Nothing yet. What a replica takes back counts for `keep` longer, unless another says
+    /// something of the same port: a proxy that changes from one replica to another goes on deciding
+    /// by what it has.
+    pub(crate) fn new(keep: Duration) -> Self {
+        Self {
+            keep,
+            shapes: HashMap::new(),
+            workloads: HashMap::new(),
+            told: HashMap::new(),
+            gone: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            totals: BTreeMap::new(),
+            timing: Timing::default(),
+        }
+    }
+
+    /// Takes note of what ought to be in force.
+    pub(crate) fn want(&mut self, news: &News) {
+        let mut change = self.timing.change(news.since);
+        for (number, ports) in &news.shapes {
+            let group = self.shapes.entry(*number).or_default();
+            for (port, wanted) in ports {
+                let before = group.ports.get(port).map(|before| before.content);
+                if before.is_some_and(|before| before != wanted.content) {
+                    change.concerns(*number, *port);
+                }
+            }
+            for port in group.ports.keys().filter(|port| !ports.contains_key(port)) {
+                change.drops(*number, *port);
+            }
+            group.ports = ports.clone();
+            self.dirty.insert(*number);
+        }
+        for (key, shape) in &news.workloads {
+            if let Some(before) = self.workloads.remove(key) {
+                self.dirty.insert(before);
+                if let Some(group) = self.shapes.get_mut(&before) {
+                    group.workloads.remove(key);
+                }
+            }
+            let Some(number) = shape else { continue };
+            self.workloads.insert(key.clone(), *number);
+            self.dirty.insert(*number);
+            self.shapes.entry(*number).or_default().workloads.insert(key.clone());
+        }
+    }
+
+    /// Takes note of what `teller` says of a port; nothing: it says nothing any more.
+    pub(crate) fn tell(&mut self, teller: Teller, at: &PortAt, in_force: Option<InForce>) {
+        match in_force {
+            Some(in_force) => {
+                let told = Told { in_force, gone: None };
+                self.told.entry(at.clone()).or_default().insert(teller, told);
+            }
+            None => {
+                let now = Instant::now();
+                let told = self.told.get_mut(at).and_then(|tellers| tellers.get_mut(&teller));
+                let Some(told) = told.filter(|told| told.gone.is_none()) else { return };
+                told.gone = Some(now);
+                self.gone.push_back((now, at.clone(), teller));
+            }
+        }
+        self.touch(at);
+    }
+
+    /// What `teller` says does not count any more, save for the ports that `still` says.
+    pub(crate) fn take_back(&mut self, teller: Teller, still: &BTreeSet<PortAt>) {
+        let says = |tellers: &BTreeMap<Teller, Told>| {
+            tellers.get(&teller).is_some_and(|told| told.gone.is_none())
+        };
+        let gone = self.told.iter().filter(|(at, tellers)| says(tellers) && !still.contains(*at));
+        let gone: Vec<PortAt> = gone.map(|(at, _)| at.clone()).collect();
+        for at in gone {
+            self.tell(teller, &at, None);
+        }
+    }
+
+    /// Forgets what was taken back long enough before `now`.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        let keep = self.keep;
+        let is_over = |gone: Instant| now.saturating_duration_since(gone) >= keep;
+        while let Some((when, at, teller)) = self.gone.pop_front_if(|(when, ..)| is_over(*when)) {
+            let Some(tellers) = self.told.get_mut(&at) else { continue };
+            // Said again meanwhile, or taken back again later.
+            if tellers.get(&teller).is_none_or(|told| told.gone != Some(when)) {
+                continue;
+            }
+            tellers.remove(&teller);
+            if tellers.is_empty() {
+                self.told.remove(&at);
+            }
+            self.touch(&at);
+        }
+    }
+
+    /// Counts again what something changed about; true if a count differs.
+    pub(crate) fn settle(&mut self) -> bool {
+        let mut differs = false;
+        for number in std::mem::take(&mut self.dirty) {
+            let Some(group) = self.shapes.get(&number) else { continue };
+            let counts = self.count(number, group.clone_parts());
+            let Some(group) = self.shapes.get_mut(&number) else { continue };
+            let before = std::mem::replace(&mut group.counts, counts.clone());
+            if group.workloads.is_empty() {
+                self.timing.forget(number);
+                self.shapes.remove(&number);
+            }
+            if before == counts {
+                continue;
+            }
+            differs = true;
+            self.add(&before, u64::saturating_sub);
+            self.add(&counts, u64::saturating_add);
+            self.totals
+                .retain(|object, total| *total != Count::default() || counts.contains_key(object));
+        }
+        differs
+    }
+
+    /// The count of every object that contributes to something.
+    pub(crate) fn counts(&self) -> &BTreeMap<ObjectRef, Count> {
+        &self.totals
+    }
+
+    /// Whether nothing is kept.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { keep: _, shapes, workloads, told, gone, dirty, totals, timing } = self;
+        shapes.is_empty()
+            && workloads.is_empty()
+            && told.is_empty()
+            && gone.is_empty()
+            && dirty.is_empty()
+            && totals.is_empty()
+            && timing.is_empty()
+    }
+
+    /// How long changes took that came to be in force everywhere since this was last asked.
+    pub(crate) fn took(&mut self) -> Vec<Duration> {
+        self.timing.took()
+    }
+
+    fn touch(&mut self, at: &PortAt) {
+        if let Some(number) = self.workloads.get(&at.0) {
+            self.dirty.insert(*number);
+        }
+    }
+
+    fn add(&mut self, counts: &BTreeMap<ObjectRef, Count>, with: fn(u64, u64) -> u64) {
+        for (object, count) in counts {
+            let total = self.totals.entry(object.clone()).or_default();
+            total.in_force = with(total.in_force, count.in_force);
+            total.concerned = with(total.concerned, count.concerned);
+            total.refused = with(total.refused, count.refused);
+        }
+    }
+
+    fn standing(&self, key: &WorkloadKey, port: NonZeroU16, wanted: &Wanted) -> Standing {
+        let Some(tellers) = self.told.get(&(key.clone(), port)) else { return Standing::Missing };
+        let live = || tellers.values().filter(|told| told.gone.is_none());
+        // What was said last of a port that nobody says anything of any more.
+        let last = || tellers.values().max_by_key(|told| told.gone);
+        let said: Vec<&Told> =
+            if live().next().is_some() { live().collect() } else { last().into_iter().collect() };
+        if said.iter().any(|told| told.in_force.refused.is_some()) {
+            return Standing::Refused;
+        }
+        let all = said.iter().all(|told| told.in_force.content == wanted.content);
+        match said.iter().map(|told| told.in_force.since).max() {
+            Some(since) if all && wanted.content != 0 => Standing::InForce(since),
+            Some(_) | None => Standing::Missing,
+        }
+    }
+
+    fn count(
+        &mut self,
+        number: ShapeNumber,
+        (ports, workloads): (WantedPorts, BTreeSet<WorkloadKey>),
+    ) -> BTreeMap<ObjectRef, Count> {
+        let mut alike: BTreeMap<Lacking, u64> = BTreeMap::new();
+        let mut everywhere: BTreeMap<NonZeroU16, Option<Instant>> =
+            ports.keys().map(|port| (*port, None)).collect();
+        for key in &workloads {
+            let mut lacking = Lacking::default();
+            for (port, wanted) in &ports {
+                match self.standing(key, *port, wanted) {
+                    Standing::InForce(since) => {
+                        if let Some(latest) = everywhere.get_mut(port) {
+                            *latest = (*latest).max(Some(since));
+                        }
+                        continue;
+                    }
+                    Standing::Missing => {}
+                    Standing::Refused => lacking.refused.push(*port),
+                }
+                lacking.ports.push(*port);
+                everywhere.remove(port);
+            }
+            let count = alike.entry(lacking).or_default();
+            *count = count.saturating_add(1);
+        }
+        for (port, latest) in everywhere {
+            self.timing.reached(number, port, latest);
+        }
+        let mut counts = BTreeMap::new();
+        for (object, on) in ports_by_object(&ports) {
+            counts.insert(object, add_up(&alike, &on));
+        }
+        if workloads.is_empty() { BTreeMap::new() } else { counts }
+    }
+}
+
+/// What a workload lacks.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Lacking {
+    ports: Vec<NonZeroU16>,
+    refused: Vec<NonZeroU16>,
+}
+
+impl Group {
+    fn clone_parts(&self) -> (WantedPorts, BTreeSet<WorkloadKey>) {
+        (self.ports.clone(), self.workloads.clone())
+    }
+}
+
+fn ports_by_object(ports: &WantedPorts) -> BTreeMap<ObjectRef, Vec<NonZeroU16>> {
+    let mut by_object = BTreeMap::<ObjectRef, Vec<NonZeroU16>>::new();
+    for (port, wanted) in ports {
+        for object in wanted.objects.iter() {
+            by_object.entry(object.clone()).or_default().push(*port);
+        }
+    }
+    by_object
+}
+
+fn add_up(alike: &BTreeMap<Lacking, u64>, on: &[NonZeroU16]) -> Count {
+    let mut count = Count::default();
+    for (lacking, workloads) in alike {
+        count.concerned = count.concerned.saturating_add(*workloads);
+        if !lacking.ports.iter().any(|port| on.contains(port)) {
+            count.in_force = count.in_force.saturating_add(*workloads);
+        }
+        if lacking.refused.iter().any(|port| on.contains(port)) {
+            count.refused = count.refused.saturating_add(*workloads);
+        }
+    }
+    count
+}

@@ -1,0 +1,26 @@
+//! `Programmed`, n of m: on how many of the running workloads that carry a sidecar of ours and depend
+//! on an object it is in force.
+//!
+//! ```text
+//! index ──what ought to be in force──▶ demand ──▶ ledger ──▶ n of m ──▶ status, viewers, metrics
+//! own clients' acknowledgements ─────────────────▶  ▲
+//! other replicas' clients' (replicas) ──────────────┘
+//! ```
+//! m comes from the index alone, so that a workload that is not connected is in m. n comes from
+//! acknowledgements, compared by the hash of what was acknowledged.
+//!
+//! **Invariants.** Nothing is counted, asked of other replicas or kept while nobody wants to know.
+//! While a replica does not answer nothing is said of any object: its clients might lack it.
+
+mod counter;
+mod ledger;
+mod metrics;
+mod overview;
+mod peers;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+pub use counter::{Counting, CountingConfig, Hold, start};
+pub use metrics::ProgrammedMetrics;
+pub use overview::ClusterOverview;

@@ -1,0 +1,71 @@
+//! What is counted, by hand and against a count that reads like the definition.
+#![allow(clippy::arithmetic_side_effects, reason = "a test ends where it cannot go on")]
+
+mod counting;
+mod ledger;
+mod timing;
+
+use super::ledger::Ledger;
+use crate::serve::{InForce, PortAt};
+use policy_core::ObjectRef;
+use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
+use policy_engine::publish::WorkloadKey;
+use policy_engine::report::Count;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long these tests keep what was taken back.
+const KEEP: Duration = Duration::from_secs(10);
+
+fn object(name: &str) -> ObjectRef {
+    ObjectRef::new("policy.linkerd.io", "Server", "ns", name)
+}
+
+fn pod(name: &str) -> WorkloadKey {
+    WorkloadKey::pod("ns", name)
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).unwrap()
+}
+
+fn at(name: &str, number: u16) -> PortAt {
+    (pod(name), port(number))
+}
+
+/// What ought to be in force on one port.
+fn wanted(content: u64, objects: &[&str]) -> Arc<Wanted> {
+    Arc::new(Wanted { content, objects: objects.iter().map(|name| object(name)).collect() })
+}
+
+fn ports(ports: &[(u16, Arc<Wanted>)]) -> WantedPorts {
+    ports.iter().map(|(number, wanted)| (port(*number), wanted.clone())).collect()
+}
+
+fn news(shapes: &[(ShapeNumber, WantedPorts)], pods: &[(&str, Option<ShapeNumber>)]) -> News {
+    News {
+        since: Instant::now(),
+        shapes: shapes.to_vec(),
+        workloads: pods.iter().map(|(name, shape)| (pod(name), *shape)).collect(),
+        objects: Vec::new(),
+    }
+}
+
+fn has(content: u64) -> Option<InForce> {
+    Some(InForce { content, refused: None, since: Instant::now() })
+}
+
+fn refuses(content: u64) -> Option<InForce> {
+    Some(InForce { content, refused: Some("no".into()), since: Instant::now() })
+}
+
+fn count(in_force: u64, concerned: u64, refused: u64) -> Count {
+    Count { in_force, concerned, refused }
+}
+
+/// The counts, by name.
+fn counts(ledger: &mut Ledger) -> Vec<(String, Count)> {
+    ledger.settle();
+    ledger.counts().iter().map(|(object, count)| (object.name().to_string(), *count)).collect()
+}

@@ -1,0 +1,109 @@
+//! How long it takes until a change is in force at the last workload concerned.
+
+use hashbrown::HashMap;
+use policy_engine::desired::ShapeNumber;
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+/// What one change changed: everything that one look at the index found.
+type ChangeNumber = u64;
+
+/// Changes that are not in force everywhere yet.
+#[derive(Debug, Default)]
+pub(crate) struct Timing {
+    awaited: HashMap<(ShapeNumber, NonZeroU16), ChangeNumber>,
+    changes: HashMap<ChangeNumber, Change>,
+    last: ChangeNumber,
+    took: Vec<Duration>,
+}
+
+#[derive(Debug)]
+struct Change {
+    published: Instant,
+    /// Ports of shapes that it is not in force on everywhere.
+    left: usize,
+    /// When it came to be in force on the last of the others.
+    latest: Option<Instant>,
+}
+
+/// A change that is being noted.
+#[derive(Debug)]
+pub(crate) struct Noting<'a> {
+    timing: &'a mut Timing,
+    number: ChangeNumber,
+    published: Instant,
+}
+
+impl Timing {
+    /// A change published at this time.
+    pub(crate) fn change(&mut self, published: Instant) -> Noting<'_> {
+        self.last = self.last.wrapping_add(1);
+        let number = self.last;
+        Noting { timing: self, number, published }
+    }
+
+    /// What ought to be in force on a port of a shape is, on every workload; the last got it at
+    /// `latest`.
+    pub(crate) fn reached(
+        &mut self,
+        shape: ShapeNumber,
+        port: NonZeroU16,
+        latest: Option<Instant>,
+    ) {
+        if let Some(number) = self.awaited.remove(&(shape, port)) {
+            self.one_less(number, latest);
+        }
+    }
+
+    /// There are no workloads of this shape any more.
+    pub(crate) fn forget(&mut self, shape: ShapeNumber) {
+        let gone: Vec<_> = self.awaited.extract_if(|(of, _), _| *of == shape).collect();
+        for (_, number) in gone {
+            self.one_less(number, None);
+        }
+    }
+
+    /// How long changes took that came to be in force everywhere since this was last asked.
+    pub(crate) fn took(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.took)
+    }
+
+    /// Whether nothing is waited for.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.awaited.is_empty() && self.changes.is_empty()
+    }
+
+    fn one_less(&mut self, number: ChangeNumber, latest: Option<Instant>) {
+        let Some(change) = self.changes.get_mut(&number) else { return };
+        change.latest = change.latest.max(latest);
+        change.left = change.left.saturating_sub(1);
+        if change.left == 0
+            && let Some(Change { published, latest, .. }) = self.changes.remove(&number)
+            // Where all of it was overtaken by later changes there is nothing to tell.
+            && let Some(latest) = latest
+        {
+            self.took.push(latest.saturating_duration_since(published));
+        }
+    }
+}
+
+impl Noting<'_> {
+    /// The change concerns this port of a shape.
+    pub(crate) fn concerns(&mut self, shape: ShapeNumber, port: NonZeroU16) {
+        let before = self.timing.awaited.insert((shape, port), self.number);
+        let first = || Change { published: self.published, left: 0, latest: None };
+        let change = self.timing.changes.entry(self.number).or_insert_with(first);
+        change.left = change.left.saturating_add(1);
+        if let Some(before) = before {
+            self.timing.one_less(before, None);
+        }
+    }
+
+    /// The port is not declared any more.
+    pub(crate) fn drops(&mut self, shape: ShapeNumber, port: NonZeroU16) {
+        if let Some(before) = self.timing.awaited.remove(&(shape, port)) {
+            self.timing.one_less(before, None);
+        }
+    }
+}

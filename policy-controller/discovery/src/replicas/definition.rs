@@ -1,0 +1,33 @@
+//! Who the other replicas are.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Another replica.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Replica {
+    /// Where it serves policy.
+    pub address: SocketAddr,
+    /// Name of its pod, if known.
+    pub name: Option<Arc<str>>,
+}
+
+impl fmt::Display for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+/// The other replicas, as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// These.
+    Known(BTreeSet<Replica>),
+    /// It could not be found out yet, for this reason.
+    Unknown(Arc<str>),
+}

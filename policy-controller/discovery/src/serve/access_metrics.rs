@@ -1,0 +1,91 @@
+//! Metrics of who may watch.
+
+use crate::metric_names;
+use policy_engine::metric_names::Metric;
+use policy_server::TlsMetrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// Why a caller is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unwelcome {
+    /// Neither a certificate nor a token.
+    NoCredentials,
+    /// An identity that does not stand for what was asked for.
+    OtherIdentity,
+    /// Tokens are not reviewed here.
+    TokensNotAccepted,
+    /// The token does not hold.
+    TokenRefused,
+    /// As many tokens of this peer are under review as may be.
+    TooManyReviews,
+    /// The token could not be reviewed.
+    ReviewFailed,
+    /// The viewer lacks the right.
+    NoRight,
+    /// A stream ended because the workload has another identity now.
+    IdentityChanged,
+    /// A stream ended with its token.
+    TokenExpired,
+}
+
+impl Unwelcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NoCredentials => "no_credentials",
+            Self::OtherIdentity => "other_identity",
+            Self::TokensNotAccepted => "tokens_not_accepted",
+            Self::TokenRefused => "token_refused",
+            Self::TooManyReviews => "too_many_reviews",
+            Self::ReviewFailed => "review_failed",
+            Self::NoRight => "no_right",
+            Self::IdentityChanged => "identity_changed",
+            Self::TokenExpired => "token_expired",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
+/// Handles on the metrics of who may watch; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct AccessMetrics {
+    refused: Family<Reason, Counter>,
+    pub(crate) tls: TlsMetrics,
+    reviews: Family<Outcome, Counter>,
+}
+
+impl AccessMetrics {
+    /// Adds the metrics to `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        self.tls.register(registry);
+        let Metric { name, help } = metric_names::VIEWER_REVIEWS;
+        registry.register(name, help, self.reviews.clone());
+        let Metric { name, help } = metric_names::CALLERS_REFUSED;
+        registry.register(name, help, self.refused.clone());
+    }
+
+    pub(crate) fn refused(&self, reason: Unwelcome) {
+        self.refused.get_or_create(&Reason { reason: reason.as_str() }).inc();
+    }
+
+    pub(crate) fn reviewed(&self, result: &'static str) {
+        self.reviews.get_or_create(&Outcome { result }).inc();
+    }
+
+    /// How many callers were refused for `reason`.
+    #[cfg(test)]
+    pub(crate) fn count(&self, reason: Unwelcome) -> u64 {
+        self.refused.get_or_create(&Reason { reason: reason.as_str() }).get()
+    }
+}

@@ -1,0 +1,121 @@
+//! Who calls.
+
+use policy_core::Identity;
+use policy_server::review::Subject;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use tonic::Status;
+
+/// Who a request is from; in the extensions of every request.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// Proved this identity by its certificate.
+    Mesh(Identity),
+    /// A person or a tool: its token was reviewed, or its identity is on the list of viewers.
+    Viewer(Viewer),
+    /// Proved the identity of the controller itself: another replica.
+    Controller(Identity),
+    /// Came by plaintext over loopback.
+    Loopback,
+    /// Proved nothing.
+    Anonymous,
+}
+
+/// Somebody who may see the policies of others.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    name: Arc<str>,
+    pub(crate) sight: Sight,
+    expires: Option<Instant>,
+}
+
+/// Whose policies a viewer may see.
+#[derive(Clone, Debug)]
+pub(crate) enum Sight {
+    /// Everybody's.
+    Everything,
+    /// Those of namespaces where this subject has the right.
+    Granted(Arc<Subject>),
+}
+
+impl Caller {
+    /// Who a request with these extensions is from. Nobody, if nothing was noted.
+    pub fn of(extensions: &http::Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or(Self::Anonymous)
+    }
+
+    /// When what the caller proved stops to hold, apart from its connection.
+    pub fn expires(&self) -> Option<Instant> {
+        match self {
+            Self::Viewer(viewer) => viewer.expires,
+            Self::Mesh(_) | Self::Controller(_) | Self::Loopback | Self::Anonymous => None,
+        }
+    }
+
+    /// What a caller is told that asks for more than it may have; `needed` says, in words, who may.
+    pub fn refusal(&self, needed: &str) -> Status {
+        match self {
+            Self::Anonymous => Status::unauthenticated(format!(
+                "no credentials: {needed}; a client certificate of the mesh or, where viewers are \
+                 admitted, a token in `authorization: Bearer` is needed"
+            )),
+            Self::Mesh(_) | Self::Viewer(_) | Self::Controller(_) | Self::Loopback => {
+                Status::permission_denied(format!("{self} is refused: {needed}"))
+            }
+        }
+    }
+
+    /// The identity that the connection proved.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Mesh(identity) | Self::Controller(identity) => Some(identity),
+            Self::Viewer(_) | Self::Loopback | Self::Anonymous => None,
+        }
+    }
+}
+
+/// As messages and logs name it.
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mesh(identity) | Self::Controller(identity) => {
+                write!(f, "identity `{}`", identity.as_str())
+            }
+            Self::Viewer(viewer) => write!(f, "viewer `{}`", viewer.name),
+            Self::Loopback => f.write_str("a loopback client"),
+            Self::Anonymous => f.write_str("a client without credentials"),
+        }
+    }
+}
+
+impl Viewer {
+    /// One that may see everything.
+    pub(crate) fn of_everything(name: &str, expires: Option<Instant>) -> Self {
+        Self { name: name.into(), sight: Sight::Everything, expires }
+    }
+
+    /// One whose rights are asked for.
+    pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
+        let name = subject.user.as_str().into();
+        Self { name, sight: Sight::Granted(subject.clone()), expires }
+    }
+
+    /// Its name: of the user, or the identity.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+}
+
+/// `at` on the clock that does not jump. A time long past is now.
+pub(crate) fn instant_of(at: SystemTime) -> Instant {
+    let now = Instant::now();
+    let left = at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+    // What is too far away to be counted never comes.
+    now.checked_add(left).unwrap_or_else(|| far_from(now))
+}
+
+fn far_from(now: Instant) -> Instant {
+    now.checked_add(Duration::from_secs(86_400 * 365)).unwrap_or(now)
+}

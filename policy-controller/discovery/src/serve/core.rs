@@ -1,0 +1,64 @@
+//! What the services of one server share.
+
+use super::access::Access;
+use super::applied::Applied;
+use super::config::ServeConfig;
+use super::metrics::ServeMetrics;
+use super::peer::Connected;
+use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
+use policy_engine::publish::Policies;
+use policy_server::{Allowance, Held, Peer};
+use std::sync::atomic::AtomicU64;
+use tonic::Status;
+
+/// What both services share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) policies: Policies,
+    pub(super) config: ServeConfig,
+    pub(super) streams: Allowance,
+    pub(super) access: Access,
+    pub(super) metrics: ServeMetrics,
+    pub(super) applied: Applied,
+    /// Numbers of native streams.
+    pub(super) sessions: AtomicU64,
+}
+
+impl Core {
+    /// The connection a request came on.
+    pub(super) fn connected(extensions: &http::Extensions) -> Result<Connected, Status> {
+        let connected = extensions.get::<Connected>().cloned();
+        connected.ok_or_else(|| Status::internal("the connection is not known"))
+    }
+
+    /// Room for one more watch of `peer`.
+    pub(super) fn take_stream(&self, peer: &Peer) -> Result<Held, Status> {
+        self.streams.take(peer).ok_or_else(|| {
+            self.metrics.refused_stream();
+            let limit = self.streams.limit();
+            let who = match &peer.identity {
+                Some(identity) => format!("identity `{identity}` at this address"),
+                None => "this address".to_owned(),
+            };
+            Status::resource_exhausted(format!("{who} has {limit} open watches, the most allowed"))
+        })
+    }
+
+    /// `policy` with everything refused for `reason`.
+    pub(super) fn denial(policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
+        ServerPolicy {
+            protocol: policy.protocol,
+            paths: policy.paths,
+            informational_headers: policy.informational_headers,
+            ..Self::denied(policy.owner.clone(), reason)
+        }
+    }
+
+    /// A policy that refuses everything for `reason`.
+    pub(super) fn denied(owner: Owner, reason: Denied) -> ServerPolicy {
+        let mut policy = ServerPolicy::without_grants(owner, Protocol::Opaque);
+        policy.deny = Some(reason);
+        policy.routes.otherwise = Unmatched::Deny(reason);
+        policy
+    }
+}

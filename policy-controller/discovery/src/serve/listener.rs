@@ -1,0 +1,270 @@
+//! Accepts connections, finds out who connects, and serves HTTP/2, each connection with an age of its
+//! own.
+
+use crate::serve::caller::{Caller, instant_of};
+use crate::serve::config::{ServeConfig, jittered, random};
+use crate::serve::core::Core;
+use crate::serve::identify::{Guarded, Identify};
+use crate::serve::peer::Connected;
+use futures_util::future::select_all;
+use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use policy_enforce::PolicyLayer;
+use policy_server::{Allowance, Arrived, Held, Peer, TlsHandle, after_accept_error};
+use policy_tls::peer::PeerTls;
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower::Service;
+
+/// How long a new connection may say nothing at all.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+
+/// A listener, and how clients prove there who they are.
+#[derive(Debug)]
+pub struct Listening {
+    /// Bound.
+    pub listener: TcpListener,
+    /// What is spoken below HTTP/2.
+    pub transport: Transport,
+}
+
+/// What is spoken below HTTP/2.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// Nothing. Clients over loopback may see everything, all others nothing.
+    Plaintext,
+    /// TLS with these credentials.
+    Tls(TlsHandle),
+}
+
+/// What every connection needs.
+struct Shared {
+    core: Arc<Core>,
+    connections: Allowance,
+    waiting: Allowance,
+    routes: Routes,
+    guard: Option<PolicyLayer>,
+    drain: CancellationToken,
+}
+
+/// Serves until `drain` is cancelled and every connection has ended, or the drain timeout passed.
+pub(crate) async fn run(
+    listeners: Vec<Listening>,
+    routes: Routes,
+    core: Arc<Core>,
+    guard: Option<PolicyLayer>,
+    drain: CancellationToken,
+) {
+    let connections = Allowance::new(core.config.max_connections_per_peer);
+    let waiting = Allowance::new(core.config.max_streams_per_peer);
+    let shared = Arc::new(Shared { core, connections, waiting, routes, guard, drain });
+    let tracker = TaskTracker::new();
+    let accepting = listeners
+        .into_iter()
+        .map(|listening| Box::pin(accept(shared.clone(), listening, tracker.clone())));
+    let mut accepting: Vec<_> = accepting.collect();
+    while !accepting.is_empty() {
+        let (_, _, rest) = select_all(accepting).await;
+        accepting = rest;
+    }
+    tracker.close();
+    // Connections bound themselves by the drain timeout.
+    tracker.wait().await;
+}
+
+async fn accept(shared: Arc<Shared>, listening: Listening, tracker: TaskTracker) {
+    let Listening { listener, transport } = listening;
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shared.drain.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, remote)) => {
+                let peer = Peer::at(remote.ip());
+                match shared.connections.take(&peer) {
+                    Some(held) => {
+                        let (shared, transport) = (shared.clone(), transport.clone());
+                        tracker.spawn(connection(shared, transport, stream, remote, held));
+                    }
+                    None => refused(&shared, remote),
+                }
+            }
+            Err(error) => after_accept_error(&error).await,
+        }
+    }
+}
+
+fn refused(shared: &Shared, remote: SocketAddr) {
+    shared.core.metrics.refused_connection();
+    tracing::debug!(%remote, "connection refused: peer holds too many");
+}
+
+/// A client, and how long what it proved holds.
+struct Known {
+    remote: SocketAddr,
+    peer: Peer,
+    caller: Caller,
+    tls: PeerTls,
+    expires: Option<Instant>,
+}
+
+async fn connection(
+    shared: Arc<Shared>,
+    transport: Transport,
+    stream: TcpStream,
+    remote: SocketAddr,
+    mut held: Held,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%remote, %error, "cannot set TCP_NODELAY");
+    }
+    let _open = shared.core.metrics.open_connection();
+    let spoke = tokio::select! {
+        spoke = tokio::time::timeout(FIRST_BYTE, stream.readable()) => matches!(spoke, Ok(Ok(()))),
+        () = shared.drain.cancelled() => false,
+    };
+    if !spoke {
+        return;
+    }
+    match transport {
+        Transport::Plaintext => {
+            let known = over_loopback(&stream, remote);
+            serve(&shared, known, TokioIo::new(stream)).await;
+        }
+        Transport::Tls(tls) => {
+            let arrived = tokio::select! {
+                arrived = tls.accept(stream) => arrived,
+                () = shared.drain.cancelled() => return,
+            };
+            let Arrived { stream, identity, expires } = match arrived {
+                Ok(arrived) => arrived,
+                Err(error) => return tracing::debug!(%remote, %error, "handshake failed"),
+            };
+            let peer = Peer {
+                identity: identity.as_ref().map(|identity| identity.as_str().into()),
+                ..Peer::at(remote.ip())
+            };
+            if peer.identity.is_some() {
+                // From here on it counts as who it is.
+                let Some(own) = shared.connections.take(&peer) else {
+                    return refused(&shared, remote);
+                };
+                held = own;
+            }
+            let own = tls.identity();
+            let caller = shared.core.access.by_certificate(identity.clone(), own.as_ref());
+            let tls = PeerTls::Terminated(identity);
+            let expires = expires.map(instant_of);
+            serve(&shared, Known { remote, peer, caller, tls, expires }, TokioIo::new(stream))
+                .await;
+        }
+    }
+    drop(held);
+}
+
+/// Plaintext is for the machine's own loopback: both ends of the connection have to be there.
+fn over_loopback(stream: &TcpStream, remote: SocketAddr) -> Known {
+    let local = stream.local_addr().map(|local| policy_core::fold_mapped(local.ip()));
+    let peer = Peer::at(remote.ip());
+    let loopback = peer.address.is_loopback() && local.is_ok_and(|local| local.is_loopback());
+    let caller = if loopback { Caller::Loopback } else { Caller::Anonymous };
+    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None }
+}
+
+async fn serve<I>(shared: &Arc<Shared>, known: Known, io: I)
+where
+    I: Read + Write + Unpin + Send + 'static,
+{
+    let connected = Connected {
+        peer: known.peer.clone(),
+        caller: known.caller.clone(),
+        ending: shared.drain.child_token(),
+    };
+    let (core, routes) = (shared.core.clone(), shared.routes.clone());
+    let identify = Identify::new(core, connected.clone(), routes, shared.waiting.clone());
+    match &shared.guard {
+        // Over loopback nobody can prove anything, and nobody else can get there.
+        Some(guard) if !matches!(known.caller, Caller::Loopback) => {
+            let peer = policy_tls::peer::Peer::new(known.remote, known.tls.clone());
+            let guarded = Guarded::new(guard, peer, identify);
+            drive(shared, known, connected, io, guarded).await;
+        }
+        Some(_) | None => drive(shared, known, connected, io, identify).await,
+    }
+}
+
+/// Serves until the connection ends: by its client, its age, what its client proved, or shutdown.
+async fn drive<I, S>(shared: &Arc<Shared>, known: Known, connected: Connected, io: I, service: S)
+where
+    I: Read + Write + Unpin + Send + 'static,
+    S: Service<http::Request<Incoming>, Response = http::Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send + 'static,
+{
+    let (config, remote, ending) = (&shared.core.config, known.remote, connected.ending);
+    let service = TowerToHyperService::new(service);
+    let mut connection = std::pin::pin!(builder(config).serve_connection(io, service));
+    let age = config.max_connection_age.map(|age| jittered(age, random()));
+    let old = age.and_then(|age| Instant::now().checked_add(age));
+    let last = [old, known.expires].into_iter().flatten().min();
+    let ended = tokio::select! {
+        result = connection.as_mut() => Some(result),
+        () = until(last) => None,
+        () = ending.cancelled() => None,
+    };
+    let result = match ended {
+        Some(result) => result,
+        None => {
+            // GOAWAY first: a stream that ends is not opened again on this connection.
+            connection.as_mut().graceful_shutdown();
+            ending.cancel();
+            match tokio::time::timeout(config.drain_timeout, connection).await {
+                Ok(result) => result,
+                Err(_) => {
+                    tracing::debug!(%remote, "connection did not end in time and was closed");
+                    Ok(())
+                }
+            }
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%remote, error = &error as &dyn Error, "connection ended");
+    }
+    // Whatever ended it, its streams must not outlive it.
+    ending.cancel();
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn builder(config: &ServeConfig) -> hyper::server::conn::http2::Builder<TokioExecutor> {
+    let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(config.window_bytes)
+        .initial_connection_window_size(config.window_bytes)
+        .max_concurrent_streams(config.max_concurrent_streams)
+        .max_send_buf_size(usize::try_from(config.window_bytes).unwrap_or(usize::MAX))
+        .max_header_list_size(16 * 1024)
+        .keep_alive_interval(config.keepalive_interval)
+        .keep_alive_timeout(config.keepalive_timeout);
+    builder
+}

@@ -1,0 +1,398 @@
+//! Metrics of the policy server. The `grpc_server_` family has Linkerd's names
+//! (controller-semantics 6.4); the `policy_watch_` family is ours.
+
+use super::access_metrics::AccessMetrics;
+use crate::metric_names as names;
+use policy_core::Owner;
+use policy_proto::Replacement;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// A gRPC method as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct Method {
+    grpc_service: &'static str,
+    grpc_method: &'static str,
+    grpc_type: &'static str,
+}
+
+impl Method {
+    /// `InboundServerPolicies.GetPort`.
+    pub(crate) const GET_PORT: Self = Self {
+        grpc_service: "io.linkerd.proxy.inbound.InboundServerPolicies",
+        grpc_method: "GetPort",
+        grpc_type: "unary",
+    };
+    /// `InboundServerPolicies.WatchPort`.
+    pub(crate) const WATCH_PORT: Self = Self {
+        grpc_service: "io.linkerd.proxy.inbound.InboundServerPolicies",
+        grpc_method: "WatchPort",
+        grpc_type: "server_stream",
+    };
+    /// `PolicyDiscovery.Watch`.
+    pub(crate) const WATCH: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyDiscovery",
+        grpc_method: "Watch",
+        grpc_type: "bidi_stream",
+    };
+    /// `OutboundPolicies.Get`, which is forwarded.
+    pub(crate) const OUTBOUND_GET: Self = Self {
+        grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
+        grpc_method: "Get",
+        grpc_type: "unary",
+    };
+    /// `OutboundPolicies.Watch`, which is forwarded; and whatever else that service is asked.
+    pub(crate) const OUTBOUND_WATCH: Self = Self {
+        grpc_service: "io.linkerd.proxy.outbound.OutboundPolicies",
+        grpc_method: "Watch",
+        grpc_type: "server_stream",
+    };
+    /// `PolicyReport.InForce`.
+    pub(crate) const IN_FORCE: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyReport",
+        grpc_method: "InForce",
+        grpc_type: "server_stream",
+    };
+    /// `PolicyReport.Objects`.
+    pub(crate) const OBJECTS: Self = Self {
+        grpc_service: "portcullis.policy.v1.PolicyReport",
+        grpc_method: "Objects",
+        grpc_type: "unary",
+    };
+
+    /// The method of `OutboundPolicies` that a request's path names.
+    pub(crate) fn of_outbound(path: &str) -> Self {
+        if path.ends_with("/Get") { Self::OUTBOUND_GET } else { Self::OUTBOUND_WATCH }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handled {
+    grpc_service: &'static str,
+    grpc_method: &'static str,
+    grpc_type: &'static str,
+    grpc_code: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Api {
+    api: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    reason: &'static str,
+}
+
+/// Handles on the policy server's metrics; clones share them.
+#[derive(Clone, Debug)]
+pub struct ServeMetrics {
+    started: Family<Method, Counter>,
+    received: Family<Method, Counter>,
+    sent: Family<Method, Counter>,
+    handled: Family<Handled, Counter>,
+    seconds: Family<Method, Histogram, fn() -> Histogram>,
+    open: Family<Method, Gauge>,
+    connections: Gauge,
+    refused: Family<Refusal, Counter>,
+    encodings: Family<Api, Counter>,
+    shared: Family<Api, Counter>,
+    too_large: Family<Api, Counter>,
+    replaced: Family<Api, Counter>,
+    ack_seconds: Histogram,
+    nacks: Family<Refusal, Counter>,
+    holding: Gauge,
+    /// Who may watch.
+    pub access: AccessMetrics,
+}
+
+impl Default for ServeMetrics {
+    fn default() -> Self {
+        Self {
+            started: Family::default(),
+            received: Family::default(),
+            sent: Family::default(),
+            handled: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new([0.1, 1.0, 300.0, 3600.0])),
+            open: Family::default(),
+            connections: Gauge::default(),
+            refused: Family::default(),
+            encodings: Family::default(),
+            shared: Family::default(),
+            too_large: Family::default(),
+            replaced: Family::default(),
+            ack_seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
+            nacks: Family::default(),
+            holding: Gauge::default(),
+            access: AccessMetrics::default(),
+        }
+    }
+}
+
+impl ServeMetrics {
+    /// Adds the metrics to `registry`, under their full names.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(names::GRPC_STARTED.name, names::GRPC_STARTED.help, self.started.clone());
+        registry.register(
+            names::GRPC_RECEIVED.name,
+            names::GRPC_RECEIVED.help,
+            self.received.clone(),
+        );
+        registry.register(names::GRPC_SENT.name, names::GRPC_SENT.help, self.sent.clone());
+        registry.register(names::GRPC_HANDLED.name, names::GRPC_HANDLED.help, self.handled.clone());
+        registry.register(names::GRPC_SECONDS.name, names::GRPC_SECONDS.help, self.seconds.clone());
+        registry.register(
+            names::WATCH_OPEN_STREAMS.name,
+            names::WATCH_OPEN_STREAMS.help,
+            self.open.clone(),
+        );
+        registry.register(
+            names::WATCH_OPEN_CONNECTIONS.name,
+            names::WATCH_OPEN_CONNECTIONS.help,
+            self.connections.clone(),
+        );
+        registry.register(
+            names::WATCH_REFUSED.name,
+            names::WATCH_REFUSED.help,
+            self.refused.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS.name,
+            names::WATCH_ENCODINGS.help,
+            self.encodings.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS_SHARED.name,
+            names::WATCH_ENCODINGS_SHARED.help,
+            self.shared.clone(),
+        );
+        registry.register(
+            names::WATCH_TOO_LARGE.name,
+            names::WATCH_TOO_LARGE.help,
+            self.too_large.clone(),
+        );
+        registry.register(
+            names::WATCH_ENCODINGS_REPLACED.name,
+            names::WATCH_ENCODINGS_REPLACED.help,
+            self.replaced.clone(),
+        );
+        registry.register(
+            names::WATCH_ACK_SECONDS.name,
+            names::WATCH_ACK_SECONDS.help,
+            self.ack_seconds.clone(),
+        );
+        registry.register(names::WATCH_NACKS.name, names::WATCH_NACKS.help, self.nacks.clone());
+        registry.register(
+            names::WATCH_HELD_STREAMS.name,
+            names::WATCH_HELD_STREAMS.help,
+            self.holding.clone(),
+        );
+        self.access.register(registry);
+    }
+
+    pub(crate) fn open_connection(&self) -> OpenGauge {
+        OpenGauge::new(self.connections.clone())
+    }
+
+    pub(crate) fn hold(&self) -> OpenGauge {
+        OpenGauge::new(self.holding.clone())
+    }
+
+    pub(crate) fn refused_connection(&self) {
+        self.refused.get_or_create(&Refusal { reason: "connections_per_peer" }).inc();
+    }
+
+    pub(crate) fn refused_stream(&self) {
+        self.refused.get_or_create(&Refusal { reason: "streams_per_peer" }).inc();
+    }
+
+    pub(crate) fn refused_ports(&self) {
+        self.refused.get_or_create(&Refusal { reason: "ports_per_stream" }).inc();
+    }
+
+    pub(crate) fn encoded(&self, api: &'static str) {
+        self.encodings.get_or_create(&Api { api }).inc();
+    }
+
+    pub(crate) fn shared(&self, api: &'static str) {
+        self.shared.get_or_create(&Api { api }).inc();
+    }
+
+    pub(crate) fn too_large(&self, api: &'static str) {
+        self.too_large.get_or_create(&Api { api }).inc();
+    }
+
+    /// Counts an encoding that says less than its policy, and logs what was left out.
+    pub(crate) fn replaced(&self, api: &'static str, owner: &Owner, replaced: &[Replacement]) {
+        if replaced.is_empty() {
+            return;
+        }
+        self.replaced.get_or_create(&Api { api }).inc();
+        for replacement in replaced {
+            tracing::debug!(api, ?owner, %replacement, "encoded with less than the policy says");
+        }
+    }
+
+    pub(crate) fn acked(&self, after: Duration) {
+        self.ack_seconds.observe(after.as_secs_f64());
+    }
+
+    pub(crate) fn nacked(&self, reason: &'static str) {
+        self.nacks.get_or_create(&Refusal { reason }).inc();
+    }
+
+    /// How many refusals of clients were counted for `reason`.
+    #[cfg(test)]
+    pub(crate) fn refused(&self, reason: &'static str) -> u64 {
+        self.nacks.get_or_create(&Refusal { reason }).get()
+    }
+
+    /// How many encodings were made and how many reused, of both APIs. For tests.
+    #[doc(hidden)]
+    pub fn encodings(&self) -> (u64, u64) {
+        let sum = |family: &Family<Api, Counter>| {
+            ["compatible", "native"]
+                .into_iter()
+                .fold(0u64, |sum, api| sum.saturating_add(family.get_or_create(&Api { api }).get()))
+        };
+        (sum(&self.encodings), sum(&self.shared))
+    }
+
+    /// Starts the record of one RPC.
+    pub(crate) fn call(&self, method: Method) -> Call {
+        self.started.get_or_create(&method).inc();
+        Call {
+            method,
+            began: Instant::now(),
+            code: None,
+            received: self.received.get_or_create(&method).clone(),
+            sent: self.sent.get_or_create(&method).clone(),
+            handled: self.handled.clone(),
+            seconds: self.seconds.get_or_create(&method).clone(),
+            _open: OpenGauge::new(self.open.get_or_create(&method).clone()),
+        }
+    }
+}
+
+/// Raises a gauge by one until dropped.
+#[derive(Debug)]
+pub(crate) struct OpenGauge(Gauge);
+
+impl OpenGauge {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for OpenGauge {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// One RPC in progress. Dropped without [`Call::end`], it counts as cancelled by the client.
+#[derive(Debug)]
+pub(crate) struct Call {
+    method: Method,
+    began: Instant,
+    code: Option<Code>,
+    received: Counter,
+    sent: Counter,
+    handled: Family<Handled, Counter>,
+    seconds: Histogram,
+    _open: OpenGauge,
+}
+
+impl Call {
+    /// Counts a message from the client.
+    pub(crate) fn received(&self) {
+        self.received.inc();
+    }
+
+    /// Counts a message to the client.
+    pub(crate) fn sent(&self) {
+        self.sent.inc();
+    }
+
+    /// Says how the RPC ends; the first word counts.
+    pub(crate) fn end(&mut self, code: Code) {
+        self.code.get_or_insert(code);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let grpc_code = code_name(self.code.unwrap_or(Code::Cancelled));
+        let Method { grpc_service, grpc_method, grpc_type } = self.method;
+        let labels = Handled { grpc_service, grpc_method, grpc_type, grpc_code };
+        self.handled.get_or_create(&labels).inc();
+        self.seconds.observe(self.began.elapsed().as_secs_f64());
+    }
+}
+
+/// The names that gRPC metrics use in most languages.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &ServeMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_call_is_counted_by_its_code_and_a_dropped_one_as_cancelled() {
+        let metrics = ServeMetrics::default();
+        let mut call = metrics.call(Method::GET_PORT);
+        assert!(text(&metrics).contains("policy_watch_open_streams{grpc_service=\"io.linkerd.proxy.inbound.InboundServerPolicies\",grpc_method=\"GetPort\",grpc_type=\"unary\"} 1"));
+        call.end(Code::NotFound);
+        call.end(Code::Ok);
+        drop(call);
+        drop(metrics.call(Method::WATCH));
+        let text = text(&metrics);
+        assert!(
+            text.contains("grpc_method=\"GetPort\",grpc_type=\"unary\",grpc_code=\"NotFound\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "grpc_method=\"Watch\",grpc_type=\"bidi_stream\",grpc_code=\"Canceled\"} 1"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("grpc_server_handling_seconds_count"), "{text}");
+        assert!(!text.contains("grpc_code=\"OK\""), "{text}");
+    }
+}

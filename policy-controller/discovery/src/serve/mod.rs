@@ -1,0 +1,52 @@
+//! Serves policies over gRPC: Linkerd's `InboundServerPolicies` and our `PolicyDiscovery`, beside
+//! `grpc.health.v1`. The contract for clients is `docs/watch-api.md`.
+//!
+//! ```text
+//! listener ──▶ one task per connection (age, keep-alive, drain)
+//!                ├─ compat: one stream per port, whole messages
+//!                ├─ native: one stream per workload, changes by key, ACK and NACK ──▶ applied
+//!                └─ health
+//! ```
+//! Streams read the newest value from watch channels when their client can take it, so a slow
+//! client skips states and holds up nobody. Encodings are shared (see `cache`).
+//!
+//! **Invariants.** Sees [`Policies`](policy_engine::Policies) and nothing behind it. Never answers from a guess: what is not
+//! known yet is `UNAVAILABLE`. Every stream ends with OK when its connection is to end.
+
+mod access;
+mod access_metrics;
+mod applied;
+mod cache;
+mod caller;
+mod codec;
+mod compat;
+mod config;
+mod core;
+mod encodings;
+mod forward;
+mod health;
+mod identify;
+mod listener;
+mod metrics;
+mod native;
+mod peer;
+mod refusal;
+mod report;
+mod server;
+mod session;
+mod slot;
+mod stale;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use access::AccessConfig;
+pub use access_metrics::AccessMetrics;
+pub use applied::{Applied, AppliedPort, Counts, Feed, InForce, PortAt, Refused};
+pub use caller::{Caller, Viewer};
+pub use config::ServeConfig;
+pub use listener::{Listening, Transport};
+pub use metrics::ServeMetrics;
+pub use report::ReportConfig;
+pub use server::Server;
+pub use stale::Stale;

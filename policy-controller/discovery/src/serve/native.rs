@@ -1,0 +1,95 @@
+//! `portcullis.policy.v1.PolicyDiscovery`: the service. What it sends is in [`super::encodings`].
+
+use crate::serve::caller::Caller;
+use crate::serve::codec::{PassThrough, Payload};
+use crate::serve::core::Core;
+use crate::serve::encodings::Encodings;
+use crate::serve::metrics::Method;
+use crate::serve::session::Session;
+use crate::serve::slot;
+use futures_util::future::BoxFuture;
+use futures_util::stream::Stream;
+use policy_proto::messages::WatchRequest;
+use policy_proto::messages::policy_discovery_server::SERVICE_NAME;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::body::Body;
+use tonic::{Code, Request, Response, Status, Streaming};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct Native {
+    encodings: Encodings,
+}
+
+impl Native {
+    /// The service over `core`.
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { encodings: Encodings::new(core) }
+    }
+
+    async fn watch(
+        self,
+        request: Request<Streaming<WatchRequest>>,
+    ) -> Result<Response<impl Stream<Item = Result<Payload, Status>> + Send + use<>>, Status> {
+        let core = &self.encodings.core;
+        let mut call = core.metrics.call(Method::WATCH);
+        let connected = Core::connected(request.extensions());
+        let caller = Caller::of(request.extensions());
+        let opened = connected.and_then(|connected| {
+            core.access.admit(&caller)?;
+            let held = core.take_stream(&connected.peer)?;
+            Ok((connected.ending, held))
+        });
+        let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        // One message in the slot and one in the codec: all that a slow client makes us keep.
+        let (sender, receiver) = slot::slot();
+        let inbound = request.into_inner();
+        tokio::spawn(async move {
+            let run = Session::run(self.encodings, inbound, &sender, &call, (ending, caller));
+            let ended = run.await;
+            call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
+            if let Err(status) = ended {
+                // If the client is gone nobody reads it, and nothing is lost.
+                if sender.room().await {
+                    sender.send(Err(status));
+                }
+            }
+            drop((call, held));
+        });
+        Ok(Response::new(receiver))
+    }
+}
+
+impl tonic::server::NamedService for Native {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl tower::Service<http::Request<Body>> for Native {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        let mut grpc = tonic::server::Grpc::new(PassThrough::<WatchRequest>::new())
+            .max_decoding_message_size(service.encodings.core.config.max_request_bytes);
+        Box::pin(async move {
+            let method = request.uri().path().strip_prefix('/').and_then(|path| {
+                path.strip_prefix(SERVICE_NAME).and_then(|path| path.strip_prefix('/'))
+            });
+            Ok(match method {
+                Some("Watch") => {
+                    let handler = tower::service_fn(move |r| service.clone().watch(r));
+                    grpc.streaming(handler, request).await
+                }
+                Some(_) | None => Status::unimplemented("no such method").into_http(),
+            })
+        })
+    }
+}

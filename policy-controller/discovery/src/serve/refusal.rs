@@ -1,0 +1,17 @@
+//! What clients are told of lookups that failed.
+
+use policy_engine::publish::{LookupError, WorkloadKey};
+use std::num::NonZeroU16;
+use tonic::Status;
+
+/// What a client is told of a failed lookup. Never a code that Linkerd's proxies take as final.
+pub(super) fn refusal(key: &WorkloadKey, port: NonZeroU16, error: LookupError) -> Status {
+    match error {
+        LookupError::NotFound => Status::not_found(format!("unknown server: no workload `{key}`")),
+        LookupError::NotSynced => Status::unavailable("objects have not been listed yet"),
+        LookupError::TooManyPorts => Status::resource_exhausted(format!(
+            "too many ports of `{key}` are watched that it does not declare; port {port} is refused"
+        )),
+        LookupError::Stopped => Status::unavailable("the controller is shutting down"),
+    }
+}

@@ -1,0 +1,222 @@
+//! `portcullis.policy.v1.PolicyReport`: what this replica's clients have in force, for the other
+//! replicas, and what every object is told, for viewers.
+
+use crate::serve::applied::{Feed, InForce, PortAt};
+use crate::serve::caller::Caller;
+use crate::serve::core::Core;
+use crate::serve::metrics::{Call, Method};
+use futures_util::stream::BoxStream;
+use policy_engine::publish::WorkloadKind;
+use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews};
+use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
+use policy_proto::messages::{
+    InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectsRequest, ObjectsResponse,
+    PortInForce, PortKey, Programmed,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status};
+
+/// Ports of one message: a few hundred kilobytes, and below the 4 MiB that gRPC libraries accept
+/// even where every name and reason is as long as it may be.
+const PORTS_PER_MESSAGE: usize = 1000;
+
+/// Changes are gathered for so long, so that there are at most ten messages a second.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// How long a stream is silent at most: whoever listens takes a longer silence for a failure.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// How long a listener may take nothing. What changes meanwhile is kept for it, ports that came and
+/// went included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is told, and in whose name.
+#[derive(Clone, Debug)]
+pub struct ReportConfig {
+    /// Name of this replica.
+    pub replica: Arc<str>,
+    /// Tells of objects; absent: that is not offered.
+    pub overviews: Option<Arc<dyn Overviews>>,
+}
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    core: Arc<Core>,
+    config: ReportConfig,
+}
+
+impl Report {
+    /// The service over `core`.
+    pub(crate) fn service(core: Arc<Core>, config: ReportConfig) -> PolicyReportServer<Self> {
+        let bound = core.config.max_request_bytes.min(MAX_REQUEST);
+        PolicyReportServer::new(Self { core, config }).max_decoding_message_size(bound)
+    }
+}
+
+/// Most bytes of a request, which names a replica or a namespace.
+const MAX_REQUEST: usize = 4096;
+
+type Sender = mpsc::Sender<Result<InForceUpdate, Status>>;
+
+#[tonic::async_trait]
+impl PolicyReport for Report {
+    type InForceStream = BoxStream<'static, Result<InForceUpdate, Status>>;
+
+    async fn in_force(
+        &self,
+        request: Request<InForceRequest>,
+    ) -> Result<Response<Self::InForceStream>, Status> {
+        let mut call = self.core.metrics.call(Method::IN_FORCE);
+        let opened = Core::connected(request.extensions()).and_then(|connected| {
+            self.core.access.may_replicate(&Caller::of(request.extensions()))?;
+            let held = self.core.take_stream(&connected.peer)?;
+            Ok((connected.ending, held))
+        });
+        let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        tracing::debug!(replica = ?request.get_ref().replica, "a replica asks what is in force");
+        let feed = self.core.applied.follow();
+        let (sender, receiver) = mpsc::channel(1);
+        let replica = self.config.replica.clone();
+        tokio::spawn(async move {
+            // Whichever way it ends: the listener has gone, or the connection is to end.
+            ending.run_until_cancelled(tell(&feed, &replica, (&sender, PATIENCE), &call)).await;
+            call.end(Code::Ok);
+            drop((call, held));
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn objects(
+        &self,
+        request: Request<ObjectsRequest>,
+    ) -> Result<Response<ObjectsResponse>, Status> {
+        let mut call = self.core.metrics.call(Method::OBJECTS);
+        let answered = self.overview(&request).await;
+        call.end(answered.as_ref().map_or_else(Status::code, |_| Code::Ok));
+        Ok(Response::new(encode_overview(answered?)))
+    }
+}
+
+impl Report {
+    async fn overview(&self, request: &Request<ObjectsRequest>) -> Result<Overview, Status> {
+        let caller = Caller::of(request.extensions());
+        let namespace = &request.get_ref().namespace;
+        let connected = Core::connected(request.extensions())?;
+        self.core.access.may_view_objects(&caller, namespace).await?;
+        let _held = self.core.take_stream(&connected.peer)?;
+        let overviews = self.config.overviews.as_ref();
+        let overviews = overviews.ok_or_else(|| Status::unimplemented("not offered here"))?;
+        if !*self.core.policies.synced().borrow() {
+            return Err(Status::unavailable("objects have not been listed yet"));
+        }
+        let told = overviews.overview(namespace);
+        let told = connected.ending.run_until_cancelled(told).await.flatten();
+        told.ok_or_else(|| Status::unavailable("the controller is shutting down"))
+    }
+}
+
+/// Tells everything, and then every change, until the listener is gone or takes nothing any more.
+async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration), call: &Call) {
+    loop {
+        loop {
+            let (changes, more) = feed.take(PORTS_PER_MESSAGE);
+            let update = encode(changes, replica, more);
+            let taken = tokio::time::timeout(patience, sender.send(Ok(update))).await;
+            let Ok(Ok(())) = taken else { return };
+            call.sent();
+            if !more {
+                break;
+            }
+        }
+        tokio::time::sleep(GATHER).await;
+        tokio::select! {
+            () = feed.changed() => {}
+            () = tokio::time::sleep(HEARTBEAT) => {}
+            () = sender.closed() => return,
+        }
+    }
+}
+
+fn encode(changes: Vec<(PortAt, Option<InForce>)>, replica: &str, more: bool) -> InForceUpdate {
+    let now = Instant::now();
+    let mut update = InForceUpdate { replica: replica.to_owned(), more, ..Default::default() };
+    for (at, in_force) in changes {
+        let key = encode_key(&at);
+        match in_force {
+            None => update.gone.push(key),
+            Some(InForce { content, refused, since }) => {
+                let age = now.saturating_duration_since(since).as_millis();
+                update.set.push(PortInForce {
+                    key: Some(key),
+                    content,
+                    refused: refused.as_deref().unwrap_or_default().to_owned(),
+                    age_ms: u32::try_from(age).unwrap_or(u32::MAX),
+                });
+            }
+        }
+    }
+    update
+}
+
+fn encode_key((workload, port): &PortAt) -> PortKey {
+    PortKey {
+        namespace: workload.namespace.to_string(),
+        workload: workload.name.to_string(),
+        external: workload.kind == WorkloadKind::ExternalWorkload,
+        port: port.get().into(),
+    }
+}
+
+fn encode_overview(overview: Overview) -> ObjectsResponse {
+    let Overview { objects, missing } = overview;
+    ObjectsResponse { objects: objects.into_iter().map(encode_object).collect(), missing }
+}
+
+fn encode_object(report: ObjectReport) -> ObjectStatus {
+    let ObjectReport { object, generation, conditions, programmed } = report;
+    ObjectStatus {
+        group: object.group().to_string(),
+        kind: object.kind().to_string(),
+        namespace: object.namespace().to_string(),
+        name: object.name().to_string(),
+        generation: generation.unwrap_or_default(),
+        conditions: conditions.into_iter().map(encode_condition).collect(),
+        programmed: programmed.map(|count| Programmed {
+            in_force: count.in_force,
+            concerned: count.concerned,
+            refused: count.refused,
+        }),
+    }
+}
+
+fn encode_condition(condition: ConditionReport) -> ObjectCondition {
+    let ConditionReport { kind, status, reason, message, parent, section } = condition;
+    ObjectCondition {
+        r#type: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: message.to_string(),
+        parent: parent.map(|parent| parent.to_string()).unwrap_or_default(),
+        section: section.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::{Applied, ServeMetrics};
+    use crate::testing::soon;
+
+    #[tokio::test]
+    async fn nothing_is_kept_for_long_for_a_listener_that_takes_nothing() {
+        let (applied, metrics) = (Applied::default(), ServeMetrics::default());
+        let (feed, call) = (applied.follow(), metrics.call(Method::IN_FORCE));
+        let (sender, _receiver) = mpsc::channel(1);
+        let telling = tell(&feed, "me", (&sender, Duration::from_millis(50)), &call);
+        soon(telling).await;
+    }
+}

@@ -1,0 +1,130 @@
+//! The policy server: its services, put together and listened for.
+
+use super::access::{Access, AccessConfig};
+use super::applied::Applied;
+use super::config::ServeConfig;
+use super::core::Core;
+use super::listener::{Listening, Transport};
+use super::metrics::ServeMetrics;
+use super::report::ReportConfig;
+use super::stale::Stale;
+use super::{compat, forward, health, listener, native, report};
+use policy_engine::publish::Policies;
+use policy_proto::compat::EncodeOptions;
+use policy_server::{Allowance, TlsError, TlsFiles, TlsHandle};
+use policy_tls::control::ControllerAddress;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+/// The policy server, before it listens.
+#[derive(Debug)]
+pub struct Server {
+    core: Arc<Core>,
+    options: EncodeOptions,
+    guard: Option<policy_enforce::PolicyLayer>,
+    report: ReportConfig,
+    outbound: Option<forward::Forward>,
+}
+
+impl Server {
+    /// A server of `policies`, for callers over loopback alone. `options` say how policies are put
+    /// into Linkerd's messages.
+    pub fn new(policies: Policies, config: ServeConfig, options: EncodeOptions) -> Self {
+        Self::with_access(policies, config, options, AccessConfig::default(), None)
+    }
+
+    /// The same, for whom `access` names. Every stream ends once when `stale` says that a watch of
+    /// the source became stale.
+    pub fn with_access(
+        policies: Policies,
+        config: ServeConfig,
+        options: EncodeOptions,
+        access: AccessConfig,
+        stale: Option<watch::Receiver<Stale>>,
+    ) -> Self {
+        let streams = Allowance::new(config.max_streams_per_peer);
+        let metrics = ServeMetrics::default();
+        let core = Core {
+            policies,
+            config,
+            streams,
+            access: Access::new(access, metrics.access.clone(), stale),
+            metrics,
+            applied: Applied::default(),
+            sessions: AtomicU64::new(0),
+        };
+        let report = ReportConfig { replica: "".into(), overviews: None };
+        Self { core: Arc::new(core), options, guard: None, report, outbound: None }
+    }
+
+    /// Lets requests over TLS through only as far as `guard` does, which is asked first.
+    #[must_use]
+    pub fn guarded_by(mut self, guard: policy_enforce::PolicyLayer) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Credentials that somebody gives and renews; handshakes fail until there are any.
+    pub fn tls_to_be_given(&self) -> TlsHandle {
+        TlsHandle::empty(&self.core.metrics.access.tls)
+    }
+
+    /// Reads the credentials that a listener with TLS needs. [`TlsHandle::follow`] keeps them as the
+    /// files are.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file that is missing or unusable.
+    pub async fn load_tls(&self, files: TlsFiles) -> Result<TlsHandle, TlsError> {
+        TlsHandle::load(files, &self.core.metrics.access.tls).await
+    }
+
+    /// Forwards `OutboundPolicies` to Linkerd's controller at `to`, to which `tls` proves who we are.
+    /// Without this the service is unimplemented here.
+    #[must_use]
+    pub fn forwarding_outbound(mut self, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
+        self.outbound = Some(forward::Forward::new(self.core.clone(), to, tls));
+        self
+    }
+
+    /// Tells other replicas and viewers what `report` says.
+    #[must_use]
+    pub fn reporting(mut self, report: ReportConfig) -> Self {
+        self.report = report;
+        self
+    }
+
+    /// Its metrics, to be registered.
+    pub fn metrics(&self) -> ServeMetrics {
+        self.core.metrics.clone()
+    }
+
+    /// What its clients have in force.
+    pub fn applied(&self) -> Applied {
+        self.core.applied.clone()
+    }
+
+    /// Serves in plaintext on `listener`, as [`Server::serve_on`] does.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
+        self.serve_on(vec![Listening { listener, transport: Transport::Plaintext }], shutdown)
+            .await;
+    }
+
+    /// Serves on all of `listeners` until `shutdown` is cancelled; then ends every stream with OK,
+    /// and returns when every connection has ended or the drain timeout has passed.
+    pub async fn serve_on(self, listeners: Vec<Listening>, shutdown: CancellationToken) {
+        let health = health::Health::new(self.core.clone(), shutdown.clone());
+        let mut routes = Routes::new(compat::Compat::new(self.core.clone(), self.options))
+            .add_service(native::Native::new(self.core.clone()))
+            .add_service(report::Report::service(self.core.clone(), self.report))
+            .add_service(health.into_service());
+        if let Some(outbound) = self.outbound {
+            routes = routes.add_service(outbound);
+        }
+        let routes = routes.prepare();
+        listener::run(listeners, routes, self.core, self.guard, shutdown).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! What a client says on its watch.
+
+use super::Session;
+use super::fields::{port_number, revision, shortened};
+use super::port::InFlight;
+use crate::serve::applied::{AppliedPort, Refused};
+use crate::serve::refusal::refusal;
+use policy_engine::publish::LookupError;
+use policy_proto::messages::watch_request::Kind;
+use policy_proto::messages::{Ack, Nack, WatchRequest};
+use std::num::NonZeroU16;
+use tonic::Status;
+
+impl Session {
+    pub(super) async fn request(&mut self, request: WatchRequest) -> Result<(), Status> {
+        match request.kind {
+            Some(Kind::Hello(_)) => Err(Status::invalid_argument("hello: sent a second time")),
+            Some(Kind::Subscribe(subscribe)) => self.subscribe(&subscribe.ports).await,
+            Some(Kind::Unsubscribe(unsubscribe)) => self.unsubscribe(&unsubscribe.ports),
+            Some(Kind::Ack(ack)) => self.ack(&ack),
+            Some(Kind::Nack(nack)) => self.nack(&nack),
+            Some(Kind::Resync(resync)) => {
+                let number = port_number("resync.port", resync.port)?;
+                if let Some(port) = self.ports.get_mut(&number) {
+                    self.service.core.metrics.nacked("resync");
+                    port.sent = None;
+                    port.claims = None;
+                    port.due = true;
+                }
+                Ok(())
+            }
+            None => Err(Status::invalid_argument("kind: not set, or not known to this version")),
+        }
+    }
+
+    async fn subscribe(&mut self, ports: &[u32]) -> Result<(), Status> {
+        // Declared ports do not count: no client chose their number.
+        let declared = self.state.current().declared.clone();
+        let mut chosen = self.ports.keys().filter(|port| !declared.contains(port)).count();
+        for (index, port) in ports.iter().enumerate() {
+            let number = port_number(&format!("subscribe.ports[{index}]"), *port)?;
+            if let Some(port) = self.ports.get_mut(&number) {
+                port.subscribed = true;
+                continue;
+            }
+            let refused = if chosen >= self.service.core.config.max_ports_per_stream {
+                self.service.core.metrics.refused_ports();
+                Err(LookupError::TooManyPorts)
+            } else {
+                self.open_port(number, true).await
+            };
+            match refused {
+                Ok(()) => chosen = chosen.saturating_add(1),
+                Err(error @ LookupError::TooManyPorts) => {
+                    self.refused.insert(number, error);
+                }
+                // The workload went away meanwhile, or the controller is ending.
+                Err(error) => return Err(refusal(&self.key, number, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, ports: &[u32]) -> Result<(), Status> {
+        for (index, port) in ports.iter().enumerate() {
+            let number = port_number(&format!("unsubscribe.ports[{index}]"), *port)?;
+            self.refused.remove(&number);
+            let declared = self.state.current().declared.contains(&number);
+            match self.ports.get_mut(&number) {
+                Some(port) if declared => port.subscribed = false,
+                Some(_) => self.close_port(number),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn ack(&mut self, ack: &Ack) -> Result<(), Status> {
+        let number = port_number("ack.port", ack.port)?;
+        let revision = revision("ack.revision", ack.revision.as_ref())?;
+        // Of a port given up meanwhile, or of an update long superseded.
+        let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
+        let Some(sent) = port.acknowledged(&revision) else { return Ok(()) };
+        self.service.core.metrics.acked(sent.since.elapsed());
+        port.in_force = Some((sent.policy, sent.revision));
+        port.content = sent.content;
+        port.refused.take_if(|(number, _)| *number < sent.number);
+        self.record(number);
+        Ok(())
+    }
+
+    fn nack(&mut self, nack: &Nack) -> Result<(), Status> {
+        if nack.port == 0 {
+            return Err(self.workload_refused(nack));
+        }
+        let number = port_number("nack.port", nack.port)?;
+        let revision = revision("nack.revision", nack.revision.as_ref())?;
+        let Some(port) = self.ports.get_mut(&number) else { return Ok(()) };
+        let Some(InFlight { number: refused_number, .. }) = port.nacked(&revision) else {
+            return Ok(());
+        };
+        // What the client has is not what was sent: the next change goes out in full. The same is
+        // not sent again, for it would be refused again.
+        if let Some(sent) = port.sent.take()
+            && *sent.revision != revision
+        {
+            port.due = true;
+        }
+        let refused =
+            Refused { reason: shortened(&nack.reason), field_path: shortened(&nack.field_path) };
+        self.service.core.metrics.nacked("refused");
+        let (reason, field) = (&refused.reason, &refused.field_path);
+        tracing::warn!(workload = %self.key, port = number, ?reason, ?field, "client refused an update");
+        port.refused = Some((refused_number, refused));
+        self.record(number);
+        Ok(())
+    }
+
+    /// The client cannot read the workload. Ending the stream tells it that this was heard.
+    fn workload_refused(&self, nack: &Nack) -> Status {
+        let (reason, field) = (shortened(&nack.reason), shortened(&nack.field_path));
+        self.service.core.metrics.nacked("workload");
+        tracing::warn!(workload = %self.key, ?reason, ?field, "client refused the workload");
+        Status::aborted("the client refused the workload")
+    }
+
+    /// Tells status what the client has on a port.
+    pub(super) fn record(&mut self, number: NonZeroU16) {
+        if !self.stand.is_own() {
+            // Who only looks has nothing in force.
+            return;
+        }
+        let Some(port) = self.ports.get_mut(&number) else { return };
+        port.answered = true;
+        let record = AppliedPort {
+            current: port.policy.current().policy.clone(),
+            in_force: port.in_force.clone(),
+            content: port.content,
+            refused: port.refused.as_ref().map(|(_, refused)| refused.clone()),
+        };
+        self.service.core.applied.record(&self.key, number, self.number, record);
+    }
+}

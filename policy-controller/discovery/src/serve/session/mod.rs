@@ -1,0 +1,286 @@
+//! One native watch: what the client asked for, what it was sent, what it has in force.
+
+mod fields;
+pub(crate) mod hold;
+mod inbound;
+mod outbound;
+mod port;
+
+use crate::serve::access::Stand;
+use crate::serve::caller::Caller;
+use crate::serve::codec::Payload;
+use crate::serve::encodings::{Encodings, Features};
+use crate::serve::metrics::Call;
+use crate::serve::refusal::refusal;
+use crate::serve::{slot, token};
+use hold::Hold;
+use policy_core::Revision;
+use policy_engine::latest::Latest;
+use policy_engine::publish::{LookupError, WorkloadKey, WorkloadState};
+use policy_proto::messages::watch_request::Kind;
+use policy_proto::messages::{Hello, WatchRequest};
+use policy_proto::native::decode_features;
+use port::Port;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+/// How long the first message may take.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where messages go.
+type Sender = slot::Sender<Result<Payload, Status>>;
+
+/// One watch.
+pub(crate) struct Session {
+    service: Encodings,
+    number: u64,
+    key: WorkloadKey,
+    features: Features,
+    state: Latest<Arc<WorkloadState>>,
+    stand: Stand,
+    /// Whether the workload as it is has to be sent.
+    workload_due: bool,
+    /// Boxed, for a map has room for eleven where most watches have a few.
+    ports: BTreeMap<NonZeroU16, Box<Port>>,
+    /// Ports to be answered with a denial because they cannot be watched.
+    refused: BTreeMap<NonZeroU16, LookupError>,
+    /// What the client said it has in force, for ports that were not opened yet.
+    applied: BTreeMap<NonZeroU16, Revision>,
+}
+
+/// What ended a wait.
+enum Event {
+    Room,
+    Request(Option<WatchRequest>),
+    PortChanged(NonZeroU16, bool),
+    WorkloadChanged(bool),
+    Seen(bool),
+    End,
+}
+
+impl Session {
+    /// Serves a client until it goes away, the workload does, or `ending` is cancelled.
+    ///
+    /// # Errors
+    /// The status that ends the stream.
+    pub(crate) async fn run(
+        service: Encodings,
+        mut inbound: Streaming<WatchRequest>,
+        out: &Sender,
+        call: &Call,
+        (ending, caller): (CancellationToken, Caller),
+    ) -> Result<(), Status> {
+        let hello = tokio::select! {
+            hello = first(&mut inbound) => hello?,
+            () = ending.cancelled() => return Ok(()),
+        };
+        call.received();
+        // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
+        let mut session = Box::pin(Self::open(service, hello, &caller)).await?;
+        Box::pin(session.follow_declared()).await?;
+        let mut open = true;
+        let mut seen = session.service.core.policies.seen();
+        loop {
+            let due = session.is_due();
+            let event = tokio::select! {
+                // The end goes before all else, so that nothing is sent after it was asked for.
+                biased;
+                () = ending.cancelled() => Event::End,
+                () = out.closed() => Event::End,
+                status = session.stand.lost() => return Err(status),
+                there = session.state.changed() => {
+                    session.stand.holds(&session.state.current())?;
+                    Event::WorkloadChanged(there)
+                }
+                (port, there) = poll_fn(|cx| next_change(&mut session.ports, cx)) => {
+                    Event::PortChanged(port, there)
+                }
+                changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
+                // After what changes, so that ports that were given up do not pile up while a client
+                // goes on asking.
+                request = inbound.message(), if open => Event::Request(request?),
+                listened = out.room(), if due => {
+                    let true = listened else { return Ok(()) };
+                    let message = session.next_message();
+                    // Asked after the policy was read: a workload's state is published before its
+                    // policies, so that none is sent to whom it is not for any more.
+                    session.stand.holds(&session.state.current())?;
+                    if let Some(payload) = message {
+                        call.sent();
+                        out.send(Ok(payload));
+                    }
+                    Event::Room
+                }
+            };
+            match event {
+                Event::Room => {}
+                Event::End | Event::WorkloadChanged(false) => return Ok(()),
+                Event::Seen(false) => return Ok(()),
+                Event::Seen(true) => session.end_holds(),
+                Event::WorkloadChanged(true) => {
+                    session.workload_due = true;
+                    Box::pin(session.follow_declared()).await?;
+                }
+                Event::PortChanged(_, false) => return Ok(()),
+                Event::PortChanged(port, true) => session.port_changed(port),
+                Event::Request(None) => open = false,
+                Event::Request(Some(request)) => {
+                    call.received();
+                    Box::pin(session.request(request)).await?;
+                }
+            }
+        }
+    }
+
+    async fn open(service: Encodings, hello: Hello, caller: &Caller) -> Result<Self, Status> {
+        let key = token::parse(&hello.workload)
+            .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
+        // Names of features this version does not know mean nothing to it.
+        let features = decode_features(&hello.features);
+        let mut applied = BTreeMap::new();
+        for (index, entry) in hello.applied.iter().enumerate() {
+            let field = format!("hello.applied[{index}]");
+            let port = fields::port_number(&format!("{field}.port"), entry.port)?;
+            applied.insert(
+                port,
+                fields::revision(&format!("{field}.revision"), entry.revision.as_ref())?,
+            );
+        }
+        let core = &service.core;
+        let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
+        let client = fields::shortened(&hello.client);
+        tracing::debug!(workload = %key, ?client, features = hello.features.len(), "watch opened");
+        let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
+        // The same, in the texts that all who follow the workload share.
+        let key = state.current().key.clone();
+        Ok(Self {
+            service,
+            number,
+            key,
+            features: Arc::new(features),
+            state,
+            stand,
+            workload_due: true,
+            ports: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            applied,
+        })
+    }
+
+    /// Brings the watched ports in line with what the workload declares. Declared ports are never
+    /// refused for their number: no client chose it.
+    async fn follow_declared(&mut self) -> Result<(), Status> {
+        let declared = self.state.read().declared.clone();
+        let gone: Vec<_> = self
+            .ports
+            .iter()
+            .filter(|(number, port)| !port.subscribed && !declared.contains(number))
+            .map(|(number, _)| *number)
+            .collect();
+        for port in gone {
+            self.close_port(port);
+        }
+        for port in declared {
+            if !self.ports.contains_key(&port) {
+                let opened = self.open_port(port, false).await;
+                opened.map_err(|error| refusal(&self.key, port, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
+        let policy = self.service.core.policies.port(&self.key, port).await?;
+        let applied = self.applied.remove(&port);
+        let hold = applied.as_ref().and_then(|applied| self.hold(applied));
+        self.refused.remove(&port);
+        let watched = Box::new(Port::new(policy, subscribed, hold, applied));
+        self.ports.insert(port, watched);
+        Ok(())
+    }
+
+    /// The wait for what the client applied and this replica may not have seen.
+    fn hold(&self, applied: &Revision) -> Option<Hold> {
+        let seen = self.service.core.policies.seen();
+        let seen = seen.borrow();
+        if !seen.is_behind(applied) {
+            return None;
+        }
+        // Where events do not come any more, only a list shows what was missed.
+        self.service.core.policies.refresh();
+        let gauge = Some(self.service.core.metrics.hold());
+        Some(Hold::new(applied, &seen, gauge))
+    }
+
+    fn holds(&self) -> bool {
+        self.ports.values().any(|port| port.hold.is_some())
+    }
+
+    /// Lets go what this replica has caught up with.
+    fn end_holds(&mut self) {
+        let seen = self.service.core.policies.seen();
+        let seen = seen.borrow();
+        for port in self.ports.values_mut() {
+            if port.hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
+                port.hold = None;
+            } else if port.hold.as_mut().is_some_and(|hold| hold.asks_again(&seen)) {
+                self.service.core.policies.refresh();
+            }
+        }
+    }
+
+    fn close_port(&mut self, port: NonZeroU16) {
+        if self.ports.remove(&port).is_some_and(|port| port.answered) {
+            self.service.core.applied.forget(&self.key, port, self.number);
+        }
+    }
+
+    /// Takes note of a port's next policy.
+    fn port_changed(&mut self, number: NonZeroU16) {
+        let Some(port) = self.ports.get_mut(&number) else { return };
+        port.due = true;
+        if port.answered {
+            self.record(number);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let ports: BTreeSet<_> = self.ports.keys().copied().collect();
+        for port in ports {
+            self.close_port(port);
+        }
+    }
+}
+
+/// The Hello that every watch begins with.
+async fn first(inbound: &mut Streaming<WatchRequest>) -> Result<Hello, Status> {
+    let first = tokio::time::timeout(HELLO_TIMEOUT, inbound.message()).await;
+    match first.map_err(|_| Status::deadline_exceeded("no hello within 10 s"))?? {
+        Some(WatchRequest { kind: Some(Kind::Hello(hello)) }) => Ok(hello),
+        Some(_) => Err(Status::invalid_argument("the first message must be hello")),
+        None => Err(Status::invalid_argument("the stream ended without hello")),
+    }
+}
+
+/// The next port whose policy changed, and whether the workload is still there. Of many the first: the
+/// others are found when it is asked again.
+fn next_change(
+    ports: &mut BTreeMap<NonZeroU16, Box<Port>>,
+    cx: &Context<'_>,
+) -> Poll<(NonZeroU16, bool)> {
+    for (number, port) in ports {
+        if let Poll::Ready(there) = port.policy.poll_changed(cx) {
+            return Poll::Ready((*number, there));
+        }
+    }
+    Poll::Pending
+}

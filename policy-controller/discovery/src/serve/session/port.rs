@@ -1,0 +1,130 @@
+//! What a watch knows of one port.
+
+use super::hold::Hold;
+use crate::serve::applied::Refused;
+use crate::serve::encodings::Encoding;
+use policy_core::{Revision, ServerPolicy};
+use policy_engine::latest::Latest;
+use policy_engine::publish::PortPolicy;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Updates of one port whose acknowledgement is still waited for, at most. A client that falls
+/// further behind is only asked about the newest.
+const MAX_IN_FLIGHT: usize = 8;
+
+/// One watched port.
+pub(super) struct Port {
+    /// When it was asked for.
+    pub(super) since: Instant,
+    pub(super) policy: Latest<Arc<PortPolicy>>,
+    pub(super) subscribed: bool,
+    pub(super) due: bool,
+    /// What the client applied before and this replica must have seen before it sends anything.
+    pub(super) hold: Option<Hold>,
+    /// What the client has by its own account, before anything was sent.
+    pub(super) claims: Option<Revision>,
+    pub(super) sent: Option<Sent>,
+    pub(super) in_flight: VecDeque<InFlight>,
+    pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
+    /// Hash of that policy as published; 0 unless the client was sent all of it.
+    pub(super) content: u64,
+    /// The refusal of the newest update that was refused, with that update's number; none once a
+    /// later one is in force.
+    pub(super) refused: Option<(u64, Refused)>,
+    /// How many updates were sent.
+    sent_count: u64,
+    /// Whether the client ever answered.
+    pub(super) answered: bool,
+}
+
+/// What was sent last; the next change builds on it.
+pub(super) struct Sent {
+    pub(super) encoding: Arc<Encoding>,
+    pub(super) revision: Arc<Revision>,
+}
+
+/// An update that waits for its answer.
+pub(super) struct InFlight {
+    /// Counts the port's updates.
+    pub(super) number: u64,
+    pub(super) policy: Arc<ServerPolicy>,
+    pub(super) revision: Arc<Revision>,
+    /// Hash of the policy as published; 0 unless the update says all of it.
+    pub(super) content: u64,
+    /// When the client could first have got it.
+    pub(super) since: Instant,
+}
+
+impl Port {
+    /// A port of which nothing was sent.
+    pub(super) fn new(
+        policy: Latest<Arc<PortPolicy>>,
+        subscribed: bool,
+        hold: Option<Hold>,
+        claims: Option<Revision>,
+    ) -> Self {
+        Self {
+            since: Instant::now(),
+            policy,
+            subscribed,
+            due: true,
+            hold,
+            claims,
+            sent: None,
+            in_flight: VecDeque::new(),
+            in_force: None,
+            content: 0,
+            refused: None,
+            sent_count: 0,
+            answered: false,
+        }
+    }
+
+    /// Whether something is to be sent, and may be.
+    pub(super) fn is_due(&self) -> bool {
+        self.due && self.hold.is_none()
+    }
+
+    /// Notes that `encoding` of `policy` was sent as `revision`.
+    pub(super) fn note_sent(
+        &mut self,
+        policy: &PortPolicy,
+        encoding: Arc<Encoding>,
+        revision: Arc<Revision>,
+    ) {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            self.in_flight.pop_front();
+        }
+        // A client that connects later is not late: its time counts from the first it could get.
+        let since = policy.published.max(self.since);
+        let content = if encoding.is_whole() { policy.revision.content } else { 0 };
+        let policy = policy.policy.clone();
+        self.sent_count = self.sent_count.wrapping_add(1);
+        let number = self.sent_count;
+        let update = InFlight { number, policy, revision: revision.clone(), content, since };
+        self.in_flight.push_back(update);
+        self.sent = Some(Sent { encoding, revision });
+        self.claims = None;
+    }
+
+    /// Takes the update that an acknowledgement is about; those before it are superseded by it.
+    /// `None`: of an update long superseded.
+    pub(super) fn acknowledged(&mut self, revision: &Revision) -> Option<InFlight> {
+        let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
+        let sent = self.in_flight.drain(..=at).next_back();
+        if self.in_flight.is_empty() {
+            // Mostly nothing is in flight, and then it takes no room.
+            self.in_flight = VecDeque::new();
+        }
+        sent
+    }
+
+    /// Takes the update that a refusal is about. Those before it may still be acknowledged: what was
+    /// in force before a refusal stays.
+    pub(super) fn nacked(&mut self, revision: &Revision) -> Option<InFlight> {
+        let at = self.in_flight.iter().position(|sent| *sent.revision == *revision)?;
+        self.in_flight.remove(at)
+    }
+}

@@ -1,0 +1,11 @@
+//! The policy server against real clients over loopback, with a stand-in for the index.
+#![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+
+mod access;
+mod answers;
+mod compat;
+mod connection;
+mod forward;
+mod native;
+mod report;
+mod tokens;

@@ -1,0 +1,167 @@
+//! The whole pipeline as one function call, for linting, explaining and testing.
+
+use crate::config::ControllerConfig;
+use crate::engine::Engine;
+use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadState};
+use crate::question::condition::ConditionTable;
+use crate::question::workload::{Content, Resolved};
+use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
+use parking_lot::Mutex;
+use policy_core::{ServerPolicy, Undeclared, WorkloadPolicy};
+use policy_crds::{Object, pods_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a set of objects means.
+pub struct Compiled {
+    /// Every workload.
+    pub workloads: BTreeMap<WorkloadKey, CompiledWorkload>,
+    /// What every object is told about itself.
+    pub conditions: ConditionTable,
+    /// What was found wrong while reading; empty where objects were given.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The objects, as indexed.
+    pub objects: Vec<Arc<Object>>,
+    engine: Mutex<Engine>,
+}
+
+/// What holds for one workload.
+#[derive(Clone, Debug)]
+pub struct CompiledWorkload {
+    /// Facts, declared ports, identity.
+    pub state: Arc<WorkloadState>,
+    /// Policies of its declared ports, and what holds for others unless annotations name them.
+    pub policy: WorkloadPolicy,
+    /// Ports that nothing but annotations names, in order, each range with its policy; empty where
+    /// undeclared ports are refused.
+    pub annotated: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)>,
+}
+
+impl Compiled {
+    /// The policy of any port, declared or not, exactly as it would be published. `None`: no such
+    /// workload.
+    pub fn port(&self, key: &WorkloadKey, port: NonZeroU16) -> Option<Arc<ServerPolicy>> {
+        let mut engine = self.engine.lock();
+        let shape = engine.workload(key)?.shape.clone();
+        Some(engine.policy(&shape, port).0)
+    }
+
+    /// Applies an object as an event does, and answers again whatever was found out from what it
+    /// changes; how many answers came out different. What was compiled before stays as it is here:
+    /// this is for measuring what an event costs.
+    pub fn update(&self, object: Object) -> usize {
+        let changes = vec![Change::Apply(Arc::new(object))];
+        let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };
+        let changed = self.engine.lock().apply(&batch);
+        changed.workloads.len().saturating_add(changed.policies.len())
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("workloads", &self.workloads)
+            .field("conditions", &self.conditions)
+            .field("diagnostics", &self.diagnostics)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Compiles the manifests below `path`.
+///
+/// # Errors
+/// If the directory itself cannot be read. Whatever is wrong with a file is a diagnostic.
+pub fn compile_directory(path: &Path, config: &ControllerConfig) -> Result<Compiled, SourceError> {
+    let loaded = directory::load(path, config.limits)?;
+    let mut compiled = compile(loaded.objects, config);
+    compiled.diagnostics = loaded.diagnostics;
+    Ok(compiled)
+}
+
+/// Compiles objects. Deployments and their like stand for their pods.
+pub fn compile_objects(objects: Vec<Object>, config: &ControllerConfig) -> Compiled {
+    let expanded = objects.into_iter().flat_map(|object| {
+        let pods = pods_of(&object);
+        if pods.is_empty() { vec![object] } else { pods }
+    });
+    compile(expanded.map(Arc::new).collect(), config)
+}
+
+fn compile(objects: Vec<Arc<Object>>, config: &ControllerConfig) -> Compiled {
+    let mut engine = Engine::new(Arc::new(config.clone()));
+    let applied = objects.iter().cloned().map(Change::Apply);
+    let changes = applied.chain([Change::Synced]).collect();
+    engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+    let workloads = engine
+        .workloads()
+        .into_iter()
+        .filter_map(|key| {
+            let resolved = engine.workload(&key)?;
+            let policy = workload_policy(&mut engine, &resolved);
+            let annotated = annotated(&mut engine, &resolved);
+            Some((key, CompiledWorkload { state: resolved.state.clone(), policy, annotated }))
+        })
+        .collect();
+    Compiled {
+        workloads,
+        conditions: engine.conditions().clone(),
+        diagnostics: Vec::new(),
+        objects,
+        engine: Mutex::new(engine),
+    }
+}
+
+fn workload_policy(engine: &mut Engine, resolved: &Resolved) -> WorkloadPolicy {
+    let declared = resolved.state.declared.iter();
+    let ports = declared.map(|port| (*port, engine.policy(&resolved.shape, *port).0)).collect();
+    let undeclared = match (resolved.state.undeclared, unnamed(resolved)) {
+        (UndeclaredPorts::Default, Some(port)) => {
+            Undeclared::Policy(engine.policy(&resolved.shape, port).0)
+        }
+        (UndeclaredPorts::Default, None) | (UndeclaredPorts::Deny, _) => Undeclared::Deny,
+    };
+    WorkloadPolicy { ports, undeclared }
+}
+
+/// The policies of ports that nothing but annotations names.
+fn annotated(
+    engine: &mut Engine,
+    resolved: &Resolved,
+) -> Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> {
+    let mut found: Vec<(RangeInclusive<u16>, Arc<ServerPolicy>)> = Vec::new();
+    if resolved.state.undeclared == UndeclaredPorts::Deny {
+        return found;
+    }
+    // Between two neighbouring edges, all ports are named by the same annotations, or declared.
+    let Content { opaque, require_identity, .. } = &**resolved.shape;
+    let mut edges: BTreeSet<u32> = BTreeSet::new();
+    let declared = resolved.state.declared.iter().map(|port| (port.get(), port.get()));
+    for (first, last) in opaque.ranges().chain(require_identity.ranges()).chain(declared) {
+        edges.extend([u32::from(first), u32::from(last).saturating_add(1)]);
+    }
+    for (first, next) in edges.iter().zip(edges.iter().skip(1)) {
+        let (Ok(first), Ok(last)) = (u16::try_from(*first), u16::try_from(next.saturating_sub(1)))
+        else {
+            continue;
+        };
+        let Some(port) = NonZeroU16::new(first) else { continue };
+        let named = opaque.contains(port) || require_identity.contains(port);
+        if named && !resolved.state.declared.contains(&port) {
+            found.push((first..=last, engine.policy(&resolved.shape, port).0));
+        }
+    }
+    found
+}
+
+/// A port that nothing names, not even an annotation.
+fn unnamed(resolved: &Resolved) -> Option<NonZeroU16> {
+    (1..=u16::MAX).filter_map(NonZeroU16::new).find(|port| {
+        !resolved.state.declared.contains(port)
+            && !resolved.shape.opaque.contains(*port)
+            && !resolved.shape.require_identity.contains(*port)
+    })
+}

@@ -1,0 +1,328 @@
+//! What ought to be in force on which workload, kept by the task that owns the index and told bit by
+//! bit.
+//!
+//! Nothing is kept until somebody asks. From then on what a batch touched is noted, and found out
+//! when it is asked for: once per shape and port, however many workloads share them.
+
+use crate::engine::{Changes, Engine};
+use crate::incremental::Query;
+use crate::incremental::content_hash;
+use crate::publish::{WorkloadKey, WorkloadState};
+use crate::question::policy::PolicyOf;
+use crate::question::workload::{Shape, WorkloadOf, workload_key};
+use hashbrown::HashMap;
+use policy_core::{ObjectRef, ServerPolicy};
+use policy_crds::{Kind, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// The kinds whose objects can contribute to a policy.
+pub const CONTRIBUTING: [Kind; 9] = [
+    Kind::Server,
+    Kind::ServerAuthorization,
+    Kind::AuthorizationPolicy,
+    Kind::MeshTlsAuthentication,
+    Kind::NetworkAuthentication,
+    Kind::HttpLocalRateLimitPolicy,
+    Kind::PolicyHttpRoute,
+    Kind::GatewayHttpRoute,
+    Kind::GrpcRoute,
+];
+
+/// What ought to be in force on a port.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Hash of the policy.
+    pub content: u64,
+    /// The objects it is made from.
+    pub objects: Arc<[ObjectRef]>,
+}
+
+/// Which version of an object is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// The uid, if the source states one.
+    pub uid: Option<Arc<str>>,
+    /// The generation, if the source states one.
+    pub generation: Option<i64>,
+}
+
+/// Numbers a shape; numbers are not used twice.
+pub type ShapeNumber = u64;
+
+/// The ports that workloads of a shape declare.
+pub type WantedPorts = BTreeMap<NonZeroU16, Arc<Wanted>>;
+
+/// What changed since it was last asked for; at first, everything.
+#[derive(Debug)]
+pub struct News {
+    /// When the first of the changes was published.
+    pub since: Instant,
+    /// Shapes that are new or changed, before the workloads that have them.
+    pub shapes: Vec<(ShapeNumber, WantedPorts)>,
+    /// Workloads that are expected to answer, each with its shape; nothing: not any more.
+    pub workloads: Vec<(WorkloadKey, Option<ShapeNumber>)>,
+    /// Objects that can contribute to a policy, each as it is; nothing: it is gone.
+    pub objects: Vec<(ObjectKey, Option<Version>)>,
+}
+
+/// A question to the task that owns the index.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// What changed; nothing while objects have not been listed.
+    News(oneshot::Sender<Option<News>>),
+    /// Nobody asks any more.
+    Stop,
+}
+
+/// Asks the task that owns the index. There is one at a time that asks.
+#[derive(Debug)]
+pub struct DemandHandle {
+    asks: mpsc::Sender<Ask>,
+    changed: watch::Receiver<u64>,
+}
+
+impl DemandHandle {
+    /// What changed since the last call; nothing while objects have not been listed, or if the
+    /// controller has ended.
+    pub async fn news(&mut self) -> Option<News> {
+        self.changed.mark_unchanged();
+        let (reply, answer) = oneshot::channel();
+        self.asks.send(Ask::News(reply)).await.ok()?;
+        answer.await.ok()?
+    }
+
+    /// Waits until there may be news; false: the controller has ended.
+    pub async fn changed(&mut self) -> bool {
+        self.changed.changed().await.is_ok()
+    }
+
+    /// Lets everything be forgotten. The next news begin anew.
+    pub async fn stop(&self) {
+        // Where the controller has ended there is nothing to forget.
+        _ = self.asks.send(Ask::Stop).await;
+    }
+}
+
+/// What the owning task keeps.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    changed: watch::Sender<u64>,
+    active: Option<Active>,
+}
+
+/// What is followed, and what of it has not been told.
+#[derive(Debug, Default)]
+struct Active {
+    since: Option<Instant>,
+    dirty_workloads: BTreeSet<WorkloadKey>,
+    dirty_policies: BTreeSet<PolicyOf>,
+    dirty_objects: BTreeSet<ObjectKey>,
+    workloads: BTreeMap<WorkloadKey, Arc<Shape>>,
+    shapes: HashMap<Arc<Shape>, Held>,
+    next: ShapeNumber,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    number: ShapeNumber,
+    workloads: usize,
+    ports: BTreeMap<NonZeroU16, (Arc<ServerPolicy>, Arc<Wanted>)>,
+}
+
+impl Demand {
+    /// Nobody asks yet.
+    pub(crate) fn new() -> (Self, DemandHandle, mpsc::Receiver<Ask>) {
+        let (changed, receiver) = watch::channel(0);
+        let (asks, queue) = mpsc::channel(4);
+        (Self { changed, active: None }, DemandHandle { asks, changed: receiver }, queue)
+    }
+
+    /// Answers.
+    pub(crate) fn answer(&mut self, engine: &mut Engine, ask: Ask) {
+        match ask {
+            Ask::Stop => self.active = None,
+            Ask::News(reply) => {
+                // Nobody waits any more if this fails; what was told is lost with whoever asked.
+                let _ = reply.send(engine.is_synced().then(|| self.news(engine)));
+            }
+        }
+    }
+
+    /// Notes what a batch changed.
+    pub(crate) fn note(&mut self, changes: &Changes) {
+        if let Some(active) = &mut self.active
+            && active.note(changes)
+        {
+            self.changed.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    /// What is to be kept because it is asked about here.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Query> {
+        self.active.iter().flat_map(|active| {
+            let workloads = active.workloads.keys().cloned();
+            let policies = active.shapes.iter().flat_map(|(shape, held)| {
+                let of = |port: &NonZeroU16| PolicyOf { shape: shape.clone(), port: *port };
+                held.ports.keys().map(of).map(Query::PolicyOf)
+            });
+            workloads.map(|key| Query::WorkloadOf(WorkloadOf(key))).chain(policies)
+        })
+    }
+
+    fn news(&mut self, engine: &mut Engine) -> News {
+        self.active.get_or_insert_with(|| Active::everything(engine)).news(engine)
+    }
+}
+
+impl Active {
+    /// Follows everything there is, of which nothing has been told yet.
+    fn everything(engine: &Engine) -> Self {
+        Self {
+            dirty_workloads: engine.workloads().into_iter().collect(),
+            dirty_objects: engine.keys(&CONTRIBUTING).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Notes what a batch changed; true if there is something to tell.
+    fn note(&mut self, changes: &Changes) -> bool {
+        let contributing = |key: &&ObjectKey| CONTRIBUTING.contains(&key.kind);
+        self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
+        let touched = changes.objects.iter().filter_map(workload_key);
+        self.dirty_workloads.extend(touched.chain(changes.workloads.iter().cloned()));
+        let policies =
+            changes.policies.iter().filter(|of| self.shapes.contains_key(&of.shape)).cloned();
+        self.dirty_policies.extend(policies);
+        let dirty = self.is_dirty();
+        if dirty {
+            self.since.get_or_insert_with(Instant::now);
+        }
+        dirty
+    }
+
+    fn is_dirty(&self) -> bool {
+        !(self.dirty_workloads.is_empty()
+            && self.dirty_policies.is_empty()
+            && self.dirty_objects.is_empty())
+    }
+
+    /// What changed since this was last asked.
+    fn news(&mut self, engine: &mut Engine) -> News {
+        let since = self.since.take().unwrap_or_else(Instant::now);
+        let mut changed = BTreeMap::new();
+        let mut workloads = Vec::new();
+        for key in std::mem::take(&mut self.dirty_workloads) {
+            if let Some(shape) = self.place(engine, &key, &mut changed) {
+                workloads.push((key, shape));
+            }
+        }
+        // One policy is often that of many shapes and ports.
+        let mut known = HashMap::new();
+        let mut shapes = BTreeMap::new();
+        for (shape, state) in changed {
+            shapes.extend(self.follow(engine, &shape, &state.declared, &mut known));
+        }
+        for of in std::mem::take(&mut self.dirty_policies) {
+            let Some(held) = self.shapes.get_mut(&of.shape) else { continue };
+            if held.ports.contains_key(&of.port) && held.learn(engine, &of, &mut known) {
+                shapes.insert(held.number, held.wanted());
+            }
+        }
+        let objects = std::mem::take(&mut self.dirty_objects);
+        let objects = objects.into_iter().map(|key| {
+            let meta = engine.object(&key).map(|object| &object.meta);
+            let version =
+                meta.map(|meta| Version { uid: meta.uid.clone(), generation: meta.generation });
+            (key, version)
+        });
+        let objects = objects.collect();
+        News { since, shapes: shapes.into_iter().collect(), workloads, objects }
+    }
+
+    /// Finds out which shape a workload has. `None`: the same as before. What is `changed` is what
+    /// may declare other ports.
+    fn place(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        changed: &mut BTreeMap<Arc<Shape>, Arc<WorkloadState>>,
+    ) -> Option<Option<ShapeNumber>> {
+        let resolved = engine.workload(key).filter(|resolved| resolved.answers);
+        // What workloads declare follows from their shape.
+        let now = resolved.map(|resolved| {
+            changed.insert(resolved.shape.clone(), resolved.state.clone());
+            resolved.shape.clone()
+        });
+        let before = self.workloads.get(key);
+        if before == now.as_ref() {
+            return None;
+        }
+        if let Some(before) = self.workloads.remove(key)
+            && let Some(held) = self.shapes.get_mut(&before)
+        {
+            held.workloads = held.workloads.saturating_sub(1);
+            if held.workloads == 0 {
+                self.shapes.remove(&before);
+            }
+        }
+        let Some(shape) = now else { return Some(None) };
+        self.workloads.insert(key.clone(), shape.clone());
+        let held = self.shapes.entry(shape).or_insert_with(|| {
+            self.next = self.next.wrapping_add(1);
+            Held { number: self.next, ..Held::default() }
+        });
+        held.workloads = held.workloads.saturating_add(1);
+        Some(Some(held.number))
+    }
+
+    /// Finds out which ports workloads of a shape declare, and what ought to be in force there, if
+    /// that is news.
+    fn follow(
+        &mut self,
+        engine: &mut Engine,
+        shape: &Arc<Shape>,
+        declared: &BTreeSet<NonZeroU16>,
+        known: &mut Known,
+    ) -> Option<(ShapeNumber, WantedPorts)> {
+        let held = self.shapes.get_mut(shape)?;
+        let before = held.ports.len();
+        held.ports.retain(|port, _| declared.contains(port));
+        let mut news = held.ports.len() != before || before == 0;
+        for port in declared {
+            news |= held.learn(engine, &PolicyOf { shape: shape.clone(), port: *port }, known);
+        }
+        news.then(|| (held.number, held.wanted()))
+    }
+}
+
+/// What is known of policies by their addresses, while they are held.
+type Known = HashMap<usize, (Arc<ServerPolicy>, Arc<Wanted>)>;
+
+impl Held {
+    /// Finds out what ought to be in force on a port; true if that is news.
+    fn learn(&mut self, engine: &mut Engine, of: &PolicyOf, known: &mut Known) -> bool {
+        let (policy, _) = engine.policy(&of.shape, of.port);
+        if self.ports.get(&of.port).is_some_and(|(before, _)| Arc::ptr_eq(before, &policy)) {
+            return false;
+        }
+        let at = Arc::as_ptr(&policy).addr();
+        let (_, wanted) = known.entry(at).or_insert_with(|| {
+            let objects = policy.objects().into_iter().collect();
+            let content = content_hash(&policy);
+            (policy.clone(), Arc::new(Wanted { content, objects }))
+        });
+        self.ports.insert(of.port, (policy, wanted.clone()));
+        true
+    }
+
+    fn wanted(&self) -> WantedPorts {
+        self.ports.iter().map(|(port, (_, wanted))| (*port, wanted.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

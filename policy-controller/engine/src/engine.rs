@@ -1,0 +1,303 @@
+//! The index and everything that was found out from it, without tasks or clocks.
+
+use crate::config::ControllerConfig;
+use crate::incremental::{Memo, Query};
+use crate::index::{Index, KindSet};
+use crate::index_metrics::Effort;
+use crate::publish::{WorkloadKey, WorkloadKind};
+use crate::question::condition::{CONDITIONED, ConditionTable, Conditions};
+use crate::question::policy::PolicyOf;
+use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
+use crate::resolve::condition;
+use crate::review::Snapshot;
+use crate::source::Batch;
+use crate::stated::{Stated, StatedTable};
+use policy_core::ServerPolicy;
+use policy_crds::{Kind, Object, ObjectKey};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::{Arc, LazyLock};
+
+/// The index, the answers and the configuration they were made with.
+pub(crate) struct Engine {
+    config: Arc<ControllerConfig>,
+    index: Index,
+    memo: Memo,
+    conditions: ConditionTable,
+}
+
+/// What a batch changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Workloads that were asked for and may have come out different.
+    pub(crate) workloads: Vec<WorkloadKey>,
+    /// Policies that were asked for and may have come out different.
+    pub(crate) policies: Vec<PolicyOf>,
+    /// Whether some condition did, or an object that has any.
+    pub(crate) conditions: bool,
+    /// Every object that is not as it was.
+    pub(crate) objects: Vec<ObjectKey>,
+}
+
+impl Engine {
+    /// An empty index.
+    pub(crate) fn new(config: Arc<ControllerConfig>) -> Self {
+        Self {
+            config,
+            index: Index::default(),
+            memo: Memo::default(),
+            conditions: ConditionTable::new(),
+        }
+    }
+
+    /// Applies a batch and finds out what it means.
+    pub(crate) fn apply(&mut self, batch: &Batch) -> Changes {
+        let touched = self.index.apply(batch);
+        let mut changes = Changes::default();
+        for query in self.memo.update(&touched, &self.index, &self.config) {
+            match query {
+                Query::WorkloadOf(WorkloadOf(key)) => changes.workloads.push(key),
+                Query::PolicyOf(policy) => changes.policies.push(policy),
+                Query::Conditions(Conditions(key)) => {
+                    changes.conditions |= self.state(&key);
+                }
+                Query::Members(_)
+                | Query::NamespaceDefaults(_)
+                | Query::ServersOf(_)
+                | Query::SelectorKeys(_)
+                | Query::PortsOwned(_)
+                | Query::PolicyGrant(_)
+                | Query::ServerAuthorizationGrant(_)
+                | Query::ServerGrants(_)
+                | Query::RouteGrants(_)
+                | Query::CompiledRoute(_)
+                | Query::Attached(_)
+                | Query::Differing(_)
+                | Query::RateLimitOf(_)
+                | Query::ServerPieces(_) => {}
+            }
+        }
+        for topic in &touched {
+            let crate::index::Topic::Object(key) = topic else { continue };
+            changes.objects.push(key.clone());
+            if matches!(key.kind, Kind::Pod | Kind::Namespace) {
+                changes.conditions |= self.state_annotations(key);
+            } else if CONDITIONED.contains(&key.kind) {
+                // Its generation may have moved although its conditions have not.
+                changes.conditions = true;
+                if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
+                    self.state(key);
+                }
+            }
+        }
+        changes
+    }
+
+    /// Brings the conditions of one object up to date; true if they differ.
+    fn state(&mut self, key: &ObjectKey) -> bool {
+        if self.index.object(key).is_none() {
+            return self.conditions.remove(key).is_some();
+        }
+        let question = Conditions(key.clone());
+        let (conditions, _) = self.memo.ask(&question, &self.index, &self.config);
+        self.conditions.insert(key.clone(), conditions.clone()).as_ref() != Some(&conditions)
+    }
+
+    /// Brings the conditions of a Pod or Namespace up to date, which has any only if its annotations
+    /// are wrong; true if they differ. They follow from the object alone and are not remembered.
+    fn state_annotations(&mut self, key: &ObjectKey) -> bool {
+        let wrong = self.index.object(key).and_then(|object| condition::annotations(object));
+        match wrong {
+            Some(wrong) => {
+                let conditions: Arc<[_]> = Arc::from([wrong]);
+                let before = self.conditions.insert(key.clone(), conditions.clone());
+                before.as_ref() != Some(&conditions)
+            }
+            None => self.conditions.remove(key).is_some(),
+        }
+    }
+
+    /// Whether every kind has been listed completely.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.index.is_synced()
+    }
+
+    /// A copy, to be asked what a change would mean; none before every kind has been listed.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
+    }
+
+    /// Conditions of every object.
+    pub(crate) fn conditions(&self) -> &ConditionTable {
+        &self.conditions
+    }
+
+    /// The same, with the version of each object that they are about.
+    pub(crate) fn stated(&self) -> StatedTable {
+        let stated = self.conditions.iter().filter_map(|(key, conditions)| {
+            let meta = &self.index.object(key)?.meta;
+            let conditions = conditions.clone();
+            let stated = Stated { conditions, generation: meta.generation, uid: meta.uid.clone() };
+            Some((key.clone(), stated))
+        });
+        stated.collect()
+    }
+
+    /// The names of all objects of these kinds.
+    pub(crate) fn keys<'a>(&'a self, kinds: &'a [Kind]) -> impl Iterator<Item = ObjectKey> + 'a {
+        let objects = kinds.iter().flat_map(|kind| self.index.all(*kind));
+        objects.map(|object| object.meta.key.clone())
+    }
+
+    /// Every object of these kinds; none before every kind has been listed.
+    pub(crate) fn objects(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
+        let all = kinds.iter().flat_map(|kind| self.index.all(*kind)).cloned();
+        self.is_synced().then(|| all.collect())
+    }
+
+    /// The object of this name.
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.index.object(key)
+    }
+
+    /// Every workload.
+    pub(crate) fn workloads(&self) -> Vec<WorkloadKey> {
+        let all = self.index.all(Kind::Pod).chain(self.index.all(Kind::ExternalWorkload));
+        all.filter_map(|object| workload::workload_key(&object.meta.key)).collect()
+    }
+
+    /// A workload, if it exists. Of one that does not nothing is remembered: callers can name as many
+    /// as they like.
+    pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+        let object = self.index.object(&workload::object_key(key))?;
+        // By the object's own texts, so that those of whoever asked first are not kept beside them.
+        let key = workload::workload_key(&object.meta.key)?;
+        self.memo.ask(&WorkloadOf(key), &self.index, &self.config).0
+    }
+
+    /// The policy of a port, and the kinds it was made from.
+    pub(crate) fn policy(
+        &mut self,
+        shape: &Arc<Shape>,
+        port: NonZeroU16,
+    ) -> (Arc<ServerPolicy>, KindSet) {
+        let question = PolicyOf { shape: shape.clone(), port };
+        self.memo.ask(&question, &self.index, &self.config)
+    }
+
+    /// The version of the last event of a kind.
+    pub(crate) fn version(&self, kind: Kind) -> Option<u64> {
+        self.index.version(kind)
+    }
+
+    /// What a policy made from these kinds reflects: of each, and of the workload's own, the version
+    /// of the last event that changed anything. Which of these events concerned the policy is not
+    /// asked: one that did not may come to do so by a later one of another kind.
+    pub(crate) fn versions(&self, kinds: KindSet, kind: WorkloadKind) -> BTreeMap<Arc<str>, u64> {
+        let mut kinds = kinds;
+        kinds.insert(match kind {
+            WorkloadKind::Pod => Kind::Pod,
+            WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
+        });
+        let versioned = kinds.iter().filter_map(|kind| Some((kind, self.index.changed(kind)?)));
+        versioned.map(|(kind, version)| (version_key(kind), version)).collect()
+    }
+
+    /// Forgets the policy of a port that nobody watches.
+    pub(crate) fn forget_policy(&mut self, question: PolicyOf) {
+        self.memo.forget(&Query::PolicyOf(question));
+    }
+
+    /// Forgets what neither these workloads and policies nor a condition depends on.
+    pub(crate) fn retain(&mut self, roots: impl IntoIterator<Item = Query>) {
+        let conditions =
+            self.conditions.keys().map(|key| Query::Conditions(Conditions(key.clone())));
+        let roots: Vec<Query> = roots.into_iter().chain(conditions).collect();
+        self.memo.retain(roots);
+    }
+
+    /// How many answers are kept, and how many times a question was answered anew.
+    pub(crate) fn effort(&self) -> (usize, u64) {
+        (self.memo.len(), self.memo.answered())
+    }
+
+    /// The same by stage.
+    pub(crate) fn effort_by_stage(&self) -> Effort {
+        let compiled = self.memo.compiled();
+        let resolved = self.memo.answered().saturating_sub(compiled);
+        Effort { answers: self.memo.len(), resolved, compiled }
+    }
+
+    /// How many nodes, shapes and policies are kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> [usize; 3] {
+        self.memo.kept()
+    }
+
+    /// The objects.
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+}
+
+/// How revisions name a kind: `group/kind`.
+pub(crate) fn version_key(kind: Kind) -> Arc<str> {
+    // Every revision names them; there is one text of each.
+    static NAMES: LazyLock<BTreeMap<Kind, Arc<str>>> = LazyLock::new(|| {
+        let name = |kind: Kind| format!("{}/{}", kind.group(), kind.as_str()).into();
+        Kind::ALL.into_iter().map(|kind| (kind, name(kind))).collect()
+    });
+    NAMES.get(&kind).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Change;
+    use crate::testing;
+
+    #[test]
+    fn pods_and_namespaces_are_told_of_annotations_that_cannot_be_read() {
+        let annotated = |kind: &str, value: &str| {
+            testing::object(&format!(
+                "{{apiVersion: v1, kind: {kind}, metadata: {{name: one, annotations: \
+                  {{config.linkerd.io/default-inbound-policy: {value}}}}}, \
+                  spec: {{containers: [{{name: c}}]}}}}"
+            ))
+        };
+        for kind in ["Pod", "Namespace"] {
+            let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+            let mut apply = |value| {
+                let changes = vec![Change::Apply(annotated(kind, value))];
+                let changes =
+                    engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+                let told: Vec<_> = engine.conditions().values().flat_map(|c| c.to_vec()).collect();
+                (changes.conditions, told)
+            };
+            assert_eq!(apply("deny"), (false, vec![]), "{kind}");
+            let (changed, told) = apply("denny");
+            assert!(changed && told.len() == 1 && !told[0].status, "{kind}: {told:?}");
+            assert!(told[0].message.contains("denny"), "{kind}: {told:?}");
+            assert_eq!(apply("deny"), (true, vec![]), "{kind}");
+        }
+    }
+
+    #[test]
+    fn conditions_of_deleted_objects_are_forgotten() {
+        // A route of a Gateway: nothing is to be said about it here.
+        let route = testing::object(
+            "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, \
+              metadata: {name: r, namespace: ns}, spec: {parentRefs: [{name: gateway}]}}",
+        );
+        let key = route.meta.key.clone();
+        let mut engine = Engine::new(Arc::new(ControllerConfig::default()));
+        let batch =
+            |change| Batch { changes: vec![change], versions: BTreeMap::new(), ..Batch::default() };
+        engine.apply(&batch(Change::Apply(route)));
+        assert!(engine.conditions().contains_key(&key));
+        engine.apply(&batch(Change::Delete(key)));
+        assert!(engine.conditions().is_empty());
+        engine.retain([]);
+        assert_eq!(engine.effort().0, 0, "answers about it are kept");
+    }
+}

@@ -1,0 +1,49 @@
+//! One allocation for all values that are equal.
+
+use hashbrown::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
+
+/// Values by content, as long as somebody holds them.
+pub(super) struct Interned<T> {
+    by_hash: HashMap<u64, Vec<Weak<T>>>,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self { by_hash: HashMap::new() }
+    }
+}
+
+impl<T: Eq + Hash> Interned<T> {
+    /// The one allocation of a value equal to this.
+    pub(super) fn intern(&mut self, value: T) -> Arc<T> {
+        let held = self.by_hash.entry(content_hash(&value)).or_default();
+        if let Some(equal) = held.iter().filter_map(Weak::upgrade).find(|held| **held == value) {
+            return equal;
+        }
+        let value = Arc::new(value);
+        held.retain(|weak| weak.strong_count() > 0);
+        held.push(Arc::downgrade(&value));
+        value
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_hash.values().map(Vec::len).sum()
+    }
+
+    /// Forgets those that nobody holds.
+    pub(super) fn sweep(&mut self) {
+        self.by_hash.retain(|_, held| held.iter().any(|weak| weak.strong_count() > 0));
+    }
+}
+
+/// A hash of everything a value says; equal for equal values of one build.
+pub(crate) fn content_hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,236 @@
+//! What `serve` sees: workloads, their facts, and one policy per port, each behind a watch channel.
+//! No Kubernetes type appears here.
+
+use crate::epoch;
+use crate::latest::Latest;
+use policy_core::{Facts, Revision, ServerPolicy};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+/// Names a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkloadKey {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Name within its namespace.
+    pub name: Arc<str>,
+}
+
+/// What a workload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WorkloadKind {
+    /// A pod.
+    Pod,
+    /// A machine outside the cluster.
+    ExternalWorkload,
+}
+
+impl WorkloadKey {
+    /// A pod.
+    pub fn pod(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), kind: WorkloadKind::Pod, name: name.into() }
+    }
+
+    /// An ExternalWorkload.
+    pub fn external(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            kind: WorkloadKind::ExternalWorkload,
+            name: name.into(),
+        }
+    }
+}
+
+/// `namespace/name`, with `externalworkload/` between them where it is one.
+impl fmt::Display for WorkloadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            WorkloadKind::Pod => write!(f, "{}/{}", self.namespace, self.name),
+            WorkloadKind::ExternalWorkload => {
+                write!(f, "{}/externalworkload/{}", self.namespace, self.name)
+            }
+        }
+    }
+}
+
+/// What is known of a workload apart from the policies of its ports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadState {
+    /// Which workload.
+    pub key: WorkloadKey,
+    /// What its policies' network symbols stand for.
+    pub facts: Arc<Facts>,
+    /// Ports that a container port, a probe, a hook, the proxy or a Server names.
+    pub declared: BTreeSet<NonZeroU16>,
+    /// What holds for all other ports.
+    pub undeclared: UndeclaredPorts,
+    /// Its ServiceAccount, in its own namespace; empty for an ExternalWorkload.
+    pub service_account: Arc<str>,
+    /// The mesh identity it stands for: derived from the ServiceAccount, or as the ExternalWorkload
+    /// states it. Only this identity may watch the workload.
+    pub identity: Arc<str>,
+}
+
+/// What holds for ports that nothing declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum UndeclaredPorts {
+    /// The workload's default policy.
+    #[default]
+    Default,
+    /// They are refused as `port_undeclared`.
+    Deny,
+}
+
+/// The policy of one port, and which state of the world it reflects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortPolicy {
+    /// The policy. Equal policies are one allocation, whichever workload they are for.
+    pub policy: Arc<ServerPolicy>,
+    /// What it reflects.
+    pub revision: Revision,
+    /// When it was published, from which the time until it is in force is counted.
+    pub published: Instant,
+}
+
+/// How far the source has been read. It answers whether this replica lags behind what a client has
+/// in force already.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Epoch, and per kind the version of the newest event read; `content` is 0.
+    pub revision: Revision,
+    /// How many times every kind has been listed completely since the start, one list after the
+    /// other. A list begun after a client connected shows everything that the client can have seen:
+    /// the second to end after that moment is one for certain.
+    pub lists: u64,
+}
+
+impl Seen {
+    /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
+    /// differ in their counter cannot be compared: the storage was restored between them, and either
+    /// side may be the one that has not noticed. Other epochs are accepted.
+    pub fn is_behind(&self, applied: &Revision) -> bool {
+        epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
+            && !self.revision.has_caught_up_with(applied)
+    }
+}
+
+/// Why there is no channel for a workload or port. Each may be worth asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// No such workload.
+    #[error("no such workload")]
+    NotFound,
+    /// The objects have not been listed completely yet, so nothing can be said.
+    #[error("objects have not been listed yet")]
+    NotSynced,
+    /// As many ports of this workload are watched as the limits allow.
+    #[error("too many ports of this workload are watched")]
+    TooManyPorts,
+    /// The controller is ending.
+    #[error("the controller is shutting down")]
+    Stopped,
+}
+
+/// A cheap handle on all policies: all that `serve` is given.
+#[derive(Clone, Debug)]
+pub struct Policies {
+    commands: mpsc::Sender<Command>,
+    synced: watch::Receiver<bool>,
+    seen: watch::Receiver<Arc<Seen>>,
+    refresh: Arc<Notify>,
+}
+
+/// A question to the task that owns the index.
+#[derive(Debug)]
+pub enum Command {
+    /// Watch a workload.
+    Workload(WorkloadKey, Reply<WorkloadState>),
+    /// Watch a port.
+    Port(WorkloadKey, NonZeroU16, Reply<PortPolicy>),
+    /// Every workload there is.
+    Workloads(oneshot::Sender<Vec<WorkloadKey>>),
+}
+
+/// Where the answer to a lookup goes.
+pub type Reply<T> = oneshot::Sender<Result<Latest<Arc<T>>, LookupError>>;
+
+impl Policies {
+    /// A handle on whoever answers these commands and tells so how far it is.
+    pub fn new(
+        commands: mpsc::Sender<Command>,
+        synced: watch::Receiver<bool>,
+        seen: watch::Receiver<Arc<Seen>>,
+        refresh: Arc<Notify>,
+    ) -> Self {
+        Self { commands, synced, seen, refresh }
+    }
+
+    /// Follows a workload. The channel holds the state at the time of the call and each one that
+    /// differs; it closes when the workload goes away.
+    ///
+    /// # Errors
+    /// See [`LookupError`]; never `TooManyPorts`.
+    pub async fn workload(
+        &self,
+        key: &WorkloadKey,
+    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Workload(key.clone(), reply)).await?;
+        answer.await.map_err(|_| LookupError::Stopped)?
+    }
+
+    /// Follows the policy of a port, declared or not. The channel holds the policy at the time of
+    /// the call and each one that differs; it closes when the workload goes away.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub async fn port(
+        &self,
+        key: &WorkloadKey,
+        port: NonZeroU16,
+    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Port(key.clone(), port, reply)).await?;
+        answer.await.map_err(|_| LookupError::Stopped)?
+    }
+
+    /// Every workload at the time of the call, in order.
+    ///
+    /// # Errors
+    /// `NotSynced` and `Stopped`.
+    pub async fn workloads(&self) -> Result<Vec<WorkloadKey>, LookupError> {
+        if !*self.synced.borrow() {
+            return Err(LookupError::NotSynced);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Workloads(reply)).await?;
+        answer.await.map_err(|_| LookupError::Stopped)
+    }
+
+    /// Whether every kind has been listed completely once, which is when the controller is ready.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.clone()
+    }
+
+    /// How far the source has been read: updated with every batch, after what the batch changed was
+    /// published.
+    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+        self.seen.clone()
+    }
+
+    /// Asks the source to list everything again, because somebody has in force what it has not
+    /// shown yet. [`Policies::seen`] tells when it has.
+    pub fn refresh(&self) {
+        self.refresh.notify_one();
+    }
+
+    async fn send(&self, command: Command) -> Result<(), LookupError> {
+        self.commands.send(command).await.map_err(|_| LookupError::Stopped)
+    }
+}

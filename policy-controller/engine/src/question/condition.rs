@@ -1,0 +1,135 @@
+//! What each object is told about itself.
+
+use policy_crds::{Kind, ObjectKey};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Conditions of every object that has any, by object.
+pub type ConditionTable = BTreeMap<ObjectKey, Arc<[ObjectCondition]>>;
+
+/// One condition of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectCondition {
+    /// The object it is about.
+    pub object: ObjectKey,
+    /// The parent or target that it is about; absent: the object as a whole.
+    pub parent: Option<ObjectKey>,
+    /// The section of the parent, where the reference names one.
+    pub section: Option<Arc<str>>,
+    /// The port of the parent, where the reference names one.
+    pub port: Option<u16>,
+    /// What is stated.
+    pub kind: ConditionKind,
+    /// Whether it is so.
+    pub status: bool,
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people.
+    pub message: Arc<str>,
+}
+
+/// What a condition states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConditionKind {
+    /// The object takes effect.
+    Accepted,
+    /// Everything it refers to can be used.
+    ResolvedRefs,
+    /// It takes effect, but Linkerd's proxies would pick another rule for some requests.
+    PrecedenceDiffers,
+    /// Its annotations can be read; stated only where one cannot.
+    AnnotationsValid,
+}
+
+impl ConditionKind {
+    /// The `type` of the condition.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::ResolvedRefs => "ResolvedRefs",
+            Self::PrecedenceDiffers => "PrecedenceDiffers",
+            Self::AnnotationsValid => "AnnotationsValid",
+        }
+    }
+}
+
+/// Reasons, in the spelling of Linkerd and Gateway API where they have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// It takes effect.
+    Accepted,
+    /// Everything it refers to can be used.
+    ResolvedRefs,
+    /// Gateway API's order of rules and Linkerd's disagree.
+    PrecedenceDiffers,
+    /// It breaks a rule of its kind.
+    Invalid,
+    /// The parent does not exist or is invalid.
+    NoMatchingParent,
+    /// The target does not exist.
+    NoMatchingTarget,
+    /// The parent's protocol does not carry such routes.
+    NotAllowedByListeners,
+    /// A field has a value that has no meaning here.
+    UnsupportedValue,
+    /// Another rate limit of the same target is older.
+    RateLimitAlreadyExists,
+    /// An object of another namespace cannot be used.
+    RefNotPermitted,
+    /// An object it refers to does not exist.
+    RefNotFound,
+    /// An object it refers to is invalid.
+    RefInvalid,
+    /// The reference cannot name such a kind.
+    InvalidKind,
+}
+
+impl Reason {
+    /// The `reason` of the condition.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "Accepted",
+            Self::ResolvedRefs => "ResolvedRefs",
+            Self::PrecedenceDiffers => "PrecedenceDiffers",
+            Self::Invalid => "Invalid",
+            Self::NoMatchingParent => "NoMatchingParent",
+            Self::NoMatchingTarget => "NoMatchingTarget",
+            Self::NotAllowedByListeners => "NotAllowedByListeners",
+            Self::UnsupportedValue => "UnsupportedValue",
+            Self::RateLimitAlreadyExists => "RateLimitReasonAlreadyExists",
+            Self::RefNotPermitted => "RefNotPermitted",
+            Self::RefNotFound => "RefNotFound",
+            Self::RefInvalid => "RefInvalid",
+            Self::InvalidKind => "InvalidKind",
+        }
+    }
+}
+
+/// `Accepted=False (NoMatchingTarget): …`
+impl fmt::Display for ObjectCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let status = if self.status { "True" } else { "False" };
+        write!(f, "{}={status} ({})", self.kind.as_str(), self.reason.as_str())?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+/// The conditions of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Conditions(pub(crate) ObjectKey);
+
+/// The kinds whose objects have conditions.
+pub const CONDITIONED: [Kind; 11] = [
+    Kind::Server,
+    Kind::ServerAuthorization,
+    Kind::AuthorizationPolicy,
+    Kind::MeshTlsAuthentication,
+    Kind::NetworkAuthentication,
+    Kind::HttpLocalRateLimitPolicy,
+    Kind::PolicyHttpRoute,
+    Kind::GatewayHttpRoute,
+    Kind::GrpcRoute,
+    Kind::ReferenceGrant,
+    Kind::ExternalWorkload,
+];

@@ -1,0 +1,55 @@
+//! Where Linkerd's proxies would pick another rule than ours.
+
+use policy_crds::ObjectKey;
+use std::fmt;
+use std::sync::Arc;
+
+/// The differences among the routes of a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Differing(pub(crate) ObjectKey);
+
+/// See [`Differing`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Differences {
+    /// Pairs of rules, each once.
+    pub(crate) found: Vec<Difference>,
+    /// Whether there may be more, which were not looked for.
+    pub(crate) cut: bool,
+}
+
+/// Two rules of which ours and Linkerd's proxies pick different ones.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Difference {
+    /// Whom ours pick.
+    pub(crate) ours: Place,
+    /// Whom Linkerd's pick.
+    pub(crate) linkerds: Place,
+    /// A path that both match.
+    pub(crate) path: Arc<str>,
+}
+
+/// A rule of a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// The route.
+    pub(crate) name: Arc<str>,
+    /// The number of the rule.
+    pub(crate) rule: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} spec.rules[{}]", self.name, self.rule)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, linkerds, path } = self;
+        write!(
+            f,
+            "requests like `{path}` that both {ours} and {linkerds} match belong to {ours}, but to \
+             {linkerds} in Linkerd's proxies, which order by length, headers, query parameters, method"
+        )
+    }
+}

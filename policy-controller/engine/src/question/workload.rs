@@ -1,0 +1,134 @@
+//! A workload's shape, which its policies depend on, and its facts, which they do not.
+
+use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState};
+use policy_core::DefaultPolicy;
+use policy_crds::annotation::PortSet;
+use policy_crds::resource::Probe;
+use policy_crds::{Kind, ObjectKey};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroU16;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Everything about a workload that its policies depend on. Workloads of equal shape share their
+/// policies; a pod's name, addresses, node and ServiceAccount are no part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Content {
+    /// Pod or ExternalWorkload.
+    pub(crate) kind: WorkloadKind,
+    /// Namespace.
+    pub(crate) namespace: Arc<str>,
+    /// Labels that some Server of the namespace asks about.
+    pub(crate) labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Default policy by its own annotations.
+    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Undeclared ports by its own annotation.
+    pub(crate) undeclared: Option<UndeclaredPorts>,
+    /// Opaque ports, as ranges.
+    pub(crate) opaque: Ports,
+    /// Ports whose clients must have an identity, as ranges.
+    pub(crate) require_identity: Ports,
+    /// Numbers by port name.
+    pub(crate) named_ports: BTreeMap<Arc<str>, Vec<NonZeroU16>>,
+    /// Ports that a container port, a probe, a hook or the proxy names.
+    pub(crate) declared: BTreeSet<NonZeroU16>,
+    /// Ports of the proxy itself, among those declared.
+    pub(crate) proxy: BTreeSet<NonZeroU16>,
+    /// Probes and hooks.
+    pub(crate) probes: BTreeSet<Probe>,
+}
+
+/// A [`Content`] with its hash, made once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    hash: u64,
+    content: Content,
+}
+
+impl Shape {
+    /// The shape of a workload with this content.
+    pub(crate) fn new(content: Content) -> Self {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        Self { hash: hasher.finish(), content }
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Deref for Shape {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+/// A set of ports as ordered ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ports(Vec<(u16, u16)>);
+
+impl Ports {
+    /// Whether `port` is in it.
+    pub(crate) fn contains(&self, port: NonZeroU16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&port.get()))
+    }
+
+    /// The ranges, first and last port.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.0.iter().copied()
+    }
+}
+
+impl From<&PortSet> for Ports {
+    fn from(set: &PortSet) -> Self {
+        let mut ranges: Vec<(u16, u16)> =
+            set.ranges().iter().map(|range| (*range.start(), *range.end())).collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        Self(ranges)
+    }
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct WorkloadOf(pub(crate) WorkloadKey);
+
+/// See [`WorkloadOf`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resolved {
+    /// What its policies depend on.
+    pub(crate) shape: Arc<Shape>,
+    /// The rest.
+    pub(crate) state: Arc<WorkloadState>,
+    /// Whether a sidecar of ours runs beside it, connected or not, so that it is expected to say
+    /// what it has in force.
+    pub(crate) answers: bool,
+}
+
+/// The object that a workload key names.
+pub(crate) fn object_key(key: &WorkloadKey) -> ObjectKey {
+    let kind = match key.kind {
+        WorkloadKind::Pod => Kind::Pod,
+        WorkloadKind::ExternalWorkload => Kind::ExternalWorkload,
+    };
+    ObjectKey { kind, namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+/// The workload that an object is, if it is one.
+pub(crate) fn workload_key(key: &ObjectKey) -> Option<WorkloadKey> {
+    let kind = if key.kind == Kind::Pod {
+        WorkloadKind::Pod
+    } else if key.kind == Kind::ExternalWorkload {
+        WorkloadKind::ExternalWorkload
+    } else {
+        return None;
+    };
+    Some(WorkloadKey { namespace: key.namespace.clone(), kind, name: key.name.clone() })
+}

@@ -1,0 +1,289 @@
+//! What each object is told about itself, watched by a proxy or not.
+
+use super::follow::{Fault, follow};
+use super::route::{Attachment, attachment};
+use crate::annotations::annotation_errors;
+use crate::incremental::{Context, question};
+use crate::index::{parents, server_of};
+use crate::kinds::Field;
+use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
+use crate::question::grant::{PolicyGrant, RefFault};
+use crate::question::precedence::Differing;
+use crate::question::rate_limit::RateLimitOf;
+use crate::question::route::Attached;
+use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
+use policy_crds::{Body, Invalid, Kind, Object, ObjectKey, Resource};
+use std::sync::Arc;
+
+question!(Conditions, Arc<[ObjectCondition]>, conditions);
+
+fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectCondition]> {
+    let Some(object) = cx.object(&question.0) else { return Arc::from([]) };
+    let about = About { object: &question.0, parent: None, section: None, port: None };
+    if !parents(object).is_empty() {
+        return route_conditions(cx, object).into();
+    }
+    let resource = match &object.body {
+        Body::Valid(resource) => resource,
+        Body::Invalid(invalid) => return Arc::from([about.invalid(invalid)]),
+    };
+    let mut conditions: Vec<ObjectCondition> = match resource {
+        Resource::Server(_) => server_conditions(cx, &about),
+        Resource::AuthorizationPolicy(policy) => policy_conditions(cx, &policy.target, about),
+        Resource::ServerAuthorization(authorization) => {
+            vec![server_authorization_condition(cx, &authorization.server, about)]
+        }
+        Resource::RateLimit(limit) => vec![rate_limit_condition(cx, limit, about)],
+        Resource::MeshTlsAuthentication(_)
+        | Resource::NetworkAuthentication(_)
+        | Resource::ReferenceGrant(_)
+        | Resource::ExternalWorkload(_) => vec![about.accepted("")],
+        Resource::Route(_)
+        | Resource::EgressNetwork
+        | Resource::Pod(_)
+        | Resource::Workload(_)
+        | Resource::Namespace
+        | Resource::Node(_)
+        | Resource::ServiceAccount => Vec::new(),
+    };
+    conditions.extend(annotations(object));
+    conditions.into()
+}
+
+/// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
+pub(crate) fn annotations(object: &Object) -> Option<ObjectCondition> {
+    let errors: Vec<String> = annotation_errors(object).iter().map(ToString::to_string).collect();
+    let about = About { object: &object.meta.key, parent: None, section: None, port: None };
+    (!errors.is_empty()).then(|| {
+        about.state(ConditionKind::AnnotationsValid, Reason::UnsupportedValue, &errors.join("; "))
+    })
+}
+
+/// What a condition is about.
+#[derive(Clone)]
+struct About<'a> {
+    object: &'a ObjectKey,
+    parent: Option<ObjectKey>,
+    section: Option<Arc<str>>,
+    port: Option<u16>,
+}
+
+impl About<'_> {
+    fn state(&self, kind: ConditionKind, reason: Reason, message: &str) -> ObjectCondition {
+        ObjectCondition {
+            object: self.object.clone(),
+            parent: self.parent.clone(),
+            section: self.section.clone(),
+            port: self.port,
+            kind,
+            status: matches!(
+                reason,
+                Reason::Accepted | Reason::ResolvedRefs | Reason::PrecedenceDiffers
+            ),
+            reason,
+            message: message.into(),
+        }
+    }
+
+    fn accepted(&self, message: &str) -> ObjectCondition {
+        self.state(ConditionKind::Accepted, Reason::Accepted, message)
+    }
+
+    fn refused(&self, reason: Reason, message: &str) -> ObjectCondition {
+        self.state(ConditionKind::Accepted, reason, message)
+    }
+
+    fn differs(&self, message: &str) -> ObjectCondition {
+        self.state(ConditionKind::PrecedenceDiffers, Reason::PrecedenceDiffers, message)
+    }
+
+    fn invalid(&self, invalid: &Invalid) -> ObjectCondition {
+        let errors: Vec<String> = invalid.errors.iter().map(ToString::to_string).collect();
+        self.refused(Reason::Invalid, &errors.join("; "))
+    }
+
+    fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
+        let Some(first) = faults.first() else {
+            return self.state(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
+        };
+        let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
+        self.state(ConditionKind::ResolvedRefs, first.reason, &messages.join("; "))
+    }
+}
+
+fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
+    let attached = cx.ask(&Attached(about.object.clone()));
+    let mut conditions = vec![if attached.bound && attached.routes.is_empty() {
+        about.accepted("routes are attached but none of them is valid: its ports are denied")
+    } else {
+        about.accepted("")
+    }];
+    if cx.ask(&Differing(about.object.clone())).cut {
+        let message =
+            "more of its rules may be picked otherwise by Linkerd's proxies than are told";
+        conditions.push(about.differs(message));
+    }
+    conditions
+}
+
+fn policy_conditions(
+    cx: &mut Context<'_>,
+    target: &PolicyTarget,
+    about: About<'_>,
+) -> Vec<ObjectCondition> {
+    let namespace = about.object.namespace.clone();
+    let key = |kind, name: &Arc<str>| ObjectKey {
+        kind,
+        namespace: namespace.clone(),
+        name: name.clone(),
+    };
+    let accepted = match target {
+        PolicyTarget::Namespace => about.accepted(""),
+        PolicyTarget::Server(name) => {
+            let server = key(Kind::Server, name);
+            let about = About { parent: Some(server.clone()), ..about.clone() };
+            targeted(cx, &server, about)
+        }
+        PolicyTarget::Route { kind, name } => {
+            let existing = route_named(cx, *kind, &namespace, name);
+            let route = existing.unwrap_or_else(|| key(*kind, name));
+            let about = About { parent: Some(route.clone()), ..about.clone() };
+            targeted(cx, &route, about)
+        }
+    };
+    let grant = cx.ask(&PolicyGrant(about.object.clone()));
+    let resolved = about.resolved(&grant.faults);
+    vec![accepted, resolved]
+}
+
+/// The route of this name, compared without case.
+fn route_named(
+    cx: &mut Context<'_>,
+    kind: Kind,
+    namespace: &Arc<str>,
+    name: &str,
+) -> Option<ObjectKey> {
+    cx.list(kind, namespace)
+        .map(|object| &object.meta.key)
+        .find(|key| key.name.eq_ignore_ascii_case(name))
+        .cloned()
+}
+
+fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {
+    match follow(cx, about.object, Field::Target, target) {
+        Ok(_) => about.accepted(""),
+        Err(fault @ Fault::Invalid) => {
+            let message = format!("{target} {} and permits nothing", fault.as_str());
+            about.accepted(&message)
+        }
+        Err(fault @ (Fault::Missing | Fault::NotPermitted | Fault::Unsupported)) => {
+            about.refused(Reason::NoMatchingTarget, &format!("{target} {}", fault.as_str()))
+        }
+    }
+}
+
+fn server_authorization_condition(
+    cx: &mut Context<'_>,
+    server: &ServerRef,
+    about: About<'_>,
+) -> ObjectCondition {
+    let namespace = about.object.namespace.clone();
+    match server {
+        ServerRef::Name(name) => {
+            let key = ObjectKey { kind: Kind::Server, namespace, name: name.clone() };
+            let about = About { parent: Some(key.clone()), ..about };
+            match follow(cx, about.object, Field::Server, &key) {
+                Ok(_) | Err(Fault::Invalid) => about.accepted(""),
+                Err(fault @ (Fault::Missing | Fault::NotPermitted | Fault::Unsupported)) => {
+                    let message = format!("{key} {}", fault.as_str());
+                    about.refused(Reason::NoMatchingTarget, &message)
+                }
+            }
+        }
+        ServerRef::Labels(selector) => {
+            let mut servers = cx.list(Kind::Server, &namespace);
+            if servers.any(|server| selector.matches(&server.meta.labels)) {
+                about.accepted("")
+            } else {
+                let message = "no Server of the namespace has the labels that are selected";
+                about.refused(Reason::NoMatchingTarget, message)
+            }
+        }
+    }
+}
+
+fn rate_limit_condition(
+    cx: &mut Context<'_>,
+    limit: &RateLimitPolicy,
+    about: About<'_>,
+) -> ObjectCondition {
+    let namespace = about.object.namespace.clone();
+    let server = ObjectKey { kind: Kind::Server, namespace, name: limit.server.clone() };
+    let about = About { parent: Some(server.clone()), ..about };
+    let Some(object) = cx.object(&server) else {
+        return about.refused(Reason::NoMatchingTarget, &format!("{server} does not exist"));
+    };
+    if let Body::Valid(Resource::Server(own)) = &object.body
+        && matches!(own.protocol, ProxyProtocol::Opaque | ProxyProtocol::Tls)
+    {
+        let message = format!("{server} carries no requests that could be limited");
+        return about.refused(Reason::UnsupportedValue, &message);
+    }
+    match cx.ask(&RateLimitOf(server.clone())) {
+        Some((winner, _)) if winner != *about.object => {
+            let message = format!("{winner} limits {server} already");
+            about.refused(Reason::RateLimitAlreadyExists, &message)
+        }
+        Some(_) | None => about.accepted(""),
+    }
+}
+
+fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectCondition> {
+    let key = &object.meta.key;
+    let mut conditions = Vec::new();
+    for parent in parents(object) {
+        let Some(server) = server_of(parent, &key.namespace) else { continue };
+        let about = About {
+            object: key,
+            parent: Some(server.clone()),
+            section: parent.section.clone(),
+            port: parent.port,
+        };
+        conditions.push(match (&object.body, attachment(cx, object, parent, &server)) {
+            (_, Attachment::Accepted) => about.accepted(""),
+            (Body::Invalid(invalid), Attachment::Refused { reason: Reason::Invalid, .. }) => {
+                about.invalid(invalid)
+            }
+            (_, Attachment::Refused { reason, message, .. }) => about.refused(reason, &message),
+        });
+        let refused = conditions.last().filter(|c| c.reason == Reason::RefNotPermitted);
+        let faults: Vec<RefFault> = refused
+            .map(|c| RefFault { reason: c.reason, message: c.message.clone() })
+            .into_iter()
+            .collect();
+        conditions.push(about.resolved(&faults));
+        conditions.extend(precedence_condition(cx, &about, &server));
+    }
+    if let (true, Body::Invalid(invalid)) = (conditions.is_empty(), &object.body) {
+        conditions
+            .push(About { object: key, parent: None, section: None, port: None }.invalid(invalid));
+    }
+    conditions
+}
+
+/// Which rules of a route are picked otherwise by Linkerd's proxies, or would be.
+fn precedence_condition(
+    cx: &mut Context<'_>,
+    about: &About<'_>,
+    server: &ObjectKey,
+) -> Option<ObjectCondition> {
+    let route = about.object.to_ref().to_string();
+    let differences = cx.ask(&Differing(server.clone()));
+    let own: Vec<String> = differences
+        .found
+        .iter()
+        .filter(|d| *d.ours.name == *route || *d.linkerds.name == *route)
+        .map(ToString::to_string)
+        .collect();
+    (!own.is_empty()).then(|| about.differs(&own.join("; ")))
+}

@@ -1,0 +1,258 @@
+//! Who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
+
+use super::authentication::service_account;
+use super::follow::{Fault, follow};
+use super::namespace;
+use crate::incremental::{Context, question};
+use crate::index::{Edge, authorized_servers};
+use crate::kinds::Field;
+use crate::question::authentication::{self, Members};
+use crate::question::condition::Reason;
+use crate::question::grant::{
+    GrantSet, Granted, PolicyGrant, Rank, RefFault, RouteGrants, ServerAuthorizationGrant,
+    ServerGrants, Set,
+};
+use policy_core::{
+    Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
+};
+use policy_crds::resource::{
+    AuthorizationPolicy, ClientRequirement, IdentityRequirement, NamespacedName,
+    NetworkRequirement, ServerAuthorization, ServerRef,
+};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::sync::Arc;
+
+question!(PolicyGrant, Granted, policy_grant);
+question!(ServerAuthorizationGrant, Granted, server_authorization_grant);
+question!(ServerGrants, Set, server_grants);
+question!(RouteGrants, Set, route_grants);
+
+fn withheld(key: &ObjectKey, reason: &str) -> Granted {
+    Granted { rank: Rank::unknown(key), outcome: Err(reason.into()), faults: Arc::from([]) }
+}
+
+/// The first rule that an object breaks, in words.
+fn why_invalid(object: &Object) -> String {
+    let first = match &object.body {
+        Body::Valid(_) => None,
+        Body::Invalid(invalid) => invalid.errors.first(),
+    };
+    first.map_or_else(|| "it is invalid".to_owned(), |error| format!("it is invalid: {error}"))
+}
+
+fn policy_grant(question: &PolicyGrant, cx: &mut Context<'_>) -> Granted {
+    let Some(object) = cx.object(&question.0) else {
+        return withheld(&question.0, "it does not exist");
+    };
+    let Body::Valid(Resource::AuthorizationPolicy(policy)) = &object.body else {
+        return withheld(&question.0, &why_invalid(object));
+    };
+    let mut faults = Vec::new();
+    let outcome = authorization(cx, object, policy, &mut faults).map(Arc::new);
+    Granted { rank: Rank::of(&object.meta), outcome, faults: faults.into() }
+}
+
+fn authorization(
+    cx: &mut Context<'_>,
+    object: &Object,
+    policy: &AuthorizationPolicy,
+    faults: &mut Vec<RefFault>,
+) -> Result<Authorization, Arc<str>> {
+    let source = Source::Object(object.meta.key.to_ref());
+    let network = policy.network.as_ref().map(|n| network(cx, object, n, faults));
+    let identity = policy.identity.as_ref().map(|i| identity(cx, object, i, faults));
+    let conditions: Option<Vec<Condition>> = network.into_iter().chain(identity).collect();
+    let Some(conditions) = conditions else {
+        let reasons: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();
+        return Err(reasons.join("; ").into());
+    };
+    let requirement = if conditions.is_empty() {
+        Requirement::Nothing
+    } else {
+        Requirement::All(conditions.into())
+    };
+    Ok(Authorization { source, requirement, audit: false })
+}
+
+fn network(
+    cx: &mut Context<'_>,
+    object: &Object,
+    requirement: &NetworkRequirement,
+    faults: &mut Vec<RefFault>,
+) -> Option<Condition> {
+    match requirement {
+        NetworkRequirement::Set(symbol) => {
+            let test = Test::Network(vec![NetworkMatch::symbol(*symbol)]);
+            Some(Condition { source: Source::Object(object.meta.key.to_ref()), test })
+        }
+        NetworkRequirement::Authentication(name) => {
+            member_condition(cx, object, Kind::NetworkAuthentication, name, faults)
+        }
+    }
+}
+
+fn identity(
+    cx: &mut Context<'_>,
+    object: &Object,
+    requirement: &IdentityRequirement,
+    faults: &mut Vec<RefFault>,
+) -> Option<Condition> {
+    match requirement {
+        IdentityRequirement::ServiceAccount(account) => {
+            let identity = service_account(cx, account, &object.meta.key.namespace);
+            let source = Source::Object(object.meta.key.to_ref());
+            Some(Condition { source, test: Test::Identity(vec![identity]) })
+        }
+        IdentityRequirement::MeshTls(name) => {
+            member_condition(cx, object, Kind::MeshTlsAuthentication, name, faults)
+        }
+    }
+}
+
+fn member_condition(
+    cx: &mut Context<'_>,
+    object: &Object,
+    kind: Kind,
+    name: &NamespacedName,
+    faults: &mut Vec<RefFault>,
+) -> Option<Condition> {
+    let from = &object.meta.key;
+    let namespace = name.namespace.clone().unwrap_or_else(|| from.namespace.clone());
+    let to = ObjectKey { kind, namespace, name: name.name.clone() };
+    match follow(cx, from, Field::Authentication, &to) {
+        Ok(followed) if followed.warned => {
+            let message =
+                format!("{to} is used without a ReferenceGrant in namespace `{}`", to.namespace);
+            faults.push(RefFault { reason: Reason::RefNotPermitted, message: message.into() });
+        }
+        Ok(_) => {}
+        Err(fault) => {
+            let message = format!("{to} {}", fault.as_str()).into();
+            faults.push(RefFault { reason: reason(fault), message });
+            return None;
+        }
+    }
+    let test = match cx.ask(&Members(to.clone())) {
+        authentication::Answer::Identities(identities) => Test::Identity(identities.to_vec()),
+        authentication::Answer::Networks(networks) => Test::Network(networks.to_vec()),
+        authentication::Answer::Nobody => {
+            let message = format!("{to} names nobody").into();
+            faults.push(RefFault { reason: Reason::RefInvalid, message });
+            return None;
+        }
+    };
+    Some(Condition { source: Source::Object(to.to_ref()), test })
+}
+
+/// The reason that a condition gives for a reference that is not followed.
+pub(crate) fn reason(fault: Fault) -> Reason {
+    match fault {
+        Fault::Missing => Reason::RefNotFound,
+        Fault::Invalid => Reason::RefInvalid,
+        Fault::NotPermitted => Reason::RefNotPermitted,
+        Fault::Unsupported => Reason::InvalidKind,
+    }
+}
+
+fn server_authorization_grant(
+    question: &ServerAuthorizationGrant,
+    cx: &mut Context<'_>,
+) -> Granted {
+    let Some(object) = cx.object(&question.0) else {
+        return withheld(&question.0, "it does not exist");
+    };
+    let Body::Valid(Resource::ServerAuthorization(authorization)) = &object.body else {
+        return withheld(&question.0, &why_invalid(object));
+    };
+    let source = Source::Object(object.meta.key.to_ref());
+    let ServerAuthorization { server: _, networks, client } = authorization;
+    let networks = match networks {
+        Some(networks) if !networks.is_empty() => Test::Network(networks.clone()),
+        Some(_) | None => Test::cluster_networks(),
+    };
+    let mut conditions = vec![Condition { source: source.clone(), test: networks }];
+    conditions.extend(
+        client_test(cx, client, &question.0.namespace)
+            .map(|test| Condition { source: source.clone(), test }),
+    );
+    let requirement = Requirement::All(conditions.into());
+    let authorization = Authorization { source, requirement, audit: false };
+    Granted {
+        rank: Rank::of(&object.meta),
+        outcome: Ok(Arc::new(authorization)),
+        faults: Arc::from([]),
+    }
+}
+
+fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str>) -> Option<Test> {
+    match client {
+        ClientRequirement::Unauthenticated => None,
+        ClientRequirement::TlsUnauthenticated => Some(Test::MeshTls),
+        ClientRequirement::Identities { identities, service_accounts } => {
+            let accounts = service_accounts.iter().map(|a| service_account(cx, a, namespace));
+            let all: Vec<IdentityMatch> = identities.iter().cloned().chain(accounts).collect();
+            Some(Test::Identity(all))
+        }
+    }
+}
+
+fn server_grants(question: &ServerGrants, cx: &mut Context<'_>) -> Set {
+    let server = &question.0;
+    let mut specific = named(cx, Edge::Target(server.clone()));
+    specific.extend(by_label(cx, server));
+    let general = named(cx, Edge::Target(namespace::key(&server.namespace)));
+    Arc::new(collect([specific, general]))
+}
+
+fn route_grants(question: &RouteGrants, cx: &mut Context<'_>) -> Set {
+    let grants = named(cx, Edge::route(&question.0));
+    Arc::new(collect([grants]))
+}
+
+type Grants = Vec<(ObjectKey, Granted)>;
+
+fn named(cx: &mut Context<'_>, edge: Edge) -> Grants {
+    let members = cx.edge(edge);
+    members.into_iter().filter_map(|key| grant_of(cx, key)).collect()
+}
+
+fn grant_of(cx: &mut Context<'_>, key: &ObjectKey) -> Option<(ObjectKey, Granted)> {
+    let granted = if key.kind == Kind::AuthorizationPolicy {
+        cx.ask(&PolicyGrant(key.clone()))
+    } else if key.kind == Kind::ServerAuthorization {
+        cx.ask(&ServerAuthorizationGrant(key.clone()))
+    } else {
+        return None;
+    };
+    Some((key.clone(), granted))
+}
+
+fn by_label(cx: &mut Context<'_>, server: &ObjectKey) -> Grants {
+    let Some(labels) = cx.object(server).map(|object| &object.meta.labels) else {
+        return Vec::new();
+    };
+    let members = cx.edge(Edge::Selects(server.namespace.clone()));
+    let selecting = members.into_iter().filter(|key| {
+        let Some(object) = cx.object(key) else { return false };
+        match authorized_servers(object) {
+            Some(ServerRef::Labels(selector)) => selector.matches(labels),
+            Some(ServerRef::Name(_)) | None => false,
+        }
+    });
+    let selecting: Vec<&ObjectKey> = selecting.collect();
+    selecting.into_iter().filter_map(|key| grant_of(cx, key)).collect()
+}
+
+fn collect(classes: impl IntoIterator<Item = Grants>) -> GrantSet {
+    let mut set = GrantSet::default();
+    for mut grants in classes {
+        grants.sort_by(|(_, a), (_, b)| a.rank.cmp(&b.rank));
+        for (key, granted) in grants {
+            match granted.outcome {
+                Ok(authorization) => set.authorizations.push(authorization),
+                Err(reason) => set.withheld.push(Withheld { source: key.to_ref(), reason }),
+            }
+        }
+    }
+    set
+}

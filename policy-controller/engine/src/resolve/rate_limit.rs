@@ -1,0 +1,49 @@
+//! Which rate limit a Server has (controller-semantics 2.9): the oldest valid one.
+
+use super::authentication::service_account_name;
+use crate::incremental::{Context, question};
+use crate::index::Edge;
+use crate::question::grant::Rank;
+use crate::question::rate_limit::{Limit, RateLimitOf};
+use policy_core::{LimitOverride, RateLimit, Source};
+use policy_crds::resource::RateLimitPolicy;
+use policy_crds::{Body, Object, Resource};
+use std::sync::Arc;
+
+question!(RateLimitOf, Limit, rate_limit_of);
+
+fn rate_limit_of(question: &RateLimitOf, cx: &mut Context<'_>) -> Limit {
+    let members = cx.edge(Edge::Target(question.0.clone()));
+    let mut oldest: Option<(Rank, &Object, &RateLimitPolicy)> = None;
+    for key in members {
+        let Some(object) = cx.object(key) else { continue };
+        let Body::Valid(Resource::RateLimit(limit)) = &object.body else { continue };
+        let rank = Rank::of(&object.meta);
+        if oldest.as_ref().is_none_or(|(first, _, _)| rank < *first) {
+            oldest = Some((rank, object, limit));
+        }
+    }
+    let (_, object, limit) = oldest?;
+    Some((object.meta.key.clone(), Arc::new(rate_limit(cx, object, limit))))
+}
+
+fn rate_limit(cx: &Context<'_>, object: &Object, limit: &RateLimitPolicy) -> RateLimit {
+    let RateLimitPolicy { server: _, total, identity, overrides } = limit;
+    let namespace = &object.meta.key.namespace;
+    RateLimit {
+        source: Source::Object(object.meta.key.to_ref()),
+        total: *total,
+        identity: *identity,
+        overrides: overrides
+            .iter()
+            .map(|o| LimitOverride {
+                requests_per_second: o.requests_per_second,
+                clients: o
+                    .clients
+                    .iter()
+                    .map(|client| service_account_name(cx, client, namespace))
+                    .collect(),
+            })
+            .collect(),
+    }
+}

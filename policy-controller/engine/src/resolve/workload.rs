@@ -1,0 +1,221 @@
+//! A workload's shape, which its policies depend on, and its facts, which they do not.
+
+use super::namespace;
+use crate::incremental::{Context, question};
+use crate::publish::{UndeclaredPorts, WorkloadKind, WorkloadState};
+use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
+use crate::question::owner::{PortsOwned, SelectorKeys};
+use crate::question::workload::{Content, Ports, Resolved, Shape, WorkloadOf, object_key};
+use ipnet::IpNet;
+use policy_core::{DefaultPolicy, Facts};
+use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
+use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
+
+fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
+    let key = &question.0;
+    let object = cx.object(&object_key(key))?;
+    let keys = cx.ask(&SelectorKeys(key.namespace.clone()));
+    let inherited = cx.ask(&NamespaceDefaults(key.namespace.clone()));
+    let shape = Shape::new(content(cx, object, &keys, &inherited));
+    let shape = cx.intern_shape(shape);
+    let owners = cx.ask(&PortsOwned(shape.clone()));
+    let declared = shape.declared.iter().chain(owners.ports.keys()).copied().collect();
+    let undeclared = undeclared(cx, &shape);
+    let (service_account, identity) = identity(cx, object);
+    let state = WorkloadState {
+        key: key.clone(),
+        facts: Arc::new(facts(cx, object)),
+        declared,
+        undeclared,
+        service_account,
+        identity,
+    };
+    Some(Arc::new(Resolved { shape, state: Arc::new(state), answers: answers(object) }))
+}
+
+/// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
+/// cluster's.
+pub(crate) fn undeclared(cx: &mut Context<'_>, shape: &Shape) -> UndeclaredPorts {
+    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    shape.undeclared.or(namespace.undeclared).unwrap_or(cx.config.undeclared_ports)
+}
+
+/// The workload's default policy: its own over the namespace's over the cluster's.
+pub(crate) fn default_policy(cx: &mut Context<'_>, shape: &Shape) -> DefaultPolicy {
+    let namespace = cx.ask(&NamespaceDefaults(shape.namespace.clone()));
+    shape.default_policy.or(namespace.default_policy).unwrap_or(cx.config.default_policy)
+}
+
+fn content(
+    cx: &Context<'_>,
+    object: &Object,
+    keys: &BTreeSet<Arc<str>>,
+    inherited: &NamespaceSettings,
+) -> Content {
+    let (named_ports, ports, probes) = ports(object);
+    let annotations = &object.meta.annotations;
+    let known = |name: &str| named_ports.get(name).cloned();
+    let NamespaceSettings { opaque, require_identity, .. } = inherited;
+    let opaque = listed(OPAQUE, annotations, opaque.as_ref(), &known);
+    let require_identity = listed(IDENTITY, annotations, require_identity.as_ref(), &known);
+    let probed = probes.iter().map(|probe: &Probe| probe.port);
+    let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
+    Content {
+        kind: kind_of(object),
+        namespace: object.meta.key.namespace.clone(),
+        labels: object
+            .meta
+            .labels
+            .iter()
+            .filter(|(key, _)| keys.contains(*key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+        default_policy: match &object.body {
+            Body::Valid(_) => annotation::default_policy(annotations).value,
+            Body::Invalid(_) => Some(DefaultPolicy::Deny),
+        },
+        undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
+        opaque,
+        require_identity,
+        declared: ports.into_iter().chain(probed).chain(proxy.iter().copied()).collect(),
+        proxy,
+        named_ports,
+        probes,
+    }
+}
+
+fn kind_of(object: &Object) -> WorkloadKind {
+    match object.meta.key.kind == Kind::ExternalWorkload {
+        true => WorkloadKind::ExternalWorkload,
+        false => WorkloadKind::Pod,
+    }
+}
+
+/// An annotation that lists ports, and how it is read.
+type List = (&'static str, fn(&Annotations, &PortsByName<'_>) -> Reading<PortSet>);
+
+const OPAQUE: List = (annotation::OPAQUE_PORTS, annotation::opaque_ports);
+const IDENTITY: List = (annotation::REQUIRE_IDENTITY, annotation::require_identity_ports);
+
+/// The ports of a list: of the workload's own annotation, else of its namespace's, which may name
+/// ports that only other workloads have. `known` gives the numbers of the workload's port names.
+fn listed(
+    (name, read): List,
+    own: &Annotations,
+    inherited: Option<&Arc<str>>,
+    known: &dyn Fn(&str) -> Option<Vec<NonZeroU16>>,
+) -> Ports {
+    let inherited = inherited.filter(|_| !own.contains_key(name));
+    let Some(inherited) = inherited else {
+        return Ports::from(&read(own, &|name| annotation::own_name(known(name))).value);
+    };
+    let shared = Annotations::from([(Arc::from(name), inherited.clone())]);
+    Ports::from(&read(&shared, &|name| annotation::shared_name(name, known(name))).value)
+}
+
+/// The ports of the proxy itself, where there is one: the usual ones, and the admin port that the
+/// workload states, unless its sidecar is ours, whose port is always the usual one.
+fn proxy_ports(cx: &Context<'_>, object: &Object) -> impl Iterator<Item = NonZeroU16> {
+    let usual = cx.config.proxy_ports.clone();
+    let own = annotation::admin_port(&object.meta.annotations).value;
+    let own = own.filter(|_| !usual.is_empty() && !has_our_sidecar(object));
+    usual.into_iter().chain(own)
+}
+
+type PortsOf = (BTreeMap<Arc<str>, Vec<NonZeroU16>>, Vec<NonZeroU16>, BTreeSet<Probe>);
+
+/// Numbers by name, all numbers, and probes.
+fn ports(object: &Object) -> PortsOf {
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => pod_ports(pod),
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            let named = workload.named_ports.iter();
+            let named = named.map(|(name, number)| (name.clone(), vec![*number])).collect();
+            (named, workload.ports.clone(), BTreeSet::new())
+        }
+        Body::Valid(_) | Body::Invalid(_) => PortsOf::default(),
+    }
+}
+
+/// The ports of a workload that a Server's port means, whoever owns them.
+pub fn ports_meant(object: &Object, port: &PortRef) -> Vec<NonZeroU16> {
+    match port {
+        PortRef::Number(number) => vec![*number],
+        PortRef::Name(name) => ports(object).0.remove(name).unwrap_or_default(),
+    }
+}
+
+fn pod_ports(pod: &Pod) -> PortsOf {
+    let mut named: BTreeMap<Arc<str>, BTreeSet<NonZeroU16>> = BTreeMap::new();
+    for port in &pod.ports {
+        if let Some(name) = &port.name {
+            named.entry(name.clone()).or_default().insert(port.number);
+        }
+    }
+    let named = named.into_iter().map(|(name, set)| (name, set.into_iter().collect())).collect();
+    let numbers = pod.ports.iter().map(|port| port.number).collect();
+    (named, numbers, pod.probes.iter().cloned().collect())
+}
+
+fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
+    let none = || -> Arc<str> { "".into() };
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let namespace = &object.meta.key.namespace;
+            let identity = cx.config.service_account_identity(namespace, &pod.service_account);
+            (pod.service_account.clone(), identity)
+        }
+        Body::Valid(Resource::ExternalWorkload(ExternalWorkload { identity, .. })) => {
+            (none(), identity.clone())
+        }
+        Body::Valid(_) | Body::Invalid(_) => (none(), none()),
+    }
+}
+
+/// Tells by the mark of the injector whether a workload has a sidecar of ours.
+fn has_our_sidecar(object: &Object) -> bool {
+    let label = object.meta.labels.get(annotation::PROXY_LABEL);
+    label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
+}
+
+/// A workload that cannot be read may run.
+fn answers(object: &Object) -> bool {
+    let runs = match &object.body {
+        Body::Valid(Resource::Pod(pod)) => pod.running,
+        Body::Valid(_) | Body::Invalid(_) => true,
+    };
+    runs && has_our_sidecar(object)
+}
+
+fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
+    let cluster = cx.config.cluster_networks.clone();
+    match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
+            if let Some(name) = &pod.node {
+                let key = ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
+                if let Some(Body::Valid(Resource::Node(node))) = cx.object(&key).map(|o| &o.body) {
+                    let Node { addresses, pod_gateways } = node;
+                    local.extend(hosts(addresses).chain(hosts(pod_gateways)));
+                }
+            }
+            let pod_addresses = pod.addresses.clone();
+            Facts { pod_addresses, node_local: local.into_iter().collect(), cluster }
+        }
+        Body::Valid(Resource::ExternalWorkload(workload)) => {
+            Facts { pod_addresses: workload.addresses.clone(), node_local: Vec::new(), cluster }
+        }
+        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
+    }
+}
+
+fn hosts(addresses: &[IpAddr]) -> impl Iterator<Item = IpNet> {
+    addresses.iter().map(|address| IpNet::from(policy_core::fold_mapped(*address)))
+}

@@ -1,0 +1,51 @@
+//! Reads a directory once, and takes in each further look at it.
+
+use super::manifest;
+use super::scan::{Scan, scan};
+use super::store::{Place, Store};
+use crate::config::Limits;
+use crate::source::batch::Batch;
+use crate::source::diagnostic::Diagnostic;
+use crate::source::error::SourceError;
+use policy_crds::{Object, ObjectKey};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a directory says.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Objects, workloads as their pods, by kind and name.
+    pub objects: Vec<Arc<Object>>,
+    /// Everything that is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where each object was declared.
+    pub places: BTreeMap<ObjectKey, Place>,
+}
+
+/// Reads a directory, or a single file, once.
+///
+/// # Errors
+/// If it cannot be read at all. Whatever is wrong with a file is a diagnostic.
+pub fn load(path: &Path, limits: Limits) -> Result<Loaded, SourceError> {
+    let scan = scan(path, limits.file_bytes)?;
+    let mut store = Store::default();
+    let diagnostics = look(path, &mut store, scan).1;
+    let objects = store.objects().cloned().collect();
+    Ok(Loaded { objects, diagnostics, places: store.places() })
+}
+
+/// Takes in a look, and says so if there is nothing to see.
+pub fn look(path: &Path, store: &mut Store, scan: Scan) -> (Batch, Vec<Diagnostic>) {
+    let found = scan.files.len();
+    let (batch, mut diagnostics) = store.update(scan);
+    if store.objects().next().is_none() && diagnostics.is_empty() {
+        let message = match found {
+            0 => "no .yaml, .yml or .json file was found here",
+            _ => "no object of a kind that is read was found here",
+        };
+        let file: Arc<str> = path.display().to_string().into();
+        diagnostics.push(manifest::as_warning(Diagnostic::about_file(&file, message.to_owned())));
+    }
+    (batch, diagnostics)
+}

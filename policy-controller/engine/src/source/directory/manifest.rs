@@ -1,0 +1,149 @@
+//! From the bytes of one file to objects and diagnostics.
+
+use crate::annotations::annotation_errors;
+use crate::source::diagnostic::{Diagnostic, Severity};
+use policy_crds::document::{self, Document, Location};
+use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Part};
+use std::sync::Arc;
+
+/// What a file says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Manifest {
+    /// Objects, workloads as their pods.
+    pub(super) objects: Vec<Placed>,
+    /// What is wrong.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// Whether everything in it could be told. If not, what it said before is kept.
+    pub(super) complete: bool,
+    /// Workloads whose pods cannot be told any more.
+    pub(super) unreadable: Vec<ObjectKey>,
+}
+
+/// An object and where it was declared.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    /// The object.
+    pub(super) object: Arc<Object>,
+    /// The object that was written, which is another where it stands for pods.
+    pub(super) declared: ObjectKey,
+    /// The file.
+    pub(super) file: Arc<str>,
+    /// Where it begins.
+    pub(super) location: Location,
+}
+
+/// Reads a file.
+pub(super) fn parse(file: &Arc<str>, bytes: &[u8]) -> Manifest {
+    let text = String::from_utf8_lossy(bytes);
+    let mut reader = Reader {
+        file,
+        text: text.strip_prefix('\u{feff}').unwrap_or(&text),
+        manifest: Manifest { complete: true, ..Manifest::default() },
+    };
+    for document in document::read_bytes(bytes) {
+        reader.document(&document);
+    }
+    reader.manifest
+}
+
+struct Reader<'a> {
+    file: &'a Arc<str>,
+    text: &'a str,
+    manifest: Manifest,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, document: &Document) {
+        match &document.value {
+            Ok(serde_json::Value::Null) => {}
+            Ok(value) => {
+                for part in policy_crds::parts(value) {
+                    self.part(document, &part);
+                }
+            }
+            Err(error) => {
+                self.manifest.complete = false;
+                self.complain(&error.location, error.message.clone(), None, "");
+            }
+        }
+    }
+
+    fn part(&mut self, document: &Document, part: &Part<'_>) {
+        match policy_crds::parse(&part.value) {
+            Ok(object) => self.object(document, part, object),
+            Err(error) if error.is_foreign() => {}
+            Err(error) => {
+                self.manifest.complete = false;
+                let location = locate(document, part, error.field());
+                self.complain(&location, error.message(), None, error.field());
+            }
+        }
+    }
+
+    fn object(&mut self, document: &Document, part: &Part<'_>, object: Object) {
+        let key = object.meta.key.clone();
+        let errors = match &object.body {
+            Body::Valid(_) => annotation_errors(&object),
+            Body::Invalid(invalid) => invalid.errors.clone(),
+        };
+        for FieldError { field, message } in errors {
+            let location = locate(document, part, &field);
+            self.complain(&location, message, Some(&key), &field);
+        }
+        if object.meta.key.name.is_empty() {
+            return;
+        }
+        let location = locate(document, part, "");
+        self.place(object, &key, &location);
+    }
+
+    fn place(&mut self, object: Object, declared: &ObjectKey, location: &Location) {
+        let stands_for_pods = is_workload(declared.kind);
+        let unreadable = stands_for_pods || declared.kind == Kind::Pod;
+        if unreadable && matches!(object.body, Body::Invalid(_)) {
+            self.manifest.unreadable.push(declared.clone());
+        }
+        let objects = if stands_for_pods { policy_crds::pods_of(&object) } else { vec![object] };
+        self.manifest.objects.extend(objects.into_iter().map(|object| Placed {
+            object: Arc::new(object),
+            declared: declared.clone(),
+            file: self.file.clone(),
+            location: location.clone(),
+        }));
+    }
+
+    fn complain(
+        &mut self,
+        location: &Location,
+        message: String,
+        object: Option<&ObjectKey>,
+        field: &str,
+    ) {
+        let diagnostic = Diagnostic::at(self.file, self.text, location, message);
+        self.manifest.diagnostics.push(diagnostic.of(object, field));
+    }
+}
+
+/// Whether objects of a kind stand for pods.
+pub(super) fn is_workload(kind: Kind) -> bool {
+    const WORKLOADS: [Kind; 6] = [
+        Kind::Deployment,
+        Kind::StatefulSet,
+        Kind::DaemonSet,
+        Kind::ReplicaSet,
+        Kind::Job,
+        Kind::CronJob,
+    ];
+    WORKLOADS.contains(&kind)
+}
+
+fn locate(document: &Document, part: &Part<'_>, field: &str) -> Location {
+    let field = part.field(field);
+    let located = if field.is_empty() { None } else { document.locate(&field) };
+    located.unwrap_or_else(|| document.location.clone())
+}
+
+/// A warning instead of an error.
+pub(super) fn as_warning(diagnostic: Diagnostic) -> Diagnostic {
+    Diagnostic { severity: Severity::Warning, ..diagnostic }
+}

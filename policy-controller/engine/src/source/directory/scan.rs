@@ -1,0 +1,256 @@
+//! Which manifest files there are below a directory, and what is in them.
+
+use crate::source::diagnostic::Diagnostic;
+use crate::source::error::SourceError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+/// Keys that nobody who writes a file knows: no change can be made to look like none.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// A hash of what was read, within this process. Never 0, which is nothing at all.
+pub(super) fn keyed_hash(fill: impl FnOnce(&mut dyn Hasher)) -> u64 {
+    let mut hasher = KEYS.build_hasher();
+    fill(&mut hasher);
+    hasher.finish().max(1)
+}
+
+/// What is below a directory.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Manifest files by path.
+    pub(super) files: BTreeMap<PathBuf, Content>,
+    /// Directories, or what may have been some, that could not be listed: what is in them is unknown,
+    /// not gone.
+    pub(super) unlisted: BTreeSet<PathBuf>,
+    /// What was wrong on the way.
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+impl Scan {
+    /// Equal for two looks that saw the same. Never 0.
+    pub fn fingerprint(&self) -> u64 {
+        keyed_hash(|mut hasher| {
+            self.files.hash(&mut hasher);
+            self.unlisted.hash(&mut hasher);
+            for diagnostic in &self.diagnostics {
+                diagnostic.to_string().hash(&mut hasher);
+            }
+        })
+    }
+
+    /// Whether a file has no content at all.
+    pub fn has_empty_file(&self) -> bool {
+        self.files
+            .values()
+            .any(|content| matches!(content, Content::Bytes(bytes) if bytes.is_empty()))
+    }
+}
+
+/// What is in a file.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) enum Content {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// It cannot be used, for this reason.
+    Unusable(String),
+}
+
+/// Names that are never manifests: what `portcullis` itself expects of them lies beside them.
+const NOT_MANIFESTS: &str = "expectations.yaml";
+
+/// Reads everything below `root`, which may be a single file. Hidden names are passed over.
+///
+/// # Errors
+/// If `root` itself cannot be read.
+pub fn scan(root: &Path, file_bytes: u64) -> Result<Scan, SourceError> {
+    let unreadable = |error| SourceError::Unreadable { path: root.display().to_string(), error };
+    let metadata = fs::metadata(root).map_err(unreadable)?;
+    let mut scanner = Scanner { file_bytes, ..Scanner::default() };
+    if metadata.is_file() {
+        scanner.scan.files.insert(root.to_owned(), read(root, file_bytes));
+        return Ok(scanner.scan);
+    }
+    let canonical = fs::canonicalize(root).map_err(unreadable)?;
+    let entries = list(root).map_err(unreadable)?;
+    scanner.directories.push(canonical);
+    scanner.entries(entries);
+    Ok(scanner.scan)
+}
+
+#[derive(Default)]
+struct Scanner {
+    file_bytes: u64,
+    /// Canonical paths of the directories being read, outermost first.
+    directories: Vec<PathBuf>,
+    /// Canonical paths of the files read.
+    seen: BTreeSet<PathBuf>,
+    scan: Scan,
+}
+
+impl Scanner {
+    fn entries(&mut self, entries: Vec<PathBuf>) {
+        for path in entries {
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_dir() => self.directory(&path),
+                Ok(metadata) if metadata.is_file() && is_manifest(&path) => self.file(path),
+                // Sockets, pipes and devices are no manifests, whatever they are called.
+                Ok(_) => {}
+                Err(error) if is_manifest(&path) => {
+                    let reason = format!("cannot be read: {error}");
+                    self.scan.files.insert(path, Content::Unusable(reason));
+                }
+                // It may have been a directory, or a link to one: what was in it is unknown, not gone.
+                Err(error) => {
+                    self.complain(&path, format!("cannot be read: {error}"));
+                    self.scan.unlisted.insert(path);
+                }
+            }
+        }
+    }
+
+    fn directory(&mut self, path: &Path) {
+        let listed = fs::canonicalize(path).and_then(|canonical| Ok((canonical, list(path)?)));
+        match listed {
+            Ok((canonical, _)) if self.directories.contains(&canonical) => {
+                self.complain(path, "symbolic link leads back to a directory above it".to_owned());
+                self.scan.unlisted.insert(path.to_owned());
+            }
+            Ok((canonical, entries)) => {
+                self.directories.push(canonical);
+                self.entries(entries);
+                self.directories.pop();
+            }
+            Err(error) => {
+                self.complain(path, format!("directory cannot be listed: {error}"));
+                self.scan.unlisted.insert(path.to_owned());
+            }
+        }
+    }
+
+    fn file(&mut self, path: PathBuf) {
+        // The same file by two names is read once, under the first.
+        let fresh = fs::canonicalize(&path).is_ok_and(|canonical| self.seen.insert(canonical));
+        if fresh {
+            let content = read(&path, self.file_bytes);
+            self.scan.files.insert(path, content);
+        }
+    }
+
+    fn complain(&mut self, path: &Path, message: String) {
+        let file: Arc<str> = path.display().to_string().into();
+        self.scan.diagnostics.push(Diagnostic::about_file(&file, message));
+    }
+}
+
+fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let reserved = name == NOT_MANIFESTS || name.ends_with(&format!(".{NOT_MANIFESTS}"));
+    ["yaml", "yml", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known)) && !reserved
+}
+
+fn read(path: &Path, limit: u64) -> Content {
+    match read_bounded(path, limit) {
+        Ok(Some(bytes)) => Content::Bytes(bytes),
+        Ok(None) => {
+            Content::Unusable(format!("larger than {limit} bytes, which is as much as is read"))
+        }
+        Err(error) => Content::Unusable(format!("cannot be read: {error}")),
+    }
+}
+
+/// `None` if there is more than `limit`.
+fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = fs::File::open(path)?;
+    if file.metadata()?.len() > limit {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= limit);
+    Ok(fits.then_some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn manifests_are_found_in_any_layout() {
+        let root = directory();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        for name in ["x.yaml", "a/y.yml", "a/b/z.json", "a/README.md", ".hidden.yaml"] {
+            fs::write(root.path().join(name), "{}").unwrap();
+        }
+        fs::write(root.path().join("a/expectations.yaml"), "{}").unwrap();
+        fs::write(root.path().join("a/more.expectations.yaml"), "{}").unwrap();
+        let scan = scan(root.path(), 100).unwrap();
+        let names: Vec<_> =
+            scan.files.keys().map(|p| p.strip_prefix(root.path()).unwrap().to_owned()).collect();
+        assert_eq!(names, ["a/b/z.json", "a/y.yml", "x.yaml"].map(PathBuf::from));
+        assert!(scan.diagnostics.is_empty());
+    }
+
+    #[test]
+    fn a_loop_of_symbolic_links_is_named_and_left() {
+        let root = directory();
+        fs::create_dir(root.path().join("a")).unwrap();
+        fs::write(root.path().join("a/x.yaml"), "{}").unwrap();
+        symlink(root.path(), root.path().join("a/up")).unwrap();
+        symlink(root.path().join("self"), root.path().join("self")).unwrap();
+        let scan = scan(root.path(), 100).unwrap();
+        assert_eq!(scan.files.len(), 1);
+        assert_eq!(scan.diagnostics.len(), 2, "{:?}", scan.diagnostics);
+    }
+
+    #[test]
+    fn a_file_by_two_names_is_read_once() {
+        let root = directory();
+        fs::write(root.path().join("x.yaml"), "{}").unwrap();
+        symlink(root.path().join("x.yaml"), root.path().join("y.yaml")).unwrap();
+        let scan = scan(root.path(), 100).unwrap();
+        assert_eq!(scan.files.keys().collect::<Vec<_>>(), [&root.path().join("x.yaml")]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused_by_size() {
+        let root = directory();
+        fs::write(root.path().join("x.yaml"), "0123456789a").unwrap();
+        fs::write(root.path().join("y.yaml"), "0123456789").unwrap();
+        let scan = scan(root.path(), 10).unwrap();
+        assert!(matches!(&scan.files[&root.path().join("x.yaml")], Content::Unusable(reason)
+            if reason.contains("10 bytes")));
+        assert!(matches!(&scan.files[&root.path().join("y.yaml")], Content::Bytes(_)));
+    }
+
+    #[test]
+    fn a_single_file_is_a_source_too_and_a_missing_one_is_an_error() {
+        let root = directory();
+        let path = root.path().join("any-name");
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(scan(&path, 10).unwrap().files.len(), 1);
+        assert!(scan(&root.path().join("missing"), 10).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! What was read so far, and what each new look changes.
+
+use super::kept::deprived;
+use super::manifest::{self, Manifest, Placed};
+use super::scan::{Content, Scan, keyed_hash};
+use crate::source::batch::{Batch, Change};
+use crate::source::diagnostic::Diagnostic;
+use policy_crds::document::Location;
+use policy_crds::{Kind, Object, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where an object was declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The object that was written, which is another where it stands for pods.
+    pub declared: ObjectKey,
+    /// The file.
+    pub file: Arc<str>,
+    /// Where it begins.
+    pub location: Location,
+}
+
+/// Files as last read, and objects as last told.
+#[derive(Debug, Default)]
+pub struct Store {
+    files: BTreeMap<PathBuf, File>,
+    told: BTreeMap<ObjectKey, Arc<Object>>,
+    version: u64,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    /// Of the content, so that a file is parsed only when it differs.
+    hash: u64,
+    manifest: Manifest,
+    /// What it said before, as far as it can no longer be told; without grants.
+    kept: Vec<Placed>,
+}
+
+impl Store {
+    /// Takes in a look at the directory: the changes, and everything that is wrong now.
+    pub(super) fn update(&mut self, scan: Scan) -> (Batch, Vec<Diagnostic>) {
+        let Scan { files, unlisted, mut diagnostics } = scan;
+        let unknown = |path: &Path| unlisted.iter().any(|directory| path.starts_with(directory));
+        self.files.retain(|path, _| files.contains_key(path) || unknown(path));
+        for (path, file) in &mut self.files {
+            if !files.contains_key(path) {
+                let reason = "its directory cannot be listed".to_owned();
+                file.replace(&name(path), &Content::Unusable(reason));
+            }
+        }
+        for (path, content) in files {
+            self.files.entry(path.clone()).or_default().replace(&name(&path), &content);
+        }
+        for file in self.files.values() {
+            diagnostics.extend(file.manifest.diagnostics.iter().cloned());
+            diagnostics.extend(file.kept_diagnostic());
+        }
+        let objects = self.merge(&mut diagnostics);
+        (self.tell(objects), diagnostics)
+    }
+
+    /// As if nothing could be read any more: everything keeps its claims and loses its grants.
+    pub fn lose_sight(&mut self, reason: &str) -> (Batch, Vec<Diagnostic>) {
+        let unlisted = self.files.keys().cloned().collect();
+        let (batch, mut diagnostics) = self.update(Scan { unlisted, ..Scan::default() });
+        diagnostics.truncate(100);
+        diagnostics.insert(0, Diagnostic::about_file(&"directory".into(), reason.to_owned()));
+        (batch, diagnostics)
+    }
+
+    /// The objects in force, as last told.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.told.values()
+    }
+
+    /// Where each object was declared; of several declarations the first by path.
+    pub(super) fn places(&self) -> BTreeMap<ObjectKey, Place> {
+        let mut places = BTreeMap::new();
+        for placed in self.files.values().flat_map(|file| &file.manifest.objects) {
+            places.entry(placed.object.meta.key.clone()).or_insert_with(|| Place {
+                declared: placed.declared.clone(),
+                file: placed.file.clone(),
+                location: placed.location.clone(),
+            });
+        }
+        places
+    }
+
+    /// One object per name: the first by path, and what can be read before what was kept.
+    fn merge(&self, diagnostics: &mut Vec<Diagnostic>) -> BTreeMap<ObjectKey, Arc<Object>> {
+        let mut winners: BTreeMap<&ObjectKey, &Placed> = BTreeMap::new();
+        for placed in self.files.values().flat_map(|file| &file.manifest.objects) {
+            let key = &placed.object.meta.key;
+            match winners.get(key) {
+                Some(first) => diagnostics.push(duplicate(first, placed)),
+                None => {
+                    winners.insert(key, placed);
+                }
+            }
+        }
+        // An invalid object whose earlier pods are known stands for these.
+        let overridden = self.files.values().flat_map(|file| {
+            let unreadable = &file.manifest.unreadable;
+            file.kept.iter().filter(move |kept| unreadable.contains(&kept.declared))
+        });
+        for placed in overridden {
+            winners.insert(&placed.object.meta.key, placed);
+        }
+        for placed in self.files.values().flat_map(|file| &file.kept) {
+            winners.entry(&placed.object.meta.key).or_insert(placed);
+        }
+        winners.into_iter().map(|(key, placed)| (key.clone(), placed.object.clone())).collect()
+    }
+
+    fn tell(&mut self, objects: BTreeMap<ObjectKey, Arc<Object>>) -> Batch {
+        let mut changes = Vec::new();
+        let mut kinds: BTreeSet<Kind> = BTreeSet::new();
+        for key in self.told.keys().filter(|key| !objects.contains_key(*key)) {
+            kinds.insert(key.kind);
+            changes.push(Change::Delete(key.clone()));
+        }
+        for (key, object) in &objects {
+            if self.told.get(key) != Some(object) {
+                kinds.insert(key.kind);
+                changes.push(Change::Apply(object.clone()));
+            }
+        }
+        self.told = objects;
+        if !changes.is_empty() {
+            self.version = self.version.saturating_add(1);
+        }
+        let versions = kinds.into_iter().map(|kind| (kind, self.version)).collect();
+        Batch { changes, versions, ..Batch::default() }
+    }
+}
+
+impl File {
+    fn replace(&mut self, file: &Arc<str>, content: &Content) {
+        let hash = keyed_hash(|mut hasher| content.hash(&mut hasher));
+        if hash == self.hash {
+            return;
+        }
+        self.hash = hash;
+        let manifest = match content {
+            Content::Bytes(bytes) => manifest::parse(file, bytes),
+            Content::Unusable(reason) => Manifest {
+                diagnostics: vec![Diagnostic::about_file(file, reason.clone())],
+                ..Manifest::default()
+            },
+        };
+        let before = std::mem::replace(&mut self.manifest, manifest);
+        let earlier = before.objects.into_iter().chain(std::mem::take(&mut self.kept));
+        let now: BTreeSet<&ObjectKey> =
+            self.manifest.objects.iter().map(|placed| &placed.object.meta.key).collect();
+        let mut kept: BTreeMap<ObjectKey, Placed> = BTreeMap::new();
+        for placed in earlier {
+            let key = placed.object.meta.key.clone();
+            let unreadable = self.manifest.unreadable.contains(&placed.declared)
+                && !matches!(placed.object.body, policy_crds::Body::Invalid(_));
+            if unreadable || (!self.manifest.complete && !now.contains(&key)) {
+                let object = Arc::new(deprived(&placed.object));
+                kept.entry(key).or_insert(Placed { object, ..placed });
+            }
+        }
+        self.kept = kept.into_values().collect();
+    }
+
+    /// What the file's owner has to know about what is kept, or cannot be.
+    fn kept_diagnostic(&self) -> Option<Diagnostic> {
+        let first = self.manifest.diagnostics.first()?;
+        let message = if let Some(placed) = self.kept.first() {
+            format!(
+                "{} earlier object(s) of this file, {} among them, keep what they claim and have \
+                 lost what they granted",
+                self.kept.len(),
+                placed.object.meta.key
+            )
+        } else if self.manifest.complete {
+            return None;
+        } else {
+            "what could not be read here is unknown: it grants nothing, and it restricts nothing \
+             either"
+                .to_owned()
+        };
+        Some(Diagnostic::about_file(&first.file, message))
+    }
+}
+
+fn duplicate(first: &Placed, second: &Placed) -> Diagnostic {
+    let key = &second.object.meta.key;
+    let message = format!(
+        "{key} is declared twice: {}:{} counts, {}:{} does not",
+        first.file, first.location.line, second.file, second.location.line
+    );
+    let mut diagnostic = Diagnostic::about_file(&second.file, message);
+    diagnostic.line = Some(second.location.line);
+    diagnostic.column = Some(second.location.column);
+    diagnostic.object = Some(key.clone());
+    diagnostic
+}
+
+fn name(path: &Path) -> Arc<str> {
+    path.display().to_string().into()
+}

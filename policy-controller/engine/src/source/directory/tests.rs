@@ -1,0 +1,245 @@
+//! A directory that changes.
+
+use super::*;
+use crate::source::Change;
+use policy_crds::{Body, Claims, Kind, Resource};
+use std::fs;
+
+struct Fixture {
+    root: tempfile::TempDir,
+    store: Store,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap(), store: Store::default() }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.root.path().join(name), text).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.root.path().join(name)).unwrap();
+    }
+
+    /// Changes as `+kind name` and `-kind name`, and diagnostics.
+    fn look(&mut self) -> (Vec<String>, Vec<String>) {
+        let scan = scan(self.root.path(), 1_000_000).unwrap();
+        let (batch, diagnostics) = look(self.root.path(), &mut self.store, scan);
+        let root = format!("{}/", self.root.path().display());
+        let diagnostics = diagnostics.iter().map(|d| d.to_string().replace(&root, "")).collect();
+        (batch.changes.iter().map(describe).collect(), diagnostics)
+    }
+
+    fn body(&self, kind: Kind, name: &str) -> Body {
+        let mut all = self.store.objects();
+        let object = all.find(|o| o.meta.key.kind == kind && &*o.meta.key.name == name);
+        object.unwrap().body.clone()
+    }
+}
+
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Apply(object) => {
+            let mark = if matches!(object.body, Body::Valid(_)) { '+' } else { '!' };
+            format!("{mark}{}", object.meta.key)
+        }
+        Change::Delete(key) => format!("-{key}"),
+        Change::Synced => "synced".to_owned(),
+    }
+}
+
+const SERVER: &str = "
+apiVersion: policy.linkerd.io/v1beta3
+kind: Server
+metadata: {name: web, namespace: shop}
+spec: {podSelector: {matchLabels: {app: web}}, port: 8080}
+";
+
+const POLICY: &str = "
+apiVersion: policy.linkerd.io/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: all, namespace: shop}
+spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, requiredAuthenticationRefs: []}
+";
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {config.linkerd.io/default-inbound-policy: audit}}
+    spec: {containers: [{name: app, ports: [{containerPort: 8080}], readinessProbe: {httpGet: {path: /r, port: 8081}}}]}
+";
+
+#[test]
+fn files_come_change_move_and_go() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", &format!("{SERVER}---{POLICY}"));
+    assert_eq!(
+        fixture.look(),
+        (vec!["+Server shop/web".into(), "+AuthorizationPolicy shop/all".into()], vec![])
+    );
+    assert_eq!(fixture.look(), (vec![], vec![]));
+    fixture.write("a.yaml", SERVER);
+    assert_eq!(fixture.look().0, ["-AuthorizationPolicy shop/all"]);
+    fs::rename(fixture.root.path().join("a.yaml"), fixture.root.path().join("b.yml")).unwrap();
+    assert_eq!(fixture.look(), (vec![], vec![]));
+    fixture.write("b.yml", &SERVER.replace("8080", "8081"));
+    assert_eq!(fixture.look().0, ["+Server shop/web"]);
+    fixture.remove("b.yml");
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["-Server shop/web"]);
+    assert!(diagnostics[0].contains("warning: no .yaml, .yml or .json file"), "{diagnostics:?}");
+}
+
+#[test]
+fn json_lists_and_workloads_are_read() {
+    let mut fixture = Fixture::new();
+    fixture.write(
+        "list.json",
+        r#"{"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}]}"#,
+    );
+    fixture.write("deployment.yaml", DEPLOYMENT);
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["+Pod shop/web-0", "+Pod shop/web-1", "+Namespace shop"]);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+}
+
+#[test]
+fn a_file_that_stops_parsing_keeps_claims_and_loses_grants() {
+    let mut fixture = Fixture::new();
+    let good = format!("{SERVER}---{POLICY}---{DEPLOYMENT}");
+    fixture.write("a.yaml", &good);
+    fixture.look();
+    fixture.write("a.yaml", &format!("{good}---\n{{ broken: ["));
+    let (changes, diagnostics) = fixture.look();
+    assert!(changes.is_empty(), "what can still be read is in force: {changes:?}");
+    assert!(diagnostics[0].starts_with("a.yaml:"), "{diagnostics:?}");
+
+    fixture.write("a.yaml", "kind: [");
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(
+        changes,
+        ["!Server shop/web", "!AuthorizationPolicy shop/all", "+Pod shop/web-0", "+Pod shop/web-1"]
+    );
+    assert!(diagnostics.iter().any(|d| d.contains("4 earlier object(s)")), "{diagnostics:?}");
+    assert!(diagnostics[0].starts_with("a.yaml:1:"), "{diagnostics:?}");
+    let Body::Invalid(server) = fixture.body(Kind::Server, "web") else { panic!() };
+    assert!(matches!(server.claims, Claims::Server { workloads: Some(_), port: Some(_) }));
+    let Body::Valid(Resource::Pod(pod)) = fixture.body(Kind::Pod, "web-0") else { panic!() };
+    assert!(pod.probes.is_empty());
+    assert_eq!(pod.ports.iter().map(|p| p.number.get()).collect::<Vec<_>>(), [8080, 8081]);
+    let denied = fixture.store.objects().find(|o| &*o.meta.key.name == "web-0").unwrap();
+    assert_eq!(&*denied.meta.annotations["config.linkerd.io/default-inbound-policy"], "deny");
+
+    fixture.write("a.yaml", "kind: [ still");
+    assert_eq!(fixture.look().0, Vec::<String>::new(), "kept through every further mistake");
+    fixture.write("a.yaml", &good);
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes.len(), 4);
+    assert!(diagnostics.is_empty());
+    assert!(matches!(fixture.body(Kind::Server, "web"), Body::Valid(_)));
+}
+
+#[test]
+fn an_unreadable_object_in_a_readable_file_keeps_what_it_said() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", &format!("{SERVER}---{POLICY}"));
+    fixture.look();
+    fixture
+        .write("a.yaml", &format!("{}---{POLICY}", SERVER.replace("kind: Server", "kind: Sever")));
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["!Server shop/web"]);
+    assert!(diagnostics[0].contains("kind"), "{diagnostics:?}");
+}
+
+#[test]
+fn a_workload_that_becomes_invalid_keeps_its_pods_without_grants() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", DEPLOYMENT);
+    fixture.look();
+    fixture.write("a.yaml", &DEPLOYMENT.replace("containerPort: 8080", "containerPort: 808080"));
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["+Pod shop/web-0", "+Pod shop/web-1"]);
+    assert!(diagnostics[0].contains("containerPort"), "{diagnostics:?}");
+    fixture.write("a.yaml", &DEPLOYMENT.replace("replicas: 2", "replicas: 1"));
+    assert_eq!(fixture.look().0, ["-Pod shop/web-1", "+Pod shop/web-0"]);
+}
+
+#[test]
+fn a_file_that_never_parsed_says_so_loudly() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", "kind: [");
+    let (changes, diagnostics) = fixture.look();
+    assert!(changes.is_empty());
+    assert!(diagnostics.iter().any(|d| d.contains("restricts nothing")), "{diagnostics:?}");
+}
+
+#[test]
+fn invalid_utf8_and_size_are_named() {
+    let mut fixture = Fixture::new();
+    fs::write(fixture.root.path().join("a.yaml"), b"kind: \xff").unwrap();
+    fs::write(fixture.root.path().join("b.yaml"), vec![b'#'; 1_000_001]).unwrap();
+    let (_, diagnostics) = fixture.look();
+    assert!(diagnostics.iter().any(|d| d.contains("a.yaml:1:7") && d.contains("UTF-8")));
+    assert!(diagnostics.iter().any(|d| d.starts_with("b.yaml: ") && d.contains("1000000 bytes")));
+}
+
+#[test]
+fn of_two_declarations_the_first_by_path_counts_and_both_are_named() {
+    let mut fixture = Fixture::new();
+    fixture.write("b.yaml", SERVER);
+    fixture.write("c.yaml", &SERVER.replace("8080", "8081"));
+    fixture.look();
+    fixture.write("a.yaml", &format!("\n{}", SERVER.replace("8080", "8082")));
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["+Server shop/web"]);
+    assert_eq!(diagnostics.len(), 2);
+    assert!(diagnostics[0].contains("a.yaml:3 counts"), "{diagnostics:?}");
+    assert!(diagnostics[0].contains("b.yaml:2 does not"), "{diagnostics:?}");
+    let Body::Valid(Resource::Server(server)) = fixture.body(Kind::Server, "web") else { panic!() };
+    assert_eq!(server.port, policy_crds::resource::PortRef::Number(8082.try_into().unwrap()));
+}
+
+#[test]
+fn annotations_that_cannot_be_read_are_placed_in_the_template() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", &DEPLOYMENT.replace("audit", "audits"));
+    let (_, diagnostics) = fixture.look();
+    assert_eq!(diagnostics.len(), 1);
+    assert!(diagnostics[0].contains("a.yaml:9:"), "{diagnostics:?}");
+    assert!(diagnostics[0].contains("spec.template.metadata.annotations"), "{diagnostics:?}");
+}
+
+#[test]
+fn a_directory_out_of_sight_keeps_claims_and_loses_grants() {
+    let mut fixture = Fixture::new();
+    fixture.write("a.yaml", SERVER);
+    fixture.look();
+    let (batch, diagnostics) = fixture.store.lose_sight("gone");
+    assert_eq!(batch.changes.iter().map(describe).collect::<Vec<_>>(), ["!Server shop/web"]);
+    assert!(!diagnostics.is_empty());
+    assert_eq!(fixture.look().0, ["+Server shop/web"]);
+}
+
+#[test]
+fn a_link_to_a_directory_that_leads_nowhere_any_more_keeps_claims() {
+    let mut fixture = Fixture::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir(elsewhere.path().join("mounted")).unwrap();
+    fs::write(elsewhere.path().join("mounted/a.yaml"), format!("{SERVER}---{POLICY}")).unwrap();
+    let link = fixture.root.path().join("policies");
+    std::os::unix::fs::symlink(elsewhere.path().join("mounted"), link).unwrap();
+    assert_eq!(fixture.look().0, ["+Server shop/web", "+AuthorizationPolicy shop/all"]);
+    fs::remove_dir_all(elsewhere.path().join("mounted")).unwrap();
+    let (changes, diagnostics) = fixture.look();
+    assert_eq!(changes, ["!Server shop/web", "!AuthorizationPolicy shop/all"]);
+    assert!(diagnostics.iter().any(|d| d.contains("keep what they claim")), "{diagnostics:?}");
+}

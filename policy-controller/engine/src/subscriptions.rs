@@ -1,0 +1,400 @@
+//! Who watches what, and what each was last told.
+
+use crate::config::ControllerConfig;
+use crate::engine::{Changes, Engine};
+use crate::incremental::Query;
+use crate::incremental::content_hash;
+use crate::latest::{self, Latest};
+use crate::publish::{LookupError, PortPolicy, WorkloadKey, WorkloadState};
+use crate::question::policy::PolicyOf;
+use crate::question::workload::{Resolved, Shape, WorkloadOf};
+use hashbrown::HashMap;
+use policy_core::Revision;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// Every channel there is.
+pub(crate) struct Subscriptions {
+    epoch: Arc<str>,
+    /// True if an epoch has begun since anything was last published.
+    epoch_began: bool,
+    port_cap: usize,
+    workloads: BTreeMap<WorkloadKey, Held>,
+    watchers: Watchers,
+}
+
+type Watchers = HashMap<PolicyOf, Watching>;
+
+/// Who watches a policy.
+#[derive(Default)]
+struct Watching {
+    keys: BTreeSet<WorkloadKey>,
+    /// What was published last. Whoever is told something after shares it while it says that.
+    newest: Weak<PortPolicy>,
+}
+
+impl Watching {
+    /// What whoever watches `question` is to be told now.
+    fn published(
+        &mut self,
+        engine: &mut Engine,
+        question: &PolicyOf,
+        epoch: &Arc<str>,
+    ) -> Arc<PortPolicy> {
+        let (policy, kinds) = engine.policy(&question.shape, question.port);
+        let versions = engine.versions(kinds, question.shape.kind);
+        let newest = self.newest.upgrade().filter(|p| Arc::ptr_eq(&p.policy, &policy));
+        let content = match newest {
+            Some(newest)
+                if newest.revision.versions == versions && newest.revision.epoch == *epoch =>
+            {
+                return newest;
+            }
+            Some(newest) => newest.revision.content,
+            None => content_hash(&policy),
+        };
+        let revision = Revision { epoch: epoch.clone(), content, versions };
+        let published = Arc::new(PortPolicy { policy, revision, published: Instant::now() });
+        self.newest = Arc::downgrade(&published);
+        published
+    }
+}
+
+struct Held {
+    shape: Arc<Shape>,
+    state: latest::Sender<Arc<WorkloadState>>,
+    ports: BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>,
+}
+
+impl Held {
+    /// How many ports there are channels for that the workload does not declare.
+    fn undeclared(&self) -> usize {
+        let state = self.state.current();
+        self.ports.keys().filter(|port| !state.declared.contains(*port)).count()
+    }
+}
+
+impl Subscriptions {
+    /// None yet.
+    pub(crate) fn new(epoch: Arc<str>, config: &ControllerConfig) -> Self {
+        Self {
+            epoch,
+            epoch_began: false,
+            port_cap: config.limits.undeclared_ports_per_workload.get(),
+            workloads: BTreeMap::new(),
+            watchers: Watchers::new(),
+        }
+    }
+
+    /// Follows a workload.
+    pub(crate) fn workload(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
+        Ok(self.held(engine, key)?.state.subscribe())
+    }
+
+    /// Follows a port.
+    pub(crate) fn port(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        port: NonZeroU16,
+    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
+        let cap = self.port_cap;
+        let held = self.held(engine, key)?;
+        let state = held.state.current();
+        let key = &state.key;
+        if let Some(sender) = held.ports.get(&port) {
+            return Ok(sender.subscribe());
+        }
+        let shape = held.shape.clone();
+        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
+            self.drop_idle(engine, key);
+        }
+        let held = self.held(engine, key)?;
+        if !held.state.current().declared.contains(&port) && held.undeclared() >= cap {
+            return Err(LookupError::TooManyPorts);
+        }
+        let sender = latest::channel(self.watch(engine, key, &PolicyOf { shape, port }));
+        let receiver = sender.subscribe();
+        self.held(engine, key)?.ports.insert(port, sender);
+        Ok(receiver)
+    }
+
+    /// Labels by this epoch what is published from now on. The next batch tells every watcher, because
+    /// a client that went on naming the epoch before would be compared by versions that mean nothing
+    /// any more.
+    pub(crate) fn begin_epoch(&mut self, epoch: Arc<str>) {
+        self.epoch = epoch;
+        self.epoch_began = true;
+    }
+
+    /// Tells whoever is concerned what a batch changed.
+    pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
+        for key in &changes.workloads {
+            if self.workloads.contains_key(key) {
+                match engine.workload(key) {
+                    Some(resolved) => self.follow(engine, key, &resolved),
+                    None => self.close(key),
+                }
+            }
+        }
+        let every: Vec<PolicyOf> = match std::mem::take(&mut self.epoch_began) {
+            true => self.watchers.keys().cloned().collect(),
+            false => Vec::new(),
+        };
+        for question in changes.policies.iter().chain(&every) {
+            let Some(watching) = self.watchers.get_mut(question) else { continue };
+            let published = watching.published(engine, question, &self.epoch);
+            for key in &watching.keys {
+                tell(&self.workloads, key, question.port, &published);
+            }
+        }
+    }
+
+    /// Forgets channels that nobody listens to, and says what the others depend on.
+    pub(crate) fn sweep(&mut self) -> Vec<Query> {
+        for (key, held) in &mut self.workloads {
+            let watchers = &mut self.watchers;
+            let shape = held.shape.clone();
+            held.ports.retain(|port, sender| {
+                let live = sender.has_receivers();
+                if !live {
+                    unwatch(watchers, &shape, *port, key);
+                }
+                live
+            });
+        }
+        self.workloads.retain(|_, held| !held.ports.is_empty() || held.state.has_receivers());
+        let workloads = self.workloads.keys().map(|key| Query::WorkloadOf(WorkloadOf(key.clone())));
+        workloads.chain(self.watchers.keys().cloned().map(Query::PolicyOf)).collect()
+    }
+
+    /// Forgets the undeclared ports of a workload that nobody listens to, and what was found out for
+    /// them: who asks for one port after the other is held to the same bound as who watches them all.
+    /// What declared ports ought to have may be followed without a channel.
+    fn drop_idle(&mut self, engine: &mut Engine, key: &WorkloadKey) {
+        let Some(Held { shape, state, ports }) = self.workloads.get_mut(key) else { return };
+        let declared = state.current().declared.clone();
+        let idle = |port: &NonZeroU16, sender: &mut latest::Sender<Arc<PortPolicy>>| {
+            !sender.has_receivers() && !declared.contains(port)
+        };
+        let idle: Vec<NonZeroU16> = ports.extract_if(.., idle).map(|(port, _)| port).collect();
+        for port in idle {
+            unwatch(&mut self.watchers, shape, port, key);
+            let question = PolicyOf { shape: shape.clone(), port };
+            if !self.watchers.contains_key(&question) {
+                engine.forget_policy(question);
+            }
+        }
+    }
+
+    fn held(&mut self, engine: &mut Engine, key: &WorkloadKey) -> Result<&mut Held, LookupError> {
+        if !engine.is_synced() {
+            return Err(LookupError::NotSynced);
+        }
+        let resolved = engine.workload(key).ok_or(LookupError::NotFound)?;
+        Ok(self.workloads.entry(resolved.state.key.clone()).or_insert_with(|| Held {
+            shape: resolved.shape.clone(),
+            state: latest::channel(resolved.state.clone()),
+            ports: BTreeMap::new(),
+        }))
+    }
+
+    fn follow(&mut self, engine: &mut Engine, key: &WorkloadKey, resolved: &Resolved) {
+        let Some(held) = self.workloads.get_mut(key) else { return };
+        held.state.send_if_modified(|state| {
+            let differs = **state != *resolved.state;
+            if differs {
+                *state = resolved.state.clone();
+            }
+            differs
+        });
+        if held.shape == resolved.shape {
+            return;
+        }
+        let before = std::mem::replace(&mut held.shape, resolved.shape.clone());
+        let ports: Vec<NonZeroU16> = held.ports.keys().copied().collect();
+        for port in ports {
+            unwatch(&mut self.watchers, &before, port, key);
+            let question = PolicyOf { shape: resolved.shape.clone(), port };
+            let published = self.watch(engine, key, &question);
+            tell(&self.workloads, key, port, &published);
+        }
+    }
+
+    /// Notes that a workload watches a policy. Returns what it is to be told.
+    fn watch(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        question: &PolicyOf,
+    ) -> Arc<PortPolicy> {
+        let watching = self.watchers.entry(question.clone()).or_default();
+        watching.keys.insert(key.clone());
+        watching.published(engine, question, &self.epoch)
+    }
+
+    fn close(&mut self, key: &WorkloadKey) {
+        if let Some(held) = self.workloads.remove(key) {
+            for port in held.ports.keys() {
+                unwatch(&mut self.watchers, &held.shape, *port, key);
+            }
+        }
+    }
+}
+
+/// Publishes a policy if it differs from what was published.
+fn tell(
+    workloads: &BTreeMap<WorkloadKey, Held>,
+    key: &WorkloadKey,
+    port: NonZeroU16,
+    published: &Arc<PortPolicy>,
+) {
+    if let Some(sender) = workloads.get(key).and_then(|held| held.ports.get(&port)) {
+        sender.send_if_modified(|current| {
+            let differs = current.policy != published.policy
+                || current.revision.epoch != published.revision.epoch;
+            if differs {
+                *current = published.clone();
+            }
+            differs
+        });
+    }
+}
+
+fn unwatch(watchers: &mut Watchers, shape: &Arc<Shape>, port: NonZeroU16, key: &WorkloadKey) {
+    let question = PolicyOf { shape: shape.clone(), port };
+    if let Some(watching) = watchers.get_mut(&question) {
+        watching.keys.remove(key);
+        if watching.keys.is_empty() {
+            watchers.remove(&question);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Batch, Change};
+    use crate::testing;
+    use policy_crds::{Kind, Object};
+
+    #[test]
+    fn of_workloads_that_do_not_exist_nothing_is_remembered() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let changes = vec![Change::Synced];
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        for number in 0..1000 {
+            let key = WorkloadKey::pod("ns", &format!("p{number}"));
+            let answer = subscriptions.workload(&mut engine, &key).map(|_| ());
+            assert_eq!(answer, Err(LookupError::NotFound));
+            let answer = subscriptions.port(&mut engine, &key, NonZeroU16::MIN).map(|_| ());
+            assert_eq!(answer, Err(LookupError::NotFound));
+        }
+        assert_eq!(engine.effort().0, 0);
+    }
+
+    /// A revocation that concerned nobody when it came, and does by a later event of another kind.
+    #[test]
+    fn a_revision_reflects_every_kind_that_its_policy_is_made_from() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        let mut apply = |subscriptions: &mut Subscriptions, objects: &[Arc<Object>], version| {
+            let versions = objects.iter().map(|object| (object.meta.key.kind, version)).collect();
+            let changes = objects.iter().cloned().map(Change::Apply);
+            let changes = changes.chain([Change::Synced]).collect();
+            let changes = engine.apply(&Batch { changes, versions, ..Batch::default() });
+            subscriptions.publish(&mut engine, &changes);
+            let (key, port) = (WorkloadKey::pod("ns", "p"), NonZeroU16::new(80).unwrap());
+            subscriptions.port(&mut engine, &key, port).unwrap()
+        };
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let mut watched = apply(&mut subscriptions, &[pod], 1);
+        let grant = testing::policy_on_server("ns", "grant", "a");
+        apply(&mut subscriptions, &[grant], 2);
+        apply(&mut subscriptions, &[testing::server("ns", "b", 81)], 3);
+        assert!(!watched.has_changed());
+        apply(&mut subscriptions, &[testing::server("ns", "a", 80)], 4);
+        let told = watched.read();
+        assert_eq!(told.policy.authorizations.len(), 1);
+        let lagging = |grants| Revision {
+            versions: [(Kind::Pod, 9), (Kind::Server, 9), (Kind::AuthorizationPolicy, grants)]
+                .map(|(kind, version)| (crate::engine::version_key(kind), version))
+                .into(),
+            ..told.revision.clone()
+        };
+        assert!(!lagging(1).has_caught_up_with(&told.revision), "{:?}", told.revision);
+        assert!(lagging(2).has_caught_up_with(&told.revision), "{:?}", told.revision);
+    }
+
+    /// A client that went on naming the epoch before would have to wait wherever it reconnects.
+    #[test]
+    fn an_epoch_that_begins_is_told_to_every_watcher() {
+        let config = ControllerConfig::default();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let mut subscriptions = Subscriptions::new("first".into(), &config);
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let mut apply = |subscriptions: &mut Subscriptions, version, epoch: Option<&str>| {
+            let changes = vec![Change::Apply(pod.clone()), Change::Synced];
+            let (versions, epoch) = ([(Kind::Pod, version)].into(), epoch.map(Arc::from));
+            let batch = Batch { changes, versions, epoch, ..Batch::default() };
+            let changes = engine.apply(&batch);
+            batch.epoch.into_iter().for_each(|epoch| subscriptions.begin_epoch(epoch));
+            subscriptions.publish(&mut engine, &changes);
+            let (key, port) = (WorkloadKey::pod("ns", "p"), NonZeroU16::new(80).unwrap());
+            subscriptions.port(&mut engine, &key, port).unwrap()
+        };
+        let mut watched = apply(&mut subscriptions, 90, None);
+        let first = watched.read();
+        apply(&mut subscriptions, 91, None);
+        assert!(!watched.has_changed());
+        apply(&mut subscriptions, 7, Some("second"));
+        assert!(watched.has_changed());
+        let second = watched.read();
+        assert!(Arc::ptr_eq(&first.policy, &second.policy));
+        assert_eq!(&*second.revision.epoch, "second");
+        assert_eq!(second.revision.versions, [(crate::engine::version_key(Kind::Pod), 7)].into());
+        apply(&mut subscriptions, 8, None);
+        assert!(!watched.has_changed(), "once is enough");
+    }
+
+    #[test]
+    fn ports_asked_for_and_let_go_are_bounded_like_those_watched() {
+        let config = ControllerConfig::default();
+        let cap = config.limits.undeclared_ports_per_workload.get();
+        let mut engine = Engine::new(Arc::new(config.clone()));
+        let pod = testing::object(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, \
+              spec: {containers: [{name: c}]}}",
+        );
+        let changes = vec![Change::Apply(pod), Change::Synced];
+        engine.apply(&Batch { changes, versions: BTreeMap::new(), ..Batch::default() });
+        let mut subscriptions = Subscriptions::new("e".into(), &config);
+        let key = WorkloadKey::pod("ns", "p");
+        for port in (1..=2000).filter_map(NonZeroU16::new) {
+            drop(subscriptions.port(&mut engine, &key, port).unwrap());
+            assert!(subscriptions.workloads[&key].ports.len() <= cap);
+            assert!(subscriptions.watchers.len() <= cap);
+            assert!(engine.effort().0 <= cap + 10, "{}", engine.effort().0);
+        }
+        let watched: Vec<_> = (3000..=u16::MAX)
+            .filter_map(NonZeroU16::new)
+            .map_while(|port| subscriptions.port(&mut engine, &key, port).ok())
+            .collect();
+        assert_eq!(watched.len(), cap);
+    }
+}

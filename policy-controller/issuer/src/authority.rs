@@ -1,0 +1,419 @@
+//! The certificate authority in use: its own certificate, its key, and whom it leads to; and what it
+//! signs.
+//!
+//! Certificates are put together here rather than by a library that makes the issuer's name anew from
+//! its parts: a name that comes out written differently is another name to those who verify. What has
+//! been signed is verified as a peer would before anybody gets it.
+
+use super::certificate::{Fields, certificate, common_name};
+use super::csr::PublicKey;
+use super::time::timestamp;
+use crate::der::{SEQUENCE, context, element, only, whole};
+use policy_tls::identity::validity;
+use policy_tls::identity::{certificates, provider};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::SigningKey;
+use rustls::{RootCertStore, SignatureScheme};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// What is left of an authority's life when it stops being of use: a shorter certificate would have
+/// expired before it is in force.
+const TOO_SHORT: Duration = Duration::from_secs(60);
+
+/// Where the parts of an authority come from, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) certificate: String,
+    pub(super) key: String,
+    pub(super) roots: String,
+}
+
+/// Why an authority cannot be used, or did not sign.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorityError {
+    /// A text does not hold what it should.
+    #[error("`{place}`: {message}")]
+    Text {
+        /// The file, or the key of the Secret.
+        place: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// It may not issue certificates.
+    #[error("`{0}`: its first certificate is not one of an authority (basicConstraints CA:TRUE)")]
+    NotAnAuthority(String),
+    /// The key is of another certificate.
+    #[error("`{key}` is not the key of the certificate in `{certificate}`")]
+    OtherKey {
+        /// Where the key is.
+        key: String,
+        /// Where the certificate is.
+        certificate: String,
+    },
+    /// No signature of this key is understood by proxies.
+    #[error(
+        "`{0}`: the key is of a kind that is not used here (allowed: ECDSA P-256 and P-384, Ed25519, RSA)"
+    )]
+    KeyKind(String),
+    /// What it signs is not accepted by whoever has the roots.
+    #[error("what `{certificate}` signs is not accepted by whoever trusts `{roots}`: {error}")]
+    NotTrusted {
+        /// Where the certificate is.
+        certificate: String,
+        /// Where the roots are.
+        roots: String,
+        /// What the verifier says.
+        error: String,
+    },
+    /// It is not valid now.
+    #[error("the authority is valid from {begins} to {ends}, and it is {now}")]
+    Time {
+        /// Since when.
+        begins: jiff::Timestamp,
+        /// Until when.
+        ends: jiff::Timestamp,
+        /// Now, by this machine's clock.
+        now: jiff::Timestamp,
+    },
+    /// The cryptographic library failed.
+    #[error("signing failed")]
+    Signing,
+}
+
+/// For how long a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// From now on.
+    pub lifetime: Duration,
+    /// How far clocks may differ: so much earlier it begins, and so much later it ends.
+    pub skew: Duration,
+}
+
+/// A certificate that was signed.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    pub(super) certificate: CertificateDer<'static>,
+    pub(super) serial: String,
+    pub(super) not_after: SystemTime,
+}
+
+/// The authority in use.
+pub(super) struct Authority {
+    /// Its own certificate first, what leads to a root after it.
+    chain: Vec<CertificateDer<'static>>,
+    roots: Vec<CertificateDer<'static>>,
+    /// As its certificate has it (RFC 5280 section 4.1.2.6), DER.
+    subject: Vec<u8>,
+    /// The content of its subjectKeyIdentifier.
+    key_id: Option<Vec<u8>>,
+    key: Arc<dyn SigningKey>,
+    scheme: SignatureScheme,
+    servers: Arc<WebPkiServerVerifier>,
+    clients: Arc<dyn ClientCertVerifier>,
+    begins: SystemTime,
+    ends: SystemTime,
+    places: Places,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("ends", &self.ends).finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// Reads an authority, PEM. That it can sign what its roots vouch for has been tried.
+    pub(super) fn read(
+        places: Places,
+        certificate: &[u8],
+        key: &[u8],
+        roots: &[u8],
+    ) -> Result<Self, AuthorityError> {
+        let text = |place: &str, message| AuthorityError::Text { place: place.to_owned(), message };
+        let chain = certificates(certificate).map_err(|what| text(&places.certificate, what))?;
+        let roots = certificates(roots).map_err(|what| text(&places.roots, what))?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| text(&places.key, error.to_string()))?;
+        let key = provider().key_provider.load_private_key(key);
+        let key = key.map_err(|error| text(&places.key, error.to_string()))?;
+        let own = chain.first().ok_or_else(|| text(&places.certificate, "empty".to_owned()))?;
+        let unreadable = || text(&places.certificate, "a certificate cannot be read".to_owned());
+        let parts = Parts::read(own).ok_or_else(unreadable)?;
+        if !parts.is_authority {
+            return Err(AuthorityError::NotAnAuthority(places.certificate));
+        }
+        if key.public_key().is_none_or(|key| key.as_ref() != parts.key) {
+            let Places { key, certificate, .. } = places;
+            return Err(AuthorityError::OtherKey { key, certificate });
+        }
+        let signer = key.choose_scheme(&SCHEMES);
+        let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(places.key.clone()))?.scheme();
+        let times: Option<Vec<_>> = chain.iter().map(|one| validity(one)).collect();
+        let times = times.ok_or_else(unreadable)?;
+        let begins = times.iter().map(|(begins, _)| *begins).max().ok_or_else(unreadable)?;
+        let ends = times.iter().map(|(_, ends)| *ends).min().ok_or_else(unreadable)?;
+        let ends = root_of(&chain, &roots).map_or(ends, |root| ends.min(root));
+        let (servers, clients) =
+            verifiers(&roots).map_err(|message| text(&places.roots, message))?;
+        let (subject, key_id) = (parts.subject.to_vec(), parts.key_id.map(<[u8]>::to_vec));
+        let authority = Self {
+            subject,
+            key_id,
+            chain,
+            roots,
+            key,
+            scheme,
+            servers,
+            clients,
+            begins,
+            ends,
+            places,
+        };
+        authority.rehearse()?;
+        Ok(authority)
+    }
+
+    /// When it came or comes into force.
+    pub(super) fn begins(&self) -> SystemTime {
+        self.begins
+    }
+
+    /// After when it signs nothing any more.
+    pub(super) fn ends(&self) -> SystemTime {
+        self.ends
+    }
+
+    /// The roots that were supplied with it.
+    pub(super) fn roots(&self) -> &[CertificateDer<'static>] {
+        &self.roots
+    }
+
+    /// Its own certificate, DER.
+    pub(super) fn certificate(&self) -> &[u8] {
+        self.chain.first().map(AsRef::as_ref).unwrap_or_default()
+    }
+
+    /// Whether this is the same certificate under the same key.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.chain.first() == other.chain.first()
+    }
+
+    /// What leads from a certificate that it signed to a root, without the root, nearest first.
+    pub(super) fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
+        self.chain.iter().filter(|one| !self.roots.contains(one))
+    }
+
+    /// Signs a certificate for `identity` and verifies it as a peer would.
+    pub(super) fn sign(
+        &self,
+        key: &PublicKey,
+        identity: &str,
+        lifetime: Lifetime,
+        now: SystemTime,
+    ) -> Result<Leaf, AuthorityError> {
+        let begins = now.checked_sub(lifetime.skew).unwrap_or(SystemTime::UNIX_EPOCH);
+        let until = now.checked_add(lifetime.lifetime).and_then(|at| at.checked_add(lifetime.skew));
+        let not_after = until.unwrap_or(self.ends).min(self.ends);
+        let left = not_after.duration_since(now).unwrap_or_default();
+        if self.begins > now || left < TOO_SHORT {
+            let [begins, ends, now] = [self.begins, self.ends, now].map(timestamp);
+            return Err(AuthorityError::Time { begins, ends, now });
+        }
+        let leaf = self.signed(key, identity, begins.max(self.begins), not_after)?;
+        self.verify(&leaf, identity, now).map_err(|error| self.not_trusted(&error))?;
+        Ok(leaf)
+    }
+
+    fn signed(
+        &self,
+        key: &PublicKey,
+        identity: &str,
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> Result<Leaf, AuthorityError> {
+        let mut serial = [0; 16];
+        aws_lc_rs::rand::fill(&mut serial).map_err(|_| AuthorityError::Signing)?;
+        // Positive, and of the same length always (RFC 5280 section 4.1.2.2).
+        if let Some(first) = serial.first_mut() {
+            *first = (*first & 0x3f) | 0x40;
+        }
+        let fields = Fields {
+            serial,
+            scheme: self.scheme,
+            issuer: &self.subject,
+            not_before,
+            not_after,
+            key: &key.info,
+            identity,
+            authority_key_id: self.key_id.as_deref(),
+        };
+        let sign = |message: &[u8]| self.key.choose_scheme(&[self.scheme])?.sign(message).ok();
+        let der = certificate(&fields, sign).ok_or(AuthorityError::Signing)?;
+        let serial = serial.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Leaf { certificate: der.into(), serial, not_after })
+    }
+
+    fn verify(&self, leaf: &Leaf, name: &str, now: SystemTime) -> Result<(), rustls::Error> {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (at, rest) = (UnixTime::since_unix_epoch(since), self.chain.as_slice());
+        let wrong = |_| rustls::Error::General("the identity is not a DNS name".to_owned());
+        let name = ServerName::try_from(name).map_err(wrong)?;
+        self.servers.verify_server_cert(&leaf.certificate, rest, &name, &[], at)?;
+        self.clients.verify_client_cert(&leaf.certificate, rest, at)?;
+        Ok(())
+    }
+
+    /// Signs what nobody gets, so that an authority that cannot is found before it is in use.
+    fn rehearse(&self) -> Result<(), AuthorityError> {
+        let name = "rehearsal.invalid";
+        let key = PublicKey { info: self.key_info()? };
+        // In the middle of its life: whether it is valid now is looked at when it signs.
+        let half = self
+            .ends
+            .duration_since(self.begins)
+            .unwrap_or_default()
+            .checked_div(2)
+            .unwrap_or_default();
+        let at = self.begins.checked_add(half).unwrap_or(self.begins);
+        let leaf = self.signed(&key, name, self.begins, self.ends)?;
+        self.verify(&leaf, name, at).map_err(|error| self.not_trusted(&error))
+    }
+
+    fn key_info(&self) -> Result<Vec<u8>, AuthorityError> {
+        let key = self.key.public_key().ok_or(AuthorityError::Signing)?;
+        Ok(key.as_ref().to_vec())
+    }
+
+    fn not_trusted(&self, error: &rustls::Error) -> AuthorityError {
+        let Places { certificate, roots, .. } = self.places.clone();
+        AuthorityError::NotTrusted { certificate, roots, error: error.to_string() }
+    }
+}
+
+/// In the order of preference; each key fits one.
+const SCHEMES: [SignatureScheme; 4] = [
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PKCS1_SHA256,
+];
+
+type Verifiers = (Arc<WebPkiServerVerifier>, Arc<dyn ClientCertVerifier>);
+
+fn verifiers(roots: &[CertificateDer<'static>]) -> Result<Verifiers, String> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root.clone()).map_err(|error| error.to_string())?;
+    }
+    let store = Arc::new(store);
+    let servers = WebPkiServerVerifier::builder_with_provider(store.clone(), provider());
+    let clients = WebPkiClientVerifier::builder_with_provider(store, provider());
+    let words = |error: rustls::server::VerifierBuilderError| error.to_string();
+    Ok((servers.build().map_err(words)?, clients.build().map_err(words)?))
+}
+
+/// The end of the root that the chain leads to. Verifiers do not look at it; what is signed should
+/// not outlive it all the same.
+fn root_of(
+    chain: &[CertificateDer<'static>],
+    roots: &[CertificateDer<'static>],
+) -> Option<SystemTime> {
+    let issuer = Parts::read(chain.last()?)?.issuer.to_vec();
+    let named = roots
+        .iter()
+        .filter(|root| Parts::read(root).is_some_and(|parts| parts.subject == issuer.as_slice()));
+    named.filter_map(|root| validity(root)).map(|(_, ends)| ends).max()
+}
+
+/// What is needed of an authority's certificate.
+struct Parts<'a> {
+    issuer: &'a [u8],
+    subject: &'a [u8],
+    /// SubjectPublicKeyInfo.
+    key: &'a [u8],
+    key_id: Option<&'a [u8]>,
+    is_authority: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn read(certificate: &'a [u8]) -> Option<Self> {
+        let (body, _) = element(only(certificate, SEQUENCE)?, SEQUENCE)?;
+        let body = element(body, context(0)).map_or(body, |(_version, rest)| rest);
+        let (_serial, rest) = element(body, crate::der::INTEGER)?;
+        let (_algorithm, rest) = element(rest, SEQUENCE)?;
+        let (issuer, rest) = whole(rest, SEQUENCE)?;
+        let (_validity, rest) = element(rest, SEQUENCE)?;
+        let (subject, rest) = whole(rest, SEQUENCE)?;
+        let (key, mut rest) = whole(rest, SEQUENCE)?;
+        let mut parts = Self { issuer, subject, key, key_id: None, is_authority: false };
+        // Unique identifiers, long out of use, may stand before the extensions.
+        while let Some((tag, content, after)) = crate::der::next(rest) {
+            rest = after;
+            if tag == context(3) {
+                parts.extensions(only(content, SEQUENCE)?)?;
+            }
+        }
+        Some(parts)
+    }
+
+    fn extensions(&mut self, mut left: &'a [u8]) -> Option<()> {
+        while !left.is_empty() {
+            let (extension, rest) = element(left, SEQUENCE)?;
+            left = rest;
+            let (kind, value) = element(extension, crate::der::OID)?;
+            let value = element(value, crate::der::BOOLEAN).map_or(value, |(_, value)| value);
+            let value = only(value, crate::der::OCTET_STRING)?;
+            match kind {
+                SUBJECT_KEY_IDENTIFIER => self.key_id = only(value, crate::der::OCTET_STRING),
+                BASIC_CONSTRAINTS => {
+                    let constraints = only(value, SEQUENCE)?;
+                    let authority = element(constraints, crate::der::BOOLEAN);
+                    self.is_authority = authority.is_some_and(|(value, _)| value == [0xff]);
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+const SUBJECT_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x0e];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+
+/// An authority made here, PEM: it is its own root.
+pub(super) struct Made {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// Makes an authority that is valid from `now` for `lifetime`.
+pub(super) fn make(
+    trust_domain: &str,
+    now: SystemTime,
+    lifetime: Duration,
+) -> Result<Made, rcgen::Error> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::default();
+    // Authorities that replace each other are in one bundle. Told apart by their names as well as by
+    // their keys they are easier to look at.
+    let day =
+        jiff::Timestamp::try_from(now).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    params.distinguished_name =
+        common_name(&format!("identity.{trust_domain} {}", day.unwrap_or_default()));
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    policy_kube::certificate::valid(&mut params, now, lifetime)?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests;

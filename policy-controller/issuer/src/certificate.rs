@@ -1,0 +1,124 @@
+//! A workload's certificate, put together (RFC 5280 section 4.1).
+
+use super::time::timestamp;
+use crate::der::{
+    GENERALIZED_TIME, OCTET_STRING, OID, SEQUENCE, UTC_TIME, bits, context, number, write,
+};
+use rcgen::{DistinguishedName, DnType};
+use rustls::SignatureScheme;
+use std::time::SystemTime;
+
+/// What differs from one certificate to the next.
+pub(super) struct Fields<'a> {
+    pub(super) serial: [u8; 16],
+    pub(super) scheme: SignatureScheme,
+    /// The authority's subject, DER.
+    pub(super) issuer: &'a [u8],
+    pub(super) not_before: SystemTime,
+    pub(super) not_after: SystemTime,
+    /// SubjectPublicKeyInfo, DER.
+    pub(super) key: &'a [u8],
+    /// The one DNS name.
+    pub(super) identity: &'a str,
+    /// The authority's subjectKeyIdentifier.
+    pub(super) authority_key_id: Option<&'a [u8]>,
+}
+
+/// The certificate, signed by `sign`. `None`: that failed, or the algorithm is none of ours.
+///
+/// The subject is empty and the name therefore critical (section 4.2.1.6): an identity may be longer
+/// than a common name is allowed to be.
+pub(super) fn certificate(
+    fields: &Fields<'_>,
+    sign: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    let algorithm = algorithm(fields.scheme)?;
+    let version = write(context(0), &[&number(&[2])]);
+    let validity = write(SEQUENCE, &[&time(fields.not_before)?, &time(fields.not_after)?]);
+    let subject = write(SEQUENCE, &[]);
+    let extensions = write(context(3), &[&write(SEQUENCE, &[&extensions(fields)])]);
+    let serial = number(&fields.serial);
+    let body = write(
+        SEQUENCE,
+        &[
+            &version,
+            &serial,
+            &algorithm,
+            fields.issuer,
+            &validity,
+            &subject,
+            fields.key,
+            &extensions,
+        ],
+    );
+    let signature = bits(&sign(&body)?);
+    Some(write(SEQUENCE, &[&body, &algorithm, &signature]))
+}
+
+fn extensions(fields: &Fields<'_>) -> Vec<u8> {
+    // GeneralName: dNSName [2].
+    let names = write(SEQUENCE, &[&write(0x82, &[fields.identity.as_bytes()])]);
+    // digitalSignature alone: bit 0, the seven others unused.
+    let usage = write(crate::der::BIT_STRING, &[&[7, 0x80]]);
+    let purposes = write(SEQUENCE, &[&write(OID, &[SERVER_AUTH]), &write(OID, &[CLIENT_AUTH])]);
+    let mut all = [
+        extension(KEY_USAGE, true, &usage),
+        extension(EXTENDED_KEY_USAGE, false, &purposes),
+        // No authority: the default, so that the sequence is empty.
+        extension(BASIC_CONSTRAINTS, true, &write(SEQUENCE, &[])),
+        extension(SUBJECT_ALT_NAME, true, &names),
+    ]
+    .concat();
+    if let Some(id) = fields.authority_key_id {
+        let id = write(SEQUENCE, &[&write(0x80, &[id])]);
+        all.extend(extension(AUTHORITY_KEY_IDENTIFIER, false, &id));
+    }
+    all
+}
+
+fn extension(kind: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
+    let critical: &[u8] = if critical { &[crate::der::BOOLEAN, 1, 0xff] } else { &[] };
+    write(SEQUENCE, &[&write(OID, &[kind]), critical, &write(OCTET_STRING, &[value])])
+}
+
+/// UTCTime until 2049, GeneralizedTime from 2050 on (section 4.1.2.5).
+fn time(at: SystemTime) -> Option<Vec<u8>> {
+    let civil = timestamp(at).to_zoned(jiff::tz::TimeZone::UTC);
+    let (tag, format) = match civil.year() {
+        1950..=2049 => (UTC_TIME, "%y%m%d%H%M%SZ"),
+        2050..=9999 => (GENERALIZED_TIME, "%Y%m%d%H%M%SZ"),
+        _ => return None,
+    };
+    Some(write(tag, &[civil.strftime(format).to_string().as_bytes()]))
+}
+
+/// The AlgorithmIdentifier of signatures made by this scheme.
+fn algorithm(scheme: SignatureScheme) -> Option<Vec<u8>> {
+    let schemes: [(SignatureScheme, &[u8], &[u8]); 4] = [
+        (SignatureScheme::ECDSA_NISTP256_SHA256, ECDSA_WITH_SHA256, &[]),
+        (SignatureScheme::ECDSA_NISTP384_SHA384, ECDSA_WITH_SHA384, &[]),
+        (SignatureScheme::ED25519, ED25519, &[]),
+        (SignatureScheme::RSA_PKCS1_SHA256, SHA256_WITH_RSA, &[5, 0]),
+    ];
+    let (_, kind, parameters) = schemes.into_iter().find(|(one, ..)| *one == scheme)?;
+    Some(write(SEQUENCE, &[&write(OID, &[kind]), parameters]))
+}
+
+/// A name of one part.
+pub(super) fn common_name(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::CommonName, name);
+    names
+}
+
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+const ECDSA_WITH_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
+const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
+const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];

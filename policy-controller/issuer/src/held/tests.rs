@@ -1,0 +1,133 @@
+//! What is written is read back, and nothing is lost on the way through a rotation.
+
+use super::*;
+use crate::authority::{Lifetime, make};
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+}
+
+fn rotation() -> Rotation {
+    Rotation {
+        lifetime: Duration::from_secs(100 * 86_400),
+        after: 66,
+        settle: Duration::from_secs(3600),
+        certificates: Lifetime {
+            lifetime: Duration::from_secs(86_400),
+            skew: Duration::from_secs(20),
+        },
+    }
+}
+
+fn made(at: SystemTime) -> Made {
+    make("cluster.local", at, rotation().lifetime).unwrap()
+}
+
+fn written(held: &Held) -> Data {
+    let mut data = Data::new();
+    held.write(&mut data);
+    data
+}
+
+fn keys(held: &Held) -> Vec<String> {
+    written(held).into_keys().collect()
+}
+
+fn again(held: &Held) -> Held {
+    let read = Held::read(&written(held)).unwrap();
+    assert_eq!(written(&read), written(held));
+    read
+}
+
+#[test]
+fn a_rotation_goes_through_the_secret_step_by_step() {
+    let first = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    assert_eq!(keys(&first), ["ca.crt", "longest.seconds", "tls.crt", "tls.key"]);
+    assert_eq!((first.state(), first.bundle().matches("BEGIN").count()), (State::Steady, 1));
+    let first = again(&first);
+    assert!(first.times("please").asked && !first.times("").asked);
+
+    let later = now() + Duration::from_secs(86_400);
+    let staged = first.clone().stage(made(later), "please", later).unwrap();
+    let staged = again(&staged);
+    assert_eq!(staged.state(), State::Staged);
+    assert!(staged.authority.is(&first.authority), "nothing is issued from the next one");
+    assert!(staged.bundle().starts_with(&first.bundle()), "both roots are published");
+    assert!(!staged.times("please").asked, "the wish has been fulfilled");
+    assert!(staged.times("once more").asked);
+
+    let promoted = again(&staged.clone().promote(&rotation(), later).unwrap());
+    assert_eq!(promoted.state(), State::Overlap);
+    assert!(!promoted.authority.is(&first.authority));
+    let sorted = |held: &Held| {
+        let mut roots = certificates(held.bundle().as_bytes());
+        roots.sort();
+        roots
+    };
+    assert_eq!(sorted(&promoted), sorted(&staged), "whom to trust is the same as before");
+    let until = promoted.times("").former_until.unwrap();
+    assert!(until >= later + rotation().longest());
+
+    let retired = again(&promoted.retire());
+    assert_eq!(retired.state(), State::Steady);
+    assert!(!retired.bundle().contains(&first.bundle()));
+    assert_eq!(keys(&retired), ["ca.crt", "longest.seconds", "rotate.done", "tls.crt", "tls.key"]);
+}
+
+#[test]
+fn what_could_not_be_used_is_not_held() {
+    let good = written(&Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap());
+    let other = written(&Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap());
+    for key in ["tls.crt", "tls.key", "ca.crt"] {
+        for value in [Some(other[key].clone()), Some(ByteString(b"\xff".to_vec())), None] {
+            let mut data = good.clone();
+            data.remove(key);
+            if let Some(value) = value {
+                data.insert(key.to_owned(), value);
+            }
+            let error = Held::read(&data).unwrap_err().to_string();
+            assert!(["tls.crt", "tls.key", "ca.crt"].iter().any(|k| error.contains(k)), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_authority_made_anew_leaves_the_roots_that_were_there() {
+    let former = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    let mut broken = written(&former);
+    broken.remove("tls.key");
+    let anew = Held::create(made(now()), &broken, "", &rotation(), now()).unwrap();
+    assert_eq!(anew.state(), State::Overlap);
+    assert!(anew.bundle().ends_with(&former.bundle()));
+}
+
+#[test]
+fn nothing_but_certificates_gets_into_the_bundle() {
+    let held = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    let mut data = written(&held);
+    let mixed = [data["ca.crt"].0.clone(), data["tls.key"].0.clone()].concat();
+    data.insert("ca.crt".to_owned(), ByteString(mixed));
+    let read = Held::read(&data).unwrap();
+    assert_eq!(read.bundle(), held.bundle());
+    assert!(!read.bundle().contains("PRIVATE"));
+    assert!(!format!("{read:?}").contains("PRIVATE"));
+}
+
+#[test]
+fn how_long_anything_lives_is_only_ever_raised() {
+    let held = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    let month = Duration::from_secs(30 * 86_400);
+    let widened = again(&held.widen(month));
+    assert_eq!(widened.times("").longest, month);
+    assert_eq!(widened.widen(Duration::from_secs(1)).times("").longest, month);
+}
+
+#[test]
+fn an_authority_that_somebody_writes_does_not_end_the_trust_in_the_one_before() {
+    let ours = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    let theirs = Held::create(made(now()), &Data::new(), "", &rotation(), now()).unwrap();
+    let kept = again(&theirs.clone().keep(theirs.forgotten(&ours), &rotation(), now()));
+    assert_eq!(kept.bundle(), theirs.bundle() + &ours.bundle());
+    assert_eq!(kept.forgotten(&ours), Vec::<String>::new());
+    assert_eq!(ours.clone().retire().forgotten(&ours), Vec::<String>::new());
+}

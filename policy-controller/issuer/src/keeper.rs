@@ -1,0 +1,283 @@
+//! Keeps the authority: looks at where it is held, publishes its roots, puts it in use, and takes it
+//! through its rotation. Every replica does the same; whoever writes first wins, and the others read.
+//!
+//! The order is the point: roots are published before what leads to them is used, and the Secret is
+//! read right before anything is written by it.
+
+use super::authority::AuthorityError;
+use super::authority::make;
+use super::files::Files;
+use super::held::{Data, Held};
+use super::plan::{Rotation, Step};
+use super::shared::{KeepError, Shared, Told};
+use super::time::timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often the authority and the roots are looked at.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// How soon after a failure.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// How soon after something changed, so that a burst is one look.
+const BURST: Duration = Duration::from_millis(100);
+
+/// How often a write is tried in a row where others write too.
+const ATTEMPTS: u32 = 5;
+
+/// How long the API server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const CONFLICT: u16 = 409;
+
+/// The annotation by which an operator asks for a rotation: any value that was not there before.
+pub const ROTATE: &str = "portcullis.dev/rotate";
+
+/// Where an authority is held that the issuer makes for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provision {
+    /// Namespace of the Secret.
+    pub namespace: String,
+    /// Name of the Secret.
+    pub secret: String,
+    /// Trust domain, which the authority's name has in it.
+    pub trust_domain: String,
+    /// When it is replaced.
+    pub rotation: Rotation,
+}
+
+/// Where the authority comes from.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// A Secret that this issuer keeps.
+    Secret(Box<SecretKeeper>),
+    /// Files that others keep.
+    Files(Box<Files>),
+}
+
+/// Keeps the authority.
+#[derive(Debug)]
+pub struct Keeper {
+    pub(super) from: Origin,
+    pub(super) shared: Shared,
+}
+
+impl Keeper {
+    /// Keeps it, for ever.
+    pub async fn run(mut self) {
+        let mut told = String::new();
+        loop {
+            let looked = match &mut self.from {
+                Origin::Secret(keeper) => keeper.look(&mut self.shared).await,
+                Origin::Files(files) => files.look(&mut self.shared).await,
+            };
+            let pause = match looked {
+                Ok(()) => {
+                    self.shared.ready.met();
+                    told.clear();
+                    INTERVAL
+                }
+                Err(error) => {
+                    self.shared.metrics.failed(error.label());
+                    let text = error.to_string();
+                    if told == text {
+                        tracing::debug!(%error, "the authority cannot be kept");
+                    } else {
+                        let note = format!("the authority cannot be kept: {text}");
+                        self.shared.told.warn("AuthorityNotKept", &note);
+                    }
+                    told = text;
+                    RETRY
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.shared.roots.changed() => tokio::time::sleep(BURST).await,
+            }
+        }
+    }
+}
+
+/// Keeps an authority in a Secret.
+#[derive(Debug)]
+pub(super) struct SecretKeeper {
+    settings: Provision,
+    secrets: Api<Secret>,
+    /// What was held at the last look, in case the Secret gets lost.
+    last: Option<Held>,
+}
+
+impl SecretKeeper {
+    pub(super) fn new(client: Client, settings: Provision) -> Self {
+        let secrets = Api::namespaced(client, &settings.namespace);
+        Self { settings, secrets, last: None }
+    }
+
+    async fn look(&mut self, shared: &mut Shared) -> Result<(), KeepError> {
+        for _ in 0..ATTEMPTS {
+            let read = Instant::now();
+            let secret = self.get().await?;
+            let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
+            let asked = asked(secret.as_ref());
+            let held = match Held::read(&data) {
+                Ok(held) => held,
+                Err(error) => {
+                    let changed = self.restore(&data, &asked, &error, &shared.told)?;
+                    self.write(secret, &changed).await?;
+                    continue;
+                }
+            };
+            let now = SystemTime::now();
+            let forgotten = self.last.as_ref().map(|last| held.forgotten(last)).unwrap_or_default();
+            if !forgotten.is_empty() {
+                shared.told.warn(
+                    "AuthoritySupplied",
+                    "somebody wrote another authority into the Secret; the roots that it leaves \
+                     out stay published while anything of them may be valid",
+                );
+                let kept = held.keep(forgotten, &self.settings.rotation, now);
+                self.write(secret, &kept).await?;
+                self.last = None;
+                continue;
+            }
+            let bundle = held.bundle();
+            let published = shared.publish(&bundle).await;
+            let longest = held.times(&asked).longest;
+            let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
+            shared.metrics.state(held.state());
+            self.last = Some(held.clone());
+            let step = self.settings.rotation.plan(Some(held.times(&asked)), published, now);
+            let Some(changed) = self.change(step, held, (&data, &asked), now)? else {
+                return used;
+            };
+            // Whoever was faster has it as it should be; what they wrote is read next.
+            if self.write(secret, &changed).await? {
+                self.tell(step, &changed, &shared.told);
+            }
+        }
+        Err(KeepError::Contended)
+    }
+
+    /// What is to be held where nothing usable is: what was there at the last look, or an authority
+    /// made anew.
+    fn restore(
+        &self,
+        data: &Data,
+        asked: &str,
+        error: &AuthorityError,
+        told: &Told,
+    ) -> Result<Held, KeepError> {
+        let secret = &self.settings.secret;
+        if let Some(last) = &self.last {
+            let note =
+                format!("the Secret {secret} was lost and is restored from memory ({error})");
+            told.warn("AuthorityRestored", &note);
+            return Ok(last.clone());
+        }
+        match data.is_empty() {
+            true => told.note("AuthorityMade", &format!("the Secret {secret} gets an authority")),
+            false => {
+                let note = format!(
+                    "the Secret {secret} cannot be used ({error}); a new authority is made, and \
+                     proxies trust each other again as they get certificates of it"
+                );
+                told.warn("AuthorityReplaced", &note);
+            }
+        }
+        let (rotation, now) = (&self.settings.rotation, SystemTime::now());
+        let made = make(&self.settings.trust_domain, now, rotation.lifetime)?;
+        Ok(Held::create(made, data, asked, rotation, now)?)
+    }
+
+    /// What is to be held instead; `None`: what is held.
+    fn change(
+        &self,
+        step: Step,
+        held: Held,
+        (data, asked): (&Data, &str),
+        now: SystemTime,
+    ) -> Result<Option<Held>, KeepError> {
+        let rotation = &self.settings.rotation;
+        let made = || make(&self.settings.trust_domain, now, rotation.lifetime);
+        Ok(Some(match step {
+            Step::Keep => return Ok(None),
+            Step::Create => Held::create(made()?, data, asked, rotation, now)?,
+            Step::Widen => held.widen(rotation.longest()),
+            Step::Stage => held.stage(made()?, asked, now)?,
+            Step::Promote => held.promote(rotation, now)?,
+            Step::Retire => held.retire(),
+        }))
+    }
+
+    fn tell(&self, step: Step, held: &Held, told: &Told) {
+        let ends = timestamp(held.authority.ends());
+        match step {
+            Step::Keep => {}
+            Step::Widen => tracing::info!("certificates may be valid for longer from now on"),
+            Step::Create => told.warn(
+                "AuthorityReplaced",
+                "the authority had expired and was replaced; proxies get new certificates",
+            ),
+            Step::Stage => told.note(
+                "RotationStaged",
+                "the next root is published; nothing is issued from it yet",
+            ),
+            Step::Promote => told.note(
+                "RotationPromoted",
+                &format!(
+                    "certificates are issued from the next root, valid until {ends}; the former \
+                     one stays published while anything that it signed is valid"
+                ),
+            ),
+            Step::Retire => {
+                told.note("RotationRetired", "former roots are not published any more");
+            }
+        }
+    }
+
+    async fn get(&self) -> Result<Option<Secret>, KeepError> {
+        let getting = self.secrets.get_opt(&self.settings.secret);
+        Ok(tokio::time::timeout(PATIENCE, getting).await.map_err(|_| KeepError::Late)??)
+    }
+
+    /// Writes it, unless somebody else was faster.
+    async fn write(&self, secret: Option<Secret>, held: &Held) -> Result<bool, KeepError> {
+        let exists = secret.is_some();
+        let mut secret = secret.unwrap_or_else(|| self.new_secret());
+        held.write(secret.data.get_or_insert_default());
+        let params = PostParams::default();
+        let writing = async {
+            match exists {
+                // With the version that was read: a change in between is a conflict.
+                true => self.secrets.replace(&self.settings.secret, &params, &secret).await,
+                false => self.secrets.create(&params, &secret).await,
+            }
+        };
+        match tokio::time::timeout(PATIENCE, writing).await.map_err(|_| KeepError::Late)? {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            // Deleted since it was read: the next look makes it.
+            Err(kube::Error::Api(status)) if status.code == 404 && exists => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn new_secret(&self) -> Secret {
+        let mut secret =
+            Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
+        secret.metadata.name = Some(self.settings.secret.clone());
+        secret.metadata.namespace = Some(self.settings.namespace.clone());
+        let label = ("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
+        secret.metadata.labels = Some([label].into());
+        secret
+    }
+}
+
+/// What the operator asks for.
+fn asked(secret: Option<&Secret>) -> String {
+    let annotations = secret.and_then(|secret| secret.metadata.annotations.as_ref());
+    annotations.and_then(|all| all.get(ROTATE)).cloned().unwrap_or_default()
+}

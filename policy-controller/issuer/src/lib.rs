@@ -1,0 +1,53 @@
+//! `policy-controller issuer`: a certificate for every service account, over Linkerd's API of an
+//! identity service, and the roots that these certificates lead to, brought to every pod.
+//!
+//! ```text
+//! a Secret, or files ──▶ keeper ──▶ roots ──▶ ConfigMaps of namespaces
+//!                          │ after that
+//!                          ▼
+//! Certify ──▶ limit ──▶ token (TokenReview) ──▶ csr ──▶ signer ──▶ certificate, audit line
+//! ```
+//! **Invariants.** What is asked for is decided by the token alone, never by the request; a request
+//! that asks for anything else is refused. A root is published before anything is issued that leads to
+//! it, and stays published for as long as anything of it may be valid. The state of a rotation is in
+//! the Secret, so that any replica goes on where another ended. Nothing here waits for policy.
+
+mod authority;
+mod certificate;
+mod config;
+mod csr;
+mod der;
+mod files;
+mod held;
+mod keeper;
+mod limit;
+mod metric_names;
+mod metrics;
+mod own;
+mod plan;
+mod process;
+mod roots;
+mod serve;
+mod service;
+mod shared;
+mod signer;
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests;
+mod time;
+mod token;
+mod watch;
+
+pub use authority::{AuthorityError, Lifetime};
+pub use config::{AUDIENCE, AuthoritySettings, IssuerConfig, SECRET, SERVICE_ACCOUNT};
+pub use csr::CsrError;
+pub use files::AuthorityFiles;
+pub use keeper::{Keeper, Provision, ROTATE};
+pub use limit::Rate;
+pub use metrics::IssuerMetrics;
+pub use plan::Rotation;
+pub use process::{Issuer, Parts};
+pub use roots::{BUNDLE, CONFIG_MAP, Roots, Where};
+pub use serve::Port;
+pub use signer::SignError;
+pub use token::{ServiceAccount, TokenError};

@@ -1,0 +1,100 @@
+//! The issuer's own certificate, which it signs itself: clients come over TLS and know it by its name.
+
+use super::authority::Lifetime;
+use super::csr::PublicKey;
+use super::held::certificates;
+use super::signer::{SignError, Signer};
+use policy_server::TlsHandle;
+use policy_tls::identity::{Credentials, IdentityError, TlsIdentity};
+use rcgen::{KeyPair, PublicKeyData as _};
+use rustls::pki_types::PrivateKeyDer;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Of its life, after which it is replaced: so many hundredths.
+const RENEW_AFTER: u32 = 70;
+
+/// Keeps it.
+#[derive(Debug)]
+pub(super) struct OwnCertificate {
+    identity: Arc<str>,
+    lifetime: Lifetime,
+    signer: Signer,
+    tls: TlsHandle,
+    made: Option<Made>,
+}
+
+/// What the one in use was made from.
+#[derive(Debug)]
+struct Made {
+    bundle: String,
+    authority: Vec<u8>,
+    renew: SystemTime,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OwnError {
+    #[error("making a key failed")]
+    Key,
+    #[error(transparent)]
+    Sign(#[from] SignError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error("the roots cannot be read: {0}")]
+    Roots(String),
+}
+
+impl OwnCertificate {
+    pub(super) fn new(
+        identity: Arc<str>,
+        lifetime: Lifetime,
+        signer: Signer,
+        tls: TlsHandle,
+    ) -> Self {
+        Self { identity, lifetime, signer, tls, made: None }
+    }
+
+    /// Makes it anew where it has to be: by its age, or because `authority` (its certificate) or the
+    /// roots have changed.
+    pub(super) fn look(
+        &mut self,
+        authority: &[u8],
+        bundle: &str,
+        now: SystemTime,
+    ) -> Result<(), OwnError> {
+        let good = self.made.as_ref().is_some_and(|made| {
+            made.bundle == bundle && made.authority == authority && now < made.renew
+        });
+        if good {
+            return Ok(());
+        }
+        let key = KeyPair::generate().map_err(|_| OwnError::Key)?;
+        let public = PublicKey { info: key.subject_public_key_info() };
+        let at = (Instant::now(), now);
+        let signed = self.signer.sign(&public, &self.identity, self.lifetime, at)?;
+        let ends = signed.leaf.not_after;
+        let chain = std::iter::once(signed.leaf.certificate).chain(signed.intermediates);
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|_| OwnError::Key)?;
+        let roots = policy_tls::identity::certificates(bundle.as_bytes());
+        let identity = TlsIdentity::new(Credentials {
+            server_name: self.identity.clone(),
+            roots: roots.map_err(OwnError::Roots)?,
+            chain: chain.collect(),
+            key,
+        })?;
+        self.tls.put(Arc::new(identity), Some(ends));
+        let life = ends.duration_since(now).unwrap_or_default();
+        let renew = life.checked_div(100).unwrap_or_default().saturating_mul(RENEW_AFTER);
+        let renew = now.checked_add(renew.max(Duration::from_secs(1))).unwrap_or(ends);
+        tracing::info!(
+            identity = %self.identity,
+            serial = %signed.leaf.serial,
+            roots = certificates(bundle.as_bytes()).len(),
+            "the issuer's own certificate was renewed"
+        );
+        let (bundle, authority) = (bundle.to_owned(), authority.to_vec());
+        self.made = Some(Made { bundle, authority, renew });
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! When roots come and go.
+
+use super::*;
+use crate::authority::Lifetime;
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn at(after: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + seconds(1_800_000_000 + after)
+}
+
+fn rotation() -> Rotation {
+    Rotation {
+        lifetime: seconds(100 * DAY),
+        after: 66,
+        settle: seconds(HOUR),
+        certificates: Lifetime { lifetime: seconds(DAY), skew: seconds(20) },
+    }
+}
+
+fn held() -> Times {
+    Times {
+        begins: at(0),
+        ends: at(100 * DAY),
+        next: None,
+        former_until: None,
+        formers: 0,
+        longest: rotation().longest(),
+        asked: false,
+    }
+}
+
+const LONG: Option<Duration> = Some(Duration::MAX);
+
+fn plan(held: Times, published: Option<Duration>, now: u64) -> Step {
+    rotation().plan(Some(held), published, at(now))
+}
+
+#[test]
+fn what_cannot_be_used_is_made_anew() {
+    assert_eq!(rotation().plan(None, None, at(0)), Step::Create);
+    assert_eq!(plan(held(), LONG, 100 * DAY), Step::Create);
+    let next = Some(Next { ends: at(200 * DAY), since: at(100 * DAY - 1) });
+    assert_eq!(plan(Times { next, ..held() }, None, 100 * DAY), Step::Promote);
+}
+
+#[test]
+fn the_next_one_is_made_by_time_or_when_asked_for() {
+    assert_eq!(plan(held(), LONG, 66 * DAY - 1), Step::Keep);
+    assert_eq!(plan(held(), LONG, 66 * DAY), Step::Stage);
+    assert_eq!(plan(Times { asked: true, ..held() }, LONG, 1), Step::Stage);
+    let many =
+        Times { asked: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
+    assert_eq!(plan(many, LONG, DAY), Step::Keep, "former ones are retired first");
+    assert_eq!(plan(many, LONG, 9 * DAY), Step::Retire);
+}
+
+#[test]
+fn nothing_is_issued_from_a_root_that_has_not_been_everywhere_for_a_while() {
+    let next = Some(Next { ends: at(166 * DAY), since: at(66 * DAY) });
+    let staged = Times { next, ..held() };
+    let (early, late) = (66 * DAY + HOUR - 1, 66 * DAY + HOUR);
+    assert_eq!(plan(staged, LONG, early), Step::Keep);
+    assert_eq!(plan(staged, None, late), Step::Keep);
+    assert_eq!(plan(staged, Some(seconds(HOUR - 1)), late), Step::Keep);
+    assert_eq!(plan(staged, Some(seconds(HOUR)), late), Step::Promote);
+    // A namespace that refuses the root does not keep the mesh from having an authority.
+    assert_eq!(plan(staged, None, 99 * DAY), Step::Promote);
+}
+
+#[test]
+fn a_former_root_stays_until_nothing_that_it_signed_is_valid() {
+    let until = rotation().former_until(rotation().longest(), at(67 * DAY));
+    assert!(until >= at(68 * DAY + 20 + 60));
+    let overlap = Times {
+        begins: at(66 * DAY),
+        ends: at(166 * DAY),
+        former_until: Some(until),
+        formers: 1,
+        ..held()
+    };
+    assert_eq!(plan(overlap, LONG, 68 * DAY), Step::Keep);
+    let after = until.duration_since(at(0)).unwrap().as_secs();
+    assert_eq!(plan(overlap, LONG, after - 1), Step::Keep);
+    assert_eq!(plan(overlap, LONG, after), Step::Retire);
+}
+
+#[test]
+fn longer_lives_are_noted_before_anything_lives_longer() {
+    let shorter = Times { longest: seconds(HOUR), ..held() };
+    assert_eq!(plan(shorter, LONG, 70 * DAY), Step::Widen);
+    let longer = Times { longest: seconds(30 * DAY), ..held() };
+    assert_eq!(plan(longer, LONG, 1), Step::Keep, "what was issued before counts");
+}
+
+#[test]
+fn a_wrong_clock_delays_but_does_not_stop_the_rotation() {
+    let next = |since| Some(Next { ends: at(166 * DAY), since: at(since) });
+    let soon = Times { next: next(66 * DAY + HOUR / 2), ..held() };
+    assert_eq!(plan(soon, LONG, 66 * DAY), Step::Keep);
+    let far = Times { next: next(80 * DAY), ..held() };
+    assert_eq!(plan(far, LONG, 66 * DAY), Step::Stage);
+}
+
+/// Three years, looked at every hour by one replica while another still issues from what it read an
+/// hour ago: whatever is valid is trusted by everybody, and nothing is issued from a root that was
+/// not published an hour before.
+#[test]
+fn three_years_of_looks_never_distrust_what_is_valid() {
+    let rotation = rotation();
+    let mut held = held();
+    let mut root = 0_u32;
+    let mut bundle = vec![(root, at(0))];
+    let mut issued: Vec<(u32, SystemTime)> = Vec::new();
+    let mut slow = root;
+    let mut rotations = 0;
+    for hour in 0..3 * 365 * 24 {
+        let now = at(hour * HOUR);
+        for by in [slow, root] {
+            let published = bundle.iter().find(|(one, _)| *one == by).unwrap().1;
+            assert!(by == 0 || now >= published + seconds(HOUR), "hour {hour}");
+        }
+        issued.retain(|(_, ends)| *ends > now);
+        issued.extend([root, slow].map(|by| (by, now + rotation.longest())));
+        issued.dedup();
+        let trusted = |by: u32| bundle.iter().any(|(one, _)| *one == by);
+        assert!(issued.iter().all(|(by, _)| trusted(*by)), "hour {hour}: {bundle:?}");
+        slow = root;
+        match rotation.plan(Some(held), LONG, now) {
+            Step::Keep => {}
+            Step::Create | Step::Widen => panic!("hour {hour}"),
+            Step::Stage => {
+                held.next = Some(Next { ends: now + rotation.lifetime, since: now });
+                bundle.push((root + 1, now));
+            }
+            Step::Promote => {
+                let next = held.next.take().unwrap();
+                held.former_until = Some(rotation.former_until(held.longest, now));
+                (held.begins, held.ends, held.formers) = (next.since, next.ends, 1);
+                root += 1;
+                rotations += 1;
+                // Within a minute no replica issues from what it read before.
+                slow = root;
+            }
+            Step::Retire => {
+                bundle.retain(|(one, _)| *one >= root);
+                (held.former_until, held.formers) = (None, 0);
+            }
+        }
+    }
+    assert_eq!(rotations, 16);
+    assert!(bundle.len() <= 2, "{bundle:?}");
+}

@@ -1,0 +1,170 @@
+//! Linkerd's API of an identity service: `io.linkerd.proxy.identity.Identity/Certify`.
+
+use super::authority::Lifetime;
+use super::csr::{self, CsrError};
+use super::limit::Limit;
+use super::metrics::IssuerMetrics;
+use super::signer::{SignError, Signed, Signer};
+use super::time::timestamp;
+use super::token::{ServiceAccount, TokenError, Tokens};
+use policy_engine::config::ControllerConfig;
+use policy_proto::linkerd::identity::identity_server::Identity;
+use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tonic::{Request, Response, Status};
+
+/// The longest name of the DNS.
+const MAX_NAME: usize = 253;
+
+/// Where a request came from; in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From(pub(super) IpAddr);
+
+/// Issues certificates.
+#[derive(Debug)]
+pub(super) struct Certifier {
+    pub(super) config: ControllerConfig,
+    pub(super) lifetime: Lifetime,
+    pub(super) tokens: Tokens,
+    pub(super) signer: Signer,
+    pub(super) limit: Limit,
+    pub(super) patience: Duration,
+    pub(super) metrics: IssuerMetrics,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refused {
+    #[error("too many requests from {0}; try again in a second")]
+    TooMany(IpAddr),
+    #[error("identity: it has {0} bytes (allowed: {MAX_NAME})")]
+    LongName(usize),
+    #[error("token: {0}")]
+    Token(#[from] TokenError),
+    #[error(
+        "identity: the service account {name} of namespace {namespace} has no identity: its name is no name of the DNS"
+    )]
+    Nameless { namespace: String, name: String },
+    #[error("identity: the token is for `{allowed}`, and asked for is `{asked}`")]
+    OtherIdentity { allowed: Arc<str>, asked: String },
+    #[error("certificate_signing_request: {0}")]
+    Csr(#[from] CsrError),
+    #[error("no certificate can be issued: {0}")]
+    Sign(#[from] SignError),
+    #[error("it took longer than {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+impl Refused {
+    /// The reason, for a metric.
+    fn label(&self) -> &'static str {
+        match self {
+            Self::TooMany(_) => "too_many",
+            Self::LongName(_) | Self::Nameless { .. } => "identity_malformed",
+            Self::Token(TokenError::Refused(_)) => "token_refused",
+            Self::Token(TokenError::Unavailable(_)) => "token_unavailable",
+            Self::OtherIdentity { .. } => "other_identity",
+            Self::Csr(error) => error.label(),
+            Self::Sign(_) => "no_authority",
+            Self::Late(_) => "late",
+        }
+    }
+
+    fn status(&self) -> Status {
+        let text = self.to_string();
+        match self {
+            Self::TooMany(_) => Status::resource_exhausted(text),
+            Self::LongName(_) | Self::Csr(_) => Status::invalid_argument(text),
+            Self::Token(TokenError::Refused(_)) => Status::unauthenticated(text),
+            Self::Nameless { .. } | Self::OtherIdentity { .. } => Status::permission_denied(text),
+            Self::Token(TokenError::Unavailable(_)) | Self::Sign(_) | Self::Late(_) => {
+                Status::unavailable(text)
+            }
+        }
+    }
+}
+
+impl Certifier {
+    async fn certify(
+        &self,
+        from: IpAddr,
+        request: &CertifyRequest,
+    ) -> Result<(Signed, ServiceAccount), Refused> {
+        if !self.limit.take(from, Instant::now()) {
+            return Err(Refused::TooMany(from));
+        }
+        if request.identity.len() > MAX_NAME {
+            return Err(Refused::LongName(request.identity.len()));
+        }
+        let account = self.tokens.review(&request.token).await?;
+        let ServiceAccount { namespace, name, .. } = &account;
+        let identity = self.config.certifiable_identity(namespace, name);
+        let Some(allowed) = identity else {
+            let (namespace, name) = (namespace.clone(), name.clone());
+            return Err(Refused::Nameless { namespace, name });
+        };
+        if *request.identity != *allowed {
+            let asked = request.identity.escape_debug().to_string();
+            return Err(Refused::OtherIdentity { allowed, asked });
+        }
+        let key = csr::check(&request.certificate_signing_request, &allowed)?;
+        let now = (Instant::now(), SystemTime::now());
+        let signed = self.signer.sign(&key, &allowed, self.lifetime, now)?;
+        Ok((signed, account))
+    }
+}
+
+/// What happened, for whoever audits it.
+fn audit(from: IpAddr, request: &CertifyRequest, signed: &Signed, account: &ServiceAccount) {
+    let ServiceAccount { namespace, name, pod } = account;
+    tracing::info!(
+        client = %from,
+        namespace,
+        service_account = name,
+        pod = pod.as_deref().unwrap_or_default(),
+        identity = %request.identity,
+        serial = %signed.leaf.serial,
+        not_after = %timestamp(signed.leaf.not_after),
+        "certificate issued"
+    );
+}
+
+#[tonic::async_trait]
+impl Identity for Certifier {
+    async fn certify(
+        &self,
+        request: Request<CertifyRequest>,
+    ) -> Result<Response<CertifyResponse>, Status> {
+        let from = request.extensions().get::<From>().copied();
+        let From(from) = from.unwrap_or(From(IpAddr::from([0, 0, 0, 0])));
+        let (began, request) = (Instant::now(), request.into_inner());
+        let certifying = Box::pin(Certifier::certify(self, from, &request));
+        let certified = tokio::time::timeout(self.patience, certifying).await;
+        match certified.unwrap_or(Err(Refused::Late(self.patience))) {
+            Ok((signed, account)) => {
+                audit(from, &request, &signed, &account);
+                self.metrics.issued(began.elapsed());
+                Ok(Response::new(response(&signed)))
+            }
+            Err(refused) => {
+                tracing::warn!(client = %from, reason = refused.label(), "no certificate: {refused}");
+                self.metrics.refused(refused.label(), began.elapsed());
+                Err(refused.status())
+            }
+        }
+    }
+}
+
+fn response(signed: &Signed) -> CertifyResponse {
+    let since = signed.leaf.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    CertifyResponse {
+        leaf_certificate: signed.leaf.certificate.to_vec(),
+        intermediate_certificates: signed.intermediates.iter().map(|one| one.to_vec()).collect(),
+        valid_until: Some(prost_types::Timestamp {
+            seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+    }
+}

@@ -1,0 +1,119 @@
+//! What keeping an authority needs, wherever the authority comes from.
+
+use super::authority::{Authority, AuthorityError};
+use super::held::certificates;
+use super::metrics::IssuerMetrics;
+use super::own::{OwnCertificate, OwnError};
+use super::roots::{Published, Roots, Spread};
+use super::signer::Signer;
+use k8s_openapi::api::core::v1::ObjectReference;
+use policy_kube::status::Events;
+use policy_server::Requirement;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Why the authority cannot be kept at the moment.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeepError {
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the API server did not answer in time")]
+    Late,
+    #[error("cannot make an authority: {0}")]
+    Make(#[from] rcgen::Error),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error("the Secret is being changed by others all the time")]
+    Contended,
+    #[error("{0}")]
+    Files(String),
+    #[error("the issuer's own certificate: {0}")]
+    Own(#[from] OwnError),
+}
+
+impl KeepError {
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Api(_) | Self::Late => "api",
+            Self::Make(_) => "make",
+            Self::Authority(_) => "authority",
+            Self::Contended => "contended",
+            Self::Files(_) => "files",
+            Self::Own(_) => "own_certificate",
+        }
+    }
+}
+
+/// What keeping needs, wherever the authority comes from.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) roots: Roots,
+    pub(super) signer: Signer,
+    pub(super) own: OwnCertificate,
+    pub(super) metrics: IssuerMetrics,
+    pub(super) told: Told,
+    pub(super) ready: Requirement,
+    pub(super) spread: Spread,
+}
+
+/// Tells people of the cluster.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) events: Option<Events>,
+    pub(super) regarding: ObjectReference,
+}
+
+impl Told {
+    /// Warns, once for as long as the API server keeps Events.
+    pub(super) fn warn(&self, reason: &str, note: &str) {
+        tracing::warn!(reason, "{note}");
+        if let Some(events) = &self.events {
+            events.warn(self.regarding.clone(), reason, note);
+        }
+    }
+
+    pub(super) fn note(&self, reason: &str, note: &str) {
+        tracing::info!(reason, "{note}");
+        if let Some(events) = &self.events {
+            events.tell(self.regarding.clone(), reason, note);
+        }
+    }
+}
+
+impl Shared {
+    /// Publishes these roots; since when they have been everywhere.
+    pub(super) async fn publish(&mut self, bundle: &str) -> Option<Duration> {
+        let published = self.roots.publish(bundle).await;
+        let Published { namespaces, restored, pending } = &published;
+        self.metrics.published(*namespaces, pending.len(), restored.len());
+        let former = std::mem::replace(&mut self.spread.bundle, bundle.to_owned());
+        let same = former == bundle;
+        // What we wrote because the roots changed needs no telling, others' changes do.
+        for namespace in restored.iter().filter(|_| same) {
+            let note = format!(
+                "the roots in namespace {namespace} were not those of the mesh and were restored"
+            );
+            self.told.warn("RootsRestored", &note);
+        }
+        for (namespace, why) in pending.iter().filter(|one| !self.spread.pending.contains(one)) {
+            tracing::warn!(namespace, why, "the roots could not be published");
+        }
+        self.spread.pending.clone_from(pending);
+        self.spread.lasts(same, &published, Instant::now())
+    }
+
+    /// Uses this authority from now on.
+    pub(super) fn put_in_use(
+        &mut self,
+        authority: &Arc<Authority>,
+        bundle: &str,
+        confirmed: Option<Instant>,
+        longest: Duration,
+    ) -> Result<(), KeepError> {
+        let now = SystemTime::now();
+        self.signer.put(authority.clone(), confirmed, longest);
+        self.metrics.authority(authority.ends(), certificates(bundle.as_bytes()).len());
+        self.own.look(authority.certificate(), bundle, now)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Whom a token stands for: a service account of the cluster, by the word of its API server.
+
+use policy_kube::ClusterReviewer;
+use policy_server::review::jwt::audience_of;
+use policy_server::review::{Authenticated, Bounded, ReviewError, Reviewer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The largest token that is looked at, in bytes. Those of API servers have about one kilobyte.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// What the user name of a service account begins with.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+
+/// Where an API server says which pod a token is bound to.
+const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+
+/// Whom a token stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The pod that the token is bound to. The API server refuses a token whose pod is gone.
+    pub pod: Option<String>,
+}
+
+/// Why a token stands for nobody here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It does not hold.
+    #[error("the token is refused: {0}")]
+    Refused(String),
+    /// Whether it holds could not be found out.
+    #[error("the token could not be reviewed: {0}")]
+    Unavailable(String),
+}
+
+/// Asks the API server about tokens.
+pub(super) struct Tokens {
+    /// By audience.
+    reviewers: BTreeMap<String, Box<dyn Reviewer>>,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Tokens have to be for one of `audiences`.
+    pub(super) fn new(client: &kube::Client, audiences: &[String]) -> Self {
+        let reviewer = |audience: &String| {
+            let reviewer = Bounded::new(ClusterReviewer::new(client.clone(), audience));
+            (audience.clone(), Box::new(reviewer) as Box<dyn Reviewer>)
+        };
+        Self { reviewers: audiences.iter().map(reviewer).collect() }
+    }
+
+    /// Whom this token stands for.
+    pub(super) async fn review(&self, token: &[u8]) -> Result<ServiceAccount, TokenError> {
+        let refused = |why: &str| TokenError::Refused(why.to_owned());
+        if token.len() > MAX_BYTES {
+            return Err(TokenError::Refused(format!(
+                "it has {} bytes (allowed: {MAX_BYTES})",
+                token.len()
+            )));
+        }
+        let text = std::str::from_utf8(token).map_err(|_| refused("it is not text"))?.trim();
+        if text.is_empty() {
+            return Err(refused("there is none"));
+        }
+        // It is what the token says of itself that chooses whom to ask; the answer is what counts.
+        let named = |audience: &str| self.reviewers.contains_key(audience);
+        let audience = audience_of(text, named).map_err(TokenError::from)?;
+        let Some(reviewer) = audience.and_then(|audience| self.reviewers.get(&audience)) else {
+            let allowed: Vec<_> = self.reviewers.keys().map(|key| format!("`{key}`")).collect();
+            return Err(TokenError::Refused(format!(
+                "it is for another audience (allowed: {})",
+                allowed.join(", ")
+            )));
+        };
+        service_account(&reviewer.authenticate(text).await?)
+    }
+}
+
+impl From<ReviewError> for TokenError {
+    fn from(error: ReviewError) -> Self {
+        match error {
+            ReviewError::Refused(why) => Self::Refused(why),
+            ReviewError::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+fn service_account(token: &Authenticated) -> Result<ServiceAccount, TokenError> {
+    let Authenticated { subject, .. } = token;
+    let parts = subject.user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let Some((namespace, name)) = parts.filter(|(_, name)| !name.contains(':')) else {
+        return Err(TokenError::Refused(format!(
+            "it is of `{}`, which is not a service account",
+            subject.user
+        )));
+    };
+    let pod = subject.extra.get(POD_NAME).and_then(|names| names.first()).cloned();
+    Ok(ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned(), pod })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_server::review::Subject;
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    fn of(user: &str, pod: Option<&str>) -> Result<ServiceAccount, TokenError> {
+        let extra = pod.map(|pod| (POD_NAME.to_owned(), vec![pod.to_owned()])).into_iter();
+        let subject =
+            Subject { user: user.to_owned(), extra: extra.collect(), ..Subject::default() };
+        service_account(&Authenticated {
+            subject: Arc::new(subject),
+            expires: SystemTime::UNIX_EPOCH,
+        })
+    }
+
+    #[test]
+    fn only_service_accounts_have_identities() {
+        let web = ServiceAccount {
+            namespace: "shop".to_owned(),
+            name: "web.a".to_owned(),
+            pod: Some("web-0".to_owned()),
+        };
+        assert_eq!(of("system:serviceaccount:shop:web.a", Some("web-0")), Ok(web));
+        for user in [
+            "admin",
+            "system:node:a",
+            "system:serviceaccount:shop",
+            "system:serviceaccount:a:b:c",
+            "",
+        ] {
+            let error = of(user, None).unwrap_err().to_string();
+            assert!(error.contains(&format!("it is of `{user}`, which is not")), "{error}");
+        }
+    }
+}

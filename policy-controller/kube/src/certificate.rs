@@ -1,0 +1,27 @@
+//! What certificates that are made here and kept in Secrets have in common.
+
+use rcgen::{CertificateParams, date_time_ymd};
+use std::time::{Duration, SystemTime};
+
+/// Makes what is made of `params` valid from `now` for `lifetime`, and a little before.
+///
+/// # Errors
+/// If these times cannot be written.
+pub fn valid(
+    params: &mut CertificateParams,
+    now: SystemTime,
+    lifetime: Duration,
+) -> Result<(), rcgen::Error> {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let epoch = date_time_ymd(1970, 1, 1);
+    let at = |since: Duration| {
+        let whole = Duration::from_secs(since.as_secs());
+        whole.try_into().ok().and_then(|span| epoch.checked_add(span)).ok_or(rcgen::Error::Time)
+    };
+    params.not_before = at(since.saturating_sub(BACKDATED))?;
+    params.not_after = at(since.saturating_add(lifetime))?;
+    Ok(())
+}
+
+/// How long before it is made a certificate is valid, for clocks that are behind.
+const BACKDATED: Duration = Duration::from_secs(3600);

@@ -1,0 +1,235 @@
+//! A replica's part in the election: what it asks and writes, and whether it leads.
+
+use super::elect::{Action, Elector, Moment, Record, Timing};
+use super::metrics::LeaseMetrics;
+use super::record;
+use super::settings::LeaseSettings;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How long the API server is waited for when the Lease is given back.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Whether this replica leads. Clones say the same.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    leading: watch::Receiver<bool>,
+    until: Arc<AtomicU64>,
+    origin: Instant,
+}
+
+impl Leadership {
+    /// Leads until told otherwise.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> (watch::Sender<bool>, Self) {
+        let (leads, leading) = watch::channel(true);
+        let until = Arc::new(AtomicU64::new(u64::MAX));
+        (leads, Self { leading, until, origin: Instant::now() })
+    }
+
+    /// Whether it leads now. Asked of the clock, so that a process that was stopped for a while does
+    /// not take itself for the leader that it was.
+    pub fn is_leader(&self) -> bool {
+        *self.leading.borrow() && milliseconds(self.origin.elapsed()) < self.until()
+    }
+
+    /// Moves whenever leadership begins or ends.
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.leading.clone()
+    }
+
+    fn until(&self) -> u64 {
+        self.until.load(Ordering::Acquire)
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A name for this run of this replica: two runs never share one.
+pub fn identity() -> Arc<str> {
+    let host = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let host = host.unwrap_or_else(|| "policy-controller".to_owned());
+    // A RandomState is seeded by the operating system.
+    let run = RandomState::new().hash_one(std::process::id());
+    format!("{host}_{run:016x}").into()
+}
+
+/// Takes part in the election.
+#[derive(Debug)]
+pub struct Lease {
+    api: Api<LeaseObject>,
+    settings: LeaseSettings,
+    timing: Timing,
+    elector: Elector,
+    /// The Lease as last read or written.
+    held: Option<LeaseObject>,
+    leading: watch::Sender<bool>,
+    until: Arc<AtomicU64>,
+    origin: Instant,
+    metrics: LeaseMetrics,
+    failing: bool,
+}
+
+impl Lease {
+    /// A replica that does not lead yet. Nothing is asked before [`Lease::run`].
+    pub fn new(client: Client, settings: LeaseSettings, identity: Arc<str>) -> (Self, Leadership) {
+        let timing = Timing::of(settings.duration);
+        let (leading, receiver) = watch::channel(false);
+        let until = Arc::new(AtomicU64::new(0));
+        let origin = Instant::now();
+        let lease = Self {
+            api: Api::namespaced(client, &settings.namespace),
+            settings,
+            timing,
+            elector: Elector::new(identity, timing),
+            held: None,
+            leading,
+            until: until.clone(),
+            origin,
+            metrics: LeaseMetrics::default(),
+            failing: false,
+        };
+        (lease, Leadership { leading: receiver, until, origin })
+    }
+
+    /// Handles on its metrics.
+    pub fn metrics(&self) -> LeaseMetrics {
+        self.metrics.clone()
+    }
+
+    /// Takes part until `shutdown`, then gives the Lease back. End whatever only the leader may do
+    /// before that.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        loop {
+            let lapse = self.elector.leads_until().map(|until| self.origin.checked_add(until));
+            let lapse = lapse.flatten().filter(|_| *self.leading.borrow());
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                () = sleep_until(lapse) => self.publish(),
+                () = self.round() => {}
+            }
+        }
+        self.release().await;
+    }
+
+    /// Looks, acts, and waits until it is time to look again.
+    async fn round(&mut self) {
+        let patience = self.timing.lead.checked_div(2).unwrap_or(self.timing.lead);
+        let attempt = tokio::time::timeout(patience, self.attempt()).await;
+        let failure = match attempt {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("no answer within {} ms", patience.as_millis())),
+        };
+        if let Some(error) = &failure {
+            self.metrics.failed();
+            if !self.failing {
+                let (namespace, name) = (&self.settings.namespace, &self.settings.name);
+                tracing::warn!(%error, "Lease {namespace}/{name} cannot be read or written");
+            }
+        }
+        self.failing = failure.is_some();
+        self.publish();
+        tokio::time::sleep(self.timing.retry).await;
+    }
+
+    async fn attempt(&mut self) -> Result<(), kube::Error> {
+        let object = match self.api.get_opt(&self.settings.name).await? {
+            Some(object) => object,
+            None => {
+                let new = record::object(&self.settings);
+                match self.api.create(&PostParams::default(), &new).await {
+                    Ok(created) => created,
+                    // Another replica was faster: seen in the next round.
+                    Err(error) if is_conflict(&error) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let read = record::read(&object);
+        self.held = Some(object.clone());
+        match self.elector.decide(&read, self.now(), Timestamp::now()) {
+            Action::Acquire(record) | Action::Renew(record) => self.write(object, record).await,
+            Action::Wait(_) => Ok(()),
+            Action::Lost => {
+                tracing::warn!(holder = %read.holder, "another replica leads now");
+                Ok(())
+            }
+        }
+    }
+
+    async fn write(&mut self, mut object: LeaseObject, record: Record) -> Result<(), kube::Error> {
+        record::write(&mut object, &record);
+        let asked = self.now();
+        match self.api.replace(&self.settings.name, &PostParams::default(), &object).await {
+            Ok(written) => {
+                self.elector.wrote(record::read(&written), asked);
+                self.held = Some(written);
+                Ok(())
+            }
+            // Somebody else wrote first: seen in the next round.
+            Err(error) if is_conflict(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.origin.elapsed()
+    }
+
+    /// Tells whether it leads.
+    fn publish(&self) {
+        let until = self.elector.leads_until().unwrap_or_default();
+        self.until.store(milliseconds(until), Ordering::Release);
+        let leads = self.elector.leads(self.now());
+        self.metrics.leads(leads);
+        self.leading.send_if_modified(|leading| {
+            let changed = *leading != leads;
+            *leading = leads;
+            if changed {
+                let (namespace, name) = (&self.settings.namespace, &self.settings.name);
+                let word = if leads { "leads" } else { "does not lead any more" };
+                tracing::info!("this replica {word} (Lease {namespace}/{name})");
+            }
+            changed
+        });
+    }
+
+    async fn release(mut self) {
+        let Some(mut object) = self.held.take() else { return };
+        let record = self.elector.release(&record::read(&object), Timestamp::now());
+        self.publish();
+        let Some(record) = record else { return };
+        record::write(&mut object, &record);
+        let params = PostParams::default();
+        let replace = self.api.replace(&self.settings.name, &params, &object);
+        match tokio::time::timeout(RELEASE_TIMEOUT, replace).await {
+            Ok(Ok(_)) => tracing::info!("the Lease is free for another replica"),
+            Ok(Err(error)) => tracing::warn!(%error, "the Lease was not given back"),
+            Err(_) => tracing::warn!("the Lease was not given back: no answer"),
+        }
+    }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// Sleeps until a moment; for ever where there is none.
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,362 @@
+//! Requests to the API server, and why they fail.
+
+use super::version::Version;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use policy_crds::Kind;
+use serde_json::Value;
+use std::error::Error;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// How long the API server may take to answer, the whole of the answer included.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// How much of an error is read.
+const ERROR_BYTES: usize = 64 * 1024;
+
+/// Why there is no answer, or none that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The API server says no.
+    Refused {
+        /// Its HTTP status code.
+        code: u16,
+        /// Why, in its words.
+        message: String,
+        /// After how long it wants to be asked again.
+        retry_after: Option<Duration>,
+        /// Whether the version that was asked for is newer than its own.
+        too_new: bool,
+    },
+    /// No connection, or none any more.
+    Unreachable(String),
+    /// What it says is not what was asked for.
+    Unreadable(String),
+    /// It says nothing.
+    Silent(Duration),
+    /// It does not have the kind.
+    NotServed {
+        /// The kind.
+        kind: Kind,
+    },
+}
+
+impl Failure {
+    /// What a `Status` object says.
+    pub(super) fn of_status(
+        code: Option<StatusCode>,
+        status: &Value,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let said = status.get("code").and_then(Value::as_u64).and_then(|c| u16::try_from(c).ok());
+        let code = code.map(|code| code.as_u16()).or(said).unwrap_or_default();
+        let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
+        let details = status.get("details");
+        let causes = details.and_then(|d| d.get("causes")).and_then(Value::as_array);
+        let too_new = causes.into_iter().flatten().any(|cause| {
+            cause.get("reason").and_then(Value::as_str) == Some("ResourceVersionTooLarge")
+        });
+        let seconds = details.and_then(|d| d.get("retryAfterSeconds")).and_then(Value::as_u64);
+        let asked = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        Self::Refused {
+            code,
+            message: message.to_owned(),
+            retry_after: retry_after.or(asked),
+            too_new: too_new || message.starts_with("Too large resource version"),
+        }
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            Self::Unreachable(_)
+            | Self::Unreadable(_)
+            | Self::Silent(_)
+            | Self::NotServed { .. } => None,
+        }
+    }
+
+    /// Whether only a new list helps: the version is too old to go on from, or newer than what the
+    /// API server has, as after a restored backup.
+    pub(super) fn needs_list(&self) -> bool {
+        let too_new = matches!(self, Self::Refused { too_new: true, .. });
+        too_new || self.code() == Some(410) || matches!(self, Self::Unreadable(_) | Self::Silent(_))
+    }
+
+    /// Whether a list was continued too late.
+    pub(super) fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// Whether there is no such thing.
+    pub(super) fn is_missing(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// True if another client has written meanwhile.
+    pub(super) fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// True if asking again soon does not help: not allowed, not there, not accepted.
+    pub(super) fn is_final(&self) -> bool {
+        let passes = |code| matches!(code, 401 | 408 | 409 | 429);
+        self.code().is_some_and(|code| (400..500).contains(&code) && !passes(code))
+    }
+
+    /// True if the API server has answered, so that it is there.
+    pub(super) fn is_answer(&self) -> bool {
+        self.code().is_some()
+    }
+
+    /// Whether it may not be asked for.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// After how long the API server wants to be asked again.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            Self::Unreachable(_)
+            | Self::Unreadable(_)
+            | Self::Silent(_)
+            | Self::NotServed { .. } => None,
+        }
+    }
+
+    /// How metrics name it.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Refused { code: 401, .. } => "unauthorized",
+            Self::Refused { code: 403, .. } => "forbidden",
+            Self::Refused { code: 404, .. } | Self::NotServed { .. } => "not_found",
+            Self::Refused { code: 410, .. } => "gone",
+            Self::Refused { code: 429, .. } => "too_many_requests",
+            Self::Refused { .. } => "refused",
+            Self::Unreachable(_) => "unreachable",
+            Self::Unreadable(_) => "unreadable",
+            Self::Silent(_) => "silent",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { code, message, .. } if message.is_empty() => {
+                write!(f, "the API server answers {code}")
+            }
+            Self::Refused { code, message, .. } => {
+                write!(f, "the API server answers {code}: {message}")
+            }
+            Self::Unreachable(error) => write!(f, "the API server cannot be reached: {error}"),
+            Self::Unreadable(error) => write!(f, "the API server sent {error}"),
+            Self::Silent(after) => {
+                write!(f, "the API server has been silent for {} s", after.as_secs())
+            }
+            Self::NotServed { kind } => {
+                let versions = kind.versions().join(", ");
+                let (plural, group) = (kind.plural(), kind.group());
+                write!(
+                    f,
+                    "the cluster does not serve {plural} of {group} in any of the versions that \
+                     are read ({versions}): its CustomResourceDefinition has to be installed"
+                )
+            }
+        }
+    }
+}
+
+/// A client whose failures are told apart.
+#[derive(Clone)]
+pub(super) struct Api(kube::Client);
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Api")
+    }
+}
+
+impl Api {
+    /// Asks through `client`.
+    pub(super) fn new(client: kube::Client) -> Self {
+        Self(client)
+    }
+
+    /// The body of the answer to a GET.
+    pub(super) async fn get(&self, uri: &str) -> Result<Bytes, Failure> {
+        self.whole(Request::get(uri).body(Body::empty())).await
+    }
+
+    /// The body of the answer to a POST.
+    pub(super) async fn post(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
+        self.with_object(Request::post(uri), object).await
+    }
+
+    /// The body of the answer to a PUT, which an object that names its version makes optimistic.
+    pub(super) async fn put(&self, uri: &str, object: &Value) -> Result<Bytes, Failure> {
+        self.with_object(Request::put(uri), object).await
+    }
+
+    async fn with_object(
+        &self,
+        request: http::request::Builder,
+        object: &Value,
+    ) -> Result<Bytes, Failure> {
+        let body = Body::from(object.to_string().into_bytes());
+        self.whole(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
+    }
+
+    async fn whole(&self, request: http::Result<Request<Body>>) -> Result<Bytes, Failure> {
+        let answer = async {
+            let response = self.send(request).await?;
+            let body = response.into_body().collect().await;
+            body.map(|body| body.to_bytes()).map_err(|error| unreachable(&error))
+        };
+        tokio::time::timeout(ANSWER, answer).await.unwrap_or(Err(Failure::Silent(ANSWER)))
+    }
+
+    /// The beginning of the answer to a watch; its body goes on for minutes.
+    pub(super) async fn watch(&self, uri: &str) -> Result<Body, Failure> {
+        let answer = self.send(Request::get(uri).body(Body::empty()));
+        let answer = tokio::time::timeout(ANSWER, answer).await;
+        Ok(answer.unwrap_or(Err(Failure::Silent(ANSWER)))?.into_body())
+    }
+
+    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Response<Body>, Failure> {
+        let unsendable = |error: http::Error| Failure::Unreachable(error.to_string());
+        let mut request = request.map_err(unsendable)?;
+        let json = header::HeaderValue::from_static("application/json");
+        request.headers_mut().insert(header::ACCEPT, json);
+        let response = self.0.send(request).await.map_err(|error| unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ERROR_BYTES).collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let status = serde_json::from_slice(&body).unwrap_or_else(|_| {
+            // Before its handlers are ready, or from a proxy in between: plain text.
+            let text = String::from_utf8_lossy(&body);
+            serde_json::json!({ "message": text.trim().chars().take(200).collect::<String>() })
+        });
+        Err(Failure::of_status(Some(head.status), &status, retry_after(&head.headers)))
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// An error with its causes, each said once.
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Failure {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let inner = error.to_string();
+        if !text.contains(&inner) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, ": {inner}");
+        }
+        cause = error.source();
+    }
+    Failure::Unreachable(text)
+}
+
+/// Where the objects of a kind are.
+pub(super) fn collection(kind: Kind, version: &str, namespace: Option<&str>) -> String {
+    let mut path = match kind.group() {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    if let Some(namespace) = namespace {
+        // Writing to a String cannot fail.
+        let _ = write!(path, "/namespaces/{namespace}");
+    }
+    path.push('/');
+    path.push_str(kind.plural());
+    path
+}
+
+/// Where a page of a list is.
+pub(super) fn page_uri(collection: &str, size: u32, next: Option<&str>) -> String {
+    // Without a resource version a list is a consistent read.
+    match next {
+        Some(next) => format!("{collection}?limit={size}&continue={}", encoded(next)),
+        None => format!("{collection}?limit={size}"),
+    }
+}
+
+/// Where the changes after `version` are.
+pub(super) fn watch_uri(collection: &str, version: &Version, timeout: Duration) -> String {
+    let (version, seconds) = (encoded(version.as_str()), timeout.as_secs());
+    format!(
+        "{collection}?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
+         &timeoutSeconds={seconds}"
+    )
+}
+
+/// A text as the value of a query parameter.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collections_are_where_the_api_server_has_them() {
+        assert_eq!(collection(Kind::Pod, "v1", None), "/api/v1/pods");
+        assert_eq!(
+            collection(Kind::Server, "v1beta3", Some("a")),
+            "/apis/policy.linkerd.io/v1beta3/namespaces/a/servers"
+        );
+        assert_eq!(page_uri("/x", 5, Some("a=b&c")), "/x?limit=5&continue=a%3Db%26c");
+        assert_eq!(
+            watch_uri("/x", &Version::from("7"), Duration::from_secs(9)),
+            "/x?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=9"
+        );
+    }
+
+    #[test]
+    fn a_status_says_what_helps() {
+        let status = |json| Failure::of_status(None, &json, None);
+        assert!(status(serde_json::json!({"code": 410, "message": "too old"})).needs_list());
+        let restored = serde_json::json!({"code": 504, "message": "Timeout: Too large resource \
+            version: 9", "details": {"retryAfterSeconds": 1,
+            "causes": [{"reason": "ResourceVersionTooLarge"}]}});
+        assert!(status(restored.clone()).needs_list());
+        assert_eq!(status(restored).retry_after(), Some(Duration::from_secs(1)));
+        let busy = status(serde_json::json!({"code": 429}));
+        assert!(!busy.needs_list());
+        assert_eq!(busy.to_string(), "the API server answers 429");
+        assert!(status(serde_json::json!("text")).retry_after().is_none());
+    }
+
+    #[test]
+    fn a_refusal_is_final_unless_it_passes_by_itself() {
+        let is_final =
+            |code| Failure::of_status(None, &serde_json::json!({ "code": code }), None).is_final();
+        for code in [400, 403, 404, 405, 413, 422] {
+            assert!(is_final(code), "{code}");
+        }
+        for code in [401, 408, 409, 429, 500, 503, 504] {
+            assert!(!is_final(code), "{code}");
+        }
+    }
+}

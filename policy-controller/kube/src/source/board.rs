@@ -1,0 +1,141 @@
+//! Where every watch writes how it is doing.
+
+use parking_lot::Mutex;
+use policy_engine::source::{Health, WatchHealth, WatchKey, WatchState};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+
+/// How often the report is renewed at most.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The state of all watches, and the report that is made of it now and then.
+#[derive(Debug)]
+pub(super) struct Board {
+    health: Mutex<Health>,
+    changed: Notify,
+    report: watch::Sender<Arc<Health>>,
+}
+
+impl Board {
+    /// Every watch is listing. With each, whether the controller can do without the kind.
+    pub(super) fn new(watches: impl IntoIterator<Item = (WatchKey, bool)>) -> Self {
+        let heard = Instant::now();
+        let state = WatchState::Listing;
+        let watch = |optional| WatchHealth { state: state.clone(), listed: false, optional, heard };
+        let watches: BTreeMap<_, _> =
+            watches.into_iter().map(|(key, optional)| (key, watch(optional))).collect();
+        let health = Health { watches };
+        let report = watch::Sender::new(Arc::new(health.clone()));
+        Self { health: Mutex::new(health), changed: Notify::new(), report }
+    }
+
+    /// The reports.
+    pub(super) fn reports(&self) -> watch::Receiver<Arc<Health>> {
+        self.report.subscribe()
+    }
+
+    /// Renews the report when something has changed, not too often.
+    pub(super) async fn run(&self) {
+        loop {
+            self.changed.notified().await;
+            let health = self.health.lock().clone();
+            self.report.send_replace(Arc::new(health));
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// The API server has said something.
+    pub(super) fn heard(&self, key: &WatchKey) {
+        self.update(key, |watch| watch.heard = Instant::now());
+    }
+
+    /// All of it has been listed.
+    pub(super) fn listed(&self, key: &WatchKey) {
+        self.update(key, |watch| {
+            watch.listed = true;
+            watch.heard = Instant::now();
+        });
+        self.follows(key);
+    }
+
+    /// It is being followed again, though nothing has been said yet.
+    pub(super) fn follows(&self, key: &WatchKey) {
+        self.moves(key, WatchState::Following);
+    }
+
+    /// The cluster does not have it.
+    pub(super) fn absent(&self, key: &WatchKey) {
+        self.moves(key, WatchState::Absent);
+        self.update(key, |watch| {
+            watch.listed = true;
+            watch.heard = Instant::now();
+        });
+    }
+
+    /// Something went wrong.
+    pub(super) fn fails(&self, key: &WatchKey, error: Arc<str>) {
+        self.moves(key, WatchState::Failing { error });
+    }
+
+    /// True if the last attempt of a watch failed.
+    pub(super) fn is_failing(&self, key: &WatchKey) -> bool {
+        let health = self.health.lock();
+        let watch = health.watches.get(key);
+        watch.is_some_and(|watch| matches!(watch.state, WatchState::Failing { .. }))
+    }
+
+    /// Nothing can be asked for.
+    pub(super) fn all_fail(&self, error: &Arc<str>) {
+        self.set_all(&WatchState::Failing { error: error.clone() });
+    }
+
+    /// Everything can be asked for.
+    pub(super) fn all_list(&self) {
+        self.set_all(&WatchState::Listing);
+    }
+
+    /// Before the watches run, nobody renews the report.
+    fn set_all(&self, state: &WatchState) {
+        let mut health = self.health.lock();
+        for watch in health.watches.values_mut() {
+            watch.state = state.clone();
+        }
+        self.report.send_replace(Arc::new(health.clone()));
+    }
+
+    fn moves(&self, key: &WatchKey, state: WatchState) {
+        let mut before = None;
+        self.update(key, |watch| {
+            if watch.state != state {
+                before = Some(std::mem::replace(&mut watch.state, state.clone()));
+            }
+        });
+        match (before, state) {
+            (None, _) => {}
+            (Some(_), WatchState::Failing { error }) => {
+                tracing::warn!(watch = %key, %error, "cannot follow, what was seen before stays");
+            }
+            (Some(WatchState::Failing { .. }), WatchState::Following) => {
+                tracing::info!(watch = %key, "following again");
+            }
+            (Some(_), WatchState::Absent) => {
+                tracing::info!(watch = %key, "the cluster does not have this kind");
+            }
+            (Some(WatchState::Absent), WatchState::Following) => {
+                tracing::info!(watch = %key, "the cluster has this kind now");
+            }
+            (Some(_), WatchState::Following | WatchState::Listing) => {
+                tracing::debug!(watch = %key, "following");
+            }
+        }
+    }
+
+    fn update(&self, key: &WatchKey, change: impl FnOnce(&mut WatchHealth)) {
+        if let Some(watch) = self.health.lock().watches.get_mut(key) {
+            change(watch);
+        }
+        self.changed.notify_one();
+    }
+}

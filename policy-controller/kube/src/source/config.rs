@@ -1,0 +1,160 @@
+//! What of a cluster is watched.
+
+use super::freshness::Freshness;
+use policy_crds::{Kind, Object};
+use policy_engine::kinds::{REGISTRY, Scope as Lives, Watched};
+use policy_engine::source::WatchKey;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which part of a cluster is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All of it.
+    #[default]
+    Cluster,
+    /// These namespaces, and nothing else is asked for.
+    Namespaces(BTreeSet<Arc<str>>),
+}
+
+impl Scope {
+    /// Every watch there is, with whether the controller can do without the kind.
+    pub(super) fn watches(&self) -> Vec<(WatchKey, bool)> {
+        let rows = REGISTRY.iter().filter(|row| row.watched != Watched::Never);
+        let keys = rows.flat_map(|row| {
+            let optional = row.watched == Watched::IfPresent;
+            let places: Vec<Option<Arc<str>>> = match self {
+                Self::Cluster => vec![None],
+                Self::Namespaces(_)
+                    if row.scope == Lives::Cluster && row.kind != Kind::Namespace =>
+                {
+                    Vec::new()
+                }
+                Self::Namespaces(names) => names.iter().cloned().map(Some).collect(),
+            };
+            let key = move |namespace| (WatchKey { kind: row.kind, namespace }, optional);
+            places.into_iter().map(key)
+        });
+        keys.collect()
+    }
+
+    /// What does not work for lack of the rest of the cluster.
+    pub fn lost_functions(&self) -> Vec<String> {
+        let Self::Namespaces(names) = self else { return Vec::new() };
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let scope = names.join(", ");
+        [
+            format!("workloads outside {scope} have no policy here: watches of them find nothing"),
+            format!("references to objects outside {scope} find nothing"),
+            "Nodes are not watched: probes come from --node-addresses alone".to_owned(),
+            "Namespaces are asked for every 10 s: a new annotation there takes as long".to_owned(),
+        ]
+        .into()
+    }
+}
+
+/// How a cluster is watched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubernetesConfig {
+    /// Which part.
+    pub scope: Scope,
+    /// How long a watch may be silent.
+    pub freshness: Freshness,
+    /// Objects of one page of a list.
+    pub page_size: u32,
+    /// The nodes, where they are not watched.
+    pub nodes: BTreeMap<Arc<str>, Vec<IpAddr>>,
+    /// Namespace of the control plane, where the Lease is.
+    pub control_plane_namespace: Arc<str>,
+    /// Name of the Lease that names the numbering of revisions.
+    pub lease_name: Arc<str>,
+}
+
+impl Default for KubernetesConfig {
+    fn default() -> Self {
+        Self {
+            scope: Scope::Cluster,
+            freshness: Freshness { bound: Duration::from_secs(150) },
+            page_size: 500,
+            nodes: BTreeMap::new(),
+            control_plane_namespace: "linkerd".into(),
+            lease_name: "portcullis-policy-controller".into(),
+        }
+    }
+}
+
+impl KubernetesConfig {
+    /// The nodes as objects; none where the cluster is asked for them.
+    pub(super) fn node_objects(&self) -> Vec<Object> {
+        if self.scope == Scope::Cluster {
+            return Vec::new();
+        }
+        let node = |(name, addresses): (&Arc<str>, &Vec<IpAddr>)| {
+            let addresses: Vec<_> = addresses
+                .iter()
+                .map(|address| json!({ "type": "InternalIP", "address": address.to_string() }))
+                .collect();
+            let node = json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": { "name": &**name },
+                "status": { "addresses": addresses },
+            });
+            // Names have been checked when the flag was read.
+            policy_crds::parse(&node).ok()
+        };
+        self.nodes.iter().filter_map(node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_crds::Body;
+    use policy_crds::Resource;
+
+    #[test]
+    fn the_whole_cluster_is_watched_unless_namespaces_are_named() {
+        let watches = Scope::Cluster.watches();
+        assert!(watches.iter().all(|(key, _)| key.namespace.is_none()));
+        let optional: Vec<String> =
+            watches.iter().filter(|(_, optional)| *optional).map(|(k, _)| k.to_string()).collect();
+        assert_eq!(
+            optional,
+            [
+                "httproutes.gateway.networking.k8s.io",
+                "grpcroutes.gateway.networking.k8s.io",
+                "referencegrants.gateway.networking.k8s.io",
+                "externalworkloads.workload.linkerd.io"
+            ]
+        );
+        assert_eq!(watches.len(), 15);
+        assert_eq!(Scope::Cluster.lost_functions(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn namespaces_are_watched_alone_and_nodes_are_told() {
+        let addresses: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        let config = KubernetesConfig {
+            scope: Scope::Namespaces(["a".into(), "b".into()].into()),
+            nodes: [("n-1.x".into(), addresses.clone()), ("n2".into(), vec![])].into(),
+            ..KubernetesConfig::default()
+        };
+        let watches = config.scope.watches();
+        assert!(watches.iter().all(|(key, _)| key.namespace.is_some() && key.kind != Kind::Node));
+        assert_eq!(watches.len(), 28);
+        let nodes: Vec<(String, Vec<IpAddr>)> = config
+            .node_objects()
+            .into_iter()
+            .map(|object| {
+                let Body::Valid(Resource::Node(node)) = object.body else { panic!("no Node") };
+                (object.meta.key.to_string(), node.addresses)
+            })
+            .collect();
+        assert_eq!(nodes, [("Node n-1.x".into(), addresses), ("Node n2".into(), vec![])]);
+        assert_eq!(config.scope.lost_functions().len(), 4);
+    }
+}

@@ -1,0 +1,309 @@
+//! From the API server's JSON to objects: pages of a list, and the events of a watch.
+
+use super::api::Failure;
+use super::prune::{self, Pruned};
+use super::version::Version;
+use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A kind in the version that is read of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// The kind.
+    pub(super) kind: Kind,
+    /// The version, without the group.
+    pub(super) version: &'static str,
+}
+
+impl Reading {
+    fn api_version(&self) -> String {
+        match self.kind.group() {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The object that a value is. One that breaks every rule is still an object, as long as it has
+    /// a name; without one nothing can be said of it.
+    pub(super) fn object(&self, mut value: Value) -> Option<Object> {
+        if let Value::Object(fields) = &mut value {
+            // The items of a list do not repeat what they are.
+            let missing = |fields: &serde_json::Map<String, Value>, name| {
+                fields.get(name).is_none_or(Value::is_null)
+            };
+            if missing(fields, "apiVersion") {
+                fields.insert("apiVersion".to_owned(), self.api_version().into());
+            }
+            if missing(fields, "kind") {
+                fields.insert("kind".to_owned(), self.kind.as_str().into());
+            }
+        }
+        let (field, message) = match policy_crds::parse(&value) {
+            Ok(object) if object.meta.key.kind == self.kind => return Some(object),
+            Ok(object) => {
+                let found = object.meta.key.kind.as_str();
+                ("kind".to_owned(), format!("`{found}` in a list of {}", self.kind.plural()))
+            }
+            Err(error) => (error.field().to_owned(), error.message()),
+        };
+        let field = if field.is_empty() { "metadata".to_owned() } else { field };
+        Some(invalid(self.key(&value)?, FieldError { field, message }))
+    }
+
+    /// The name of the object that a value is.
+    pub(super) fn key(&self, value: &Value) -> Option<ObjectKey> {
+        let metadata = value.get("metadata")?;
+        let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+        let name = Some(text("name")).filter(|name| !name.is_empty())?;
+        let namespace = match (self.kind.is_namespaced(), text("namespace")) {
+            (false, _) => "",
+            (true, "") => "default",
+            (true, namespace) => namespace,
+        };
+        Some(ObjectKey { kind: self.kind, namespace: namespace.into(), name: name.into() })
+    }
+}
+
+/// An object of which nothing can be read but its name. It claims as much as it might.
+fn invalid(key: ObjectKey, error: FieldError) -> Object {
+    let claims = match key.kind {
+        Kind::Server => Claims::Server { workloads: None, port: None },
+        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => {
+            Claims::Route { parents: Vec::new() }
+        }
+        Kind::AuthorizationPolicy => Claims::AuthorizationPolicy { target: None },
+        Kind::ServerAuthorization => Claims::ServerAuthorization { server: None },
+        Kind::HttpLocalRateLimitPolicy => Claims::RateLimit { server: None },
+        Kind::MeshTlsAuthentication
+        | Kind::NetworkAuthentication
+        | Kind::EgressNetwork
+        | Kind::ReferenceGrant
+        | Kind::ExternalWorkload
+        | Kind::Pod
+        | Kind::Namespace
+        | Kind::Node
+        | Kind::ServiceAccount
+        | Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::DaemonSet
+        | Kind::ReplicaSet
+        | Kind::Job
+        | Kind::CronJob => Claims::Nothing,
+    };
+    let meta = ObjectMeta {
+        key,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        created: None,
+        uid: None,
+        generation: None,
+    };
+    Object { meta, body: Body::Invalid(Invalid { errors: vec![error], claims }) }
+}
+
+/// One page of a list.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// Its objects.
+    pub(super) objects: Vec<Object>,
+    /// How many items have no name.
+    pub(super) nameless: u64,
+    /// The version of the list.
+    pub(super) version: Option<Version>,
+    /// What to ask for the next page with; none: this is the last.
+    pub(super) next: Option<String>,
+}
+
+/// Reads a page.
+pub(super) fn page(reading: &Reading, bytes: &[u8]) -> Result<Page, Failure> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    ListSeed(reading)
+        .deserialize(&mut deserializer)
+        .map_err(|error| Failure::Unreadable(format!("a list that cannot be read: {error}")))
+}
+
+struct ListSeed<'a>(&'a Reading);
+
+impl<'de> DeserializeSeed<'de> for ListSeed<'_> {
+    type Value = Page;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Page, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ListSeed<'_> {
+    type Value = Page;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Page, A::Error> {
+        let (mut page, mut is_list) = (Page::default(), false);
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                "metadata" => {
+                    let metadata: Value = map.next_value()?;
+                    let next = metadata.get("continue").and_then(Value::as_str);
+                    page.next = next.filter(|text| !text.is_empty()).map(str::to_owned);
+                    page.version = Version::of(&serde_json::json!({ "metadata": metadata }));
+                }
+                "items" => {
+                    is_list = true;
+                    map.next_value_seed(Items { reading: self.0, page: &mut page })?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        // Something else is no empty list, after which nothing would be left.
+        if is_list { Ok(page) } else { Err(A::Error::missing_field("items")) }
+    }
+}
+
+/// Objects are made one by one, so that a page of raw values never exists.
+struct Items<'a> {
+    reading: &'a Reading,
+    page: &'a mut Page,
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        // An empty list may be `null`.
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let seed = Pruned::new(prune::of(self.reading.kind));
+        while let Some(value) = list.next_element_seed(seed)? {
+            match self.reading.object(value) {
+                Some(object) => self.page.objects.push(object),
+                None => self.page.nameless = self.page.nameless.saturating_add(1),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One object, for instance the answer to a GET.
+pub(super) fn single(
+    reading: &Reading,
+    bytes: &[u8],
+) -> Result<(Object, Option<Version>), Failure> {
+    let unreadable = |error: String| Failure::Unreadable(format!("an object: {error}"));
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Pruned::new(prune::of(reading.kind))
+        .deserialize(&mut deserializer)
+        .map_err(|error| unreadable(error.to_string()))?;
+    let version = Version::of(&value);
+    let object = reading.object(value).ok_or_else(|| unreadable("it has no name".to_owned()))?;
+    Ok((object, version))
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The object was created.
+    Added(Arc<Object>, Option<Version>),
+    /// The object was changed.
+    Modified(Arc<Object>, Option<Version>),
+    /// The object was deleted.
+    Deleted(ObjectKey, Option<Version>),
+    /// Nothing happened up to this version.
+    Bookmark(Option<Version>),
+    /// The watch cannot go on.
+    Error(Failure),
+    /// An event about an object without a name, or of a type that is not known.
+    Nameless(Option<Version>),
+}
+
+impl Event {
+    /// How metrics name it.
+    pub(super) fn op(&self) -> &'static str {
+        match self {
+            Self::Added(..) => "added",
+            Self::Modified(..) => "modified",
+            Self::Deleted(..) => "deleted",
+            Self::Bookmark(_) => "bookmark",
+            Self::Error(_) => "error",
+            Self::Nameless(_) => "nameless",
+        }
+    }
+}
+
+/// Reads one line of a watch.
+pub(super) fn event(reading: &Reading, line: &[u8]) -> Result<Event, Failure> {
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    let (kind, value) = EventSeed(reading)
+        .deserialize(&mut deserializer)
+        .map_err(|error| Failure::Unreadable(format!("an event that cannot be read: {error}")))?;
+    let version = Version::of(&value);
+    Ok(match kind.as_str() {
+        "ADDED" | "MODIFIED" => match reading.object(value).map(Arc::new) {
+            Some(object) if kind == "ADDED" => Event::Added(object, version),
+            Some(object) => Event::Modified(object, version),
+            None => Event::Nameless(version),
+        },
+        "DELETED" => match reading.key(&value) {
+            Some(key) => Event::Deleted(key, version),
+            None => Event::Nameless(version),
+        },
+        "BOOKMARK" => Event::Bookmark(version),
+        "ERROR" => Event::Error(Failure::of_status(None, &value, None)),
+        _ => Event::Nameless(version),
+    })
+}
+
+struct EventSeed<'a>(&'a Reading);
+
+impl<'de> DeserializeSeed<'de> for EventSeed<'_> {
+    type Value = (String, Value);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for EventSeed<'_> {
+    type Value = (String, Value);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut kind, mut object) = (String::new(), Value::Null);
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                "type" => kind = map.next_value()?,
+                "object" => {
+                    object = map.next_value_seed(Pruned::new(prune::of(self.0.kind)))?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok((kind, object))
+    }
+}

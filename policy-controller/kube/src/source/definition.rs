@@ -1,0 +1,218 @@
+//! A cluster as a source: how it is connected, and what runs while it is one.
+
+use super::api::{Api, Failure};
+use super::backoff::Backoff;
+use super::board::Board;
+use super::config::{KubernetesConfig, Scope};
+use super::epoch::{Lease, Names};
+use super::freshness::Freshness;
+use super::gather::{Epochs, Gatherer};
+use super::metrics::WatchMetrics;
+use super::newest::Newest;
+use super::news::Told;
+use super::numbering::{Numbered, Numbering};
+use super::watch::{Shared, Watch};
+use super::{decode, epoch, namespaces};
+use policy_crds::{Kind, Object};
+use policy_engine::source::{
+    Change, Diagnostic, Health, Source, SourceContext, SourceError, WatchKey,
+};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::JoinSet;
+
+/// The object that an item of a list is, as the watches understand it: one that cannot be read is an
+/// invalid one. `None`: it has no name.
+pub fn object_of(kind: Kind, version: &'static str, item: Value) -> Option<Object> {
+    decode::Reading { kind, version }.object(item)
+}
+
+/// News of watches that wait to be gathered.
+const QUEUE: usize = 64;
+
+/// A cluster that has not answered yet.
+#[derive(Debug)]
+pub struct Connecting {
+    api: Api,
+    config: KubernetesConfig,
+    board: Arc<Board>,
+    metrics: WatchMetrics,
+}
+
+impl Connecting {
+    /// How the watches are doing, from now on.
+    pub fn health(&self) -> channel::Receiver<Arc<Health>> {
+        self.board.reports()
+    }
+
+    /// Handles on its metrics.
+    pub fn metrics(&self) -> WatchMetrics {
+        self.metrics.clone()
+    }
+
+    /// When it is not ready.
+    pub fn freshness(&self) -> Freshness {
+        self.config.freshness
+    }
+
+    /// What does not work because only some namespaces are watched.
+    pub fn lost_functions(&self) -> Vec<String> {
+        self.config.scope.lost_functions()
+    }
+
+    /// Waits until the API server says what the numbering of its versions is called.
+    pub async fn connected(self) -> KubernetesSource {
+        let names = Names {
+            namespace: self.config.control_plane_namespace.clone(),
+            lease: self.config.lease_name.clone(),
+            fallback: self.fallback(),
+        };
+        let mut backoff = Backoff::default();
+        let mut reported = None;
+        let (epoch, lease) = loop {
+            let failure = match Self::epoch(&self.api, &names).await {
+                Ok(epoch) => break epoch,
+                Err(failure) => failure,
+            };
+            let error: Arc<str> = failure.to_string().into();
+            if reported.as_ref() != Some(&error) {
+                tracing::warn!(%error, "waiting for the API server");
+                self.board.all_fail(&error);
+                reported = Some(error);
+            }
+            tokio::time::sleep(backoff.next(failure.retry_after())).await;
+        };
+        if reported.is_some() {
+            self.board.all_list();
+        }
+        let Self { api, config, board, metrics } = self;
+        let diagnostics = channel::Sender::new(Arc::from([]));
+        KubernetesSource { epoch, lease, names, api, config, board, metrics, diagnostics }
+    }
+
+    /// The epoch, and the Lease if it names it. Fails only where asking again may help.
+    async fn epoch(api: &Api, names: &Names) -> Result<(Arc<str>, Option<Lease>), Failure> {
+        match epoch::read(api, names).await {
+            Ok(lease) => Ok((lease.epoch(), Some(lease))),
+            Err(failure) if failure.is_final() => {
+                Ok((epoch::without_lease(api, names, &failure).await?, None))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Namespaces whose uid names the numbering where there is no Lease.
+    fn fallback(&self) -> Vec<Arc<str>> {
+        let own = self.config.control_plane_namespace.clone();
+        match &self.config.scope {
+            Scope::Cluster => vec!["kube-system".into(), own],
+            // Nothing outside of them is asked for, and of the control plane's only its Lease.
+            Scope::Namespaces(names) => names.iter().cloned().collect(),
+        }
+    }
+}
+
+/// A cluster.
+#[derive(Debug)]
+pub struct KubernetesSource {
+    epoch: Arc<str>,
+    /// The Lease, if it names the epoch.
+    lease: Option<Lease>,
+    names: Names,
+    api: Api,
+    config: KubernetesConfig,
+    board: Arc<Board>,
+    metrics: WatchMetrics,
+    diagnostics: channel::Sender<Arc<[Diagnostic]>>,
+}
+
+impl KubernetesSource {
+    /// Gets ready to connect. Nothing is sent yet.
+    pub fn prepare(client: kube::Client, config: KubernetesConfig) -> Connecting {
+        let board = Arc::new(Board::new(config.scope.watches()));
+        let metrics = WatchMetrics::new(board.reports());
+        Connecting { api: Api::new(client), config, board, metrics }
+    }
+
+    /// Connects, however long it takes.
+    pub async fn connect(client: kube::Client, config: KubernetesConfig) -> Self {
+        Self::prepare(client, config).connected().await
+    }
+
+    fn spawn(
+        &self,
+        told: mpsc::Sender<Told>,
+        refresh: channel::Receiver<u64>,
+        newest: Arc<Newest>,
+    ) -> JoinSet<()> {
+        let shared = Shared {
+            api: self.api.clone(),
+            board: self.board.clone(),
+            metrics: self.metrics.clone(),
+            told,
+            refresh,
+            page_size: self.config.page_size,
+            silence: self.config.freshness.silence(),
+            newest,
+        };
+        let mut tasks = JoinSet::new();
+        for (place, (key, optional)) in self.config.scope.watches().into_iter().enumerate() {
+            match key {
+                WatchKey { kind: Kind::Namespace, namespace: Some(namespace) } => {
+                    tasks.spawn(namespaces::Poll::new(shared.clone(), place, namespace).run());
+                }
+                key => {
+                    tasks.spawn(Watch::new(shared.clone(), place, key, optional).run());
+                }
+            }
+        }
+        let board = self.board.clone();
+        tasks.spawn(async move { board.run().await });
+        tasks
+    }
+}
+
+impl Source for KubernetesSource {
+    fn epoch(&self) -> Arc<str> {
+        self.epoch.clone()
+    }
+
+    fn diagnostics(&self) -> channel::Receiver<Arc<[Diagnostic]>> {
+        self.diagnostics.subscribe()
+    }
+
+    fn health(&self) -> channel::Receiver<Arc<Health>> {
+        self.board.reports()
+    }
+
+    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
+        let (told, queue) = mpsc::channel(QUEUE);
+        let (refresh, refreshes) = channel::channel(0);
+        let nodes = self.config.node_objects().into_iter();
+        let changes = nodes.map(|node| Change::Apply(Arc::new(node))).collect();
+        let (version, listed, since) = (None, None, 0);
+        let (watch, kind, older) = (usize::MAX, Kind::Node, false);
+        let first = Told { watch, kind, changes, version, listed, since, older };
+        // There is room: nothing else has been sent.
+        let _ = told.try_send(first);
+        // Dropped, and so ended, when this function returns.
+        let newest = Arc::<Newest>::default();
+        let mut tasks = self.spawn(told, refreshes.clone(), newest.clone());
+        let numbered = Numbered { epoch: self.epoch, number: 0, looked: 0, owes: false };
+        let (numbers, numbered) = channel::channel(numbered);
+        let (older, noticed) = channel::channel(None);
+        let (api, names) = (self.api, self.names);
+        let numbering = Numbering::new((api, names), self.lease, numbers, refreshes, noticed);
+        tasks.spawn(numbering.run());
+        let watches = self.config.scope.watches().into_iter().map(|(key, _)| key);
+        let epochs = Epochs { numbered, older, newest, board: self.board };
+        let gatherer = Gatherer::new(watches, queue, refresh, epochs);
+        tokio::select! {
+            () = context.shutdown.cancelled() => Ok(()),
+            ended = gatherer.run(&context) => ended,
+            // Only a panic ends a watch.
+            _ = tasks.join_next() => Err(SourceError::Failed),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What names the numbering of resource versions: the uid of the Lease, which is the same for every
+//! replica, and a counter in an annotation of it, because a restored backup brings back the uid and
+//! the versions with it.
+
+use super::api::{Api, Failure};
+use policy_engine::epoch;
+use serde_json::{Value, json};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// The annotation of the Lease that counts how many times the numbering began anew.
+pub(super) const COUNTER: &str = "portcullis.dev/epoch";
+
+/// The candidates, the Lease before all others.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// Namespace of the control plane.
+    pub(super) namespace: Arc<str>,
+    /// Name of the Lease there.
+    pub(super) lease: Arc<str>,
+    /// Namespaces whose uid does as well, in order.
+    pub(super) fallback: Vec<Arc<str>>,
+}
+
+impl Names {
+    fn collection(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    }
+}
+
+/// A Lease as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    /// Its uid.
+    pub(super) uid: Arc<str>,
+    /// How many times the numbering began anew.
+    pub(super) counter: u64,
+    /// Its resource version.
+    pub(super) version: Option<u64>,
+    object: Value,
+}
+
+impl Lease {
+    fn of(body: &[u8]) -> Result<Self, Failure> {
+        let object = parsed(body)?;
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        // A name with a slash: `~1` stands for it. A counter that is none is replaced when it is raised.
+        let counter = text(&format!("/metadata/annotations/{}", COUNTER.replace('/', "~1")));
+        let counter = counter.and_then(|counter| counter.parse().ok()).unwrap_or_default();
+        let version = text("/metadata/resourceVersion").and_then(|version| version.parse().ok());
+        Ok(Self { uid: uid(&object)?, counter, version, object })
+    }
+
+    /// The epoch that it names.
+    pub(super) fn epoch(&self) -> Arc<str> {
+        epoch::name(&self.uid, self.counter)
+    }
+
+    /// A Lease without anything else.
+    #[cfg(test)]
+    pub(super) fn for_test(uid: &str, counter: u64, version: u64) -> Self {
+        Self { uid: uid.into(), counter, version: Some(version), object: Value::Null }
+    }
+}
+
+/// The Lease, which is created where there is none.
+pub(super) async fn read(api: &Api, names: &Names) -> Result<Lease, Failure> {
+    let (namespace, name, leases) = (&names.namespace, &names.lease, names.collection());
+    match api.get(&format!("{leases}/{name}")).await {
+        Ok(body) => return Lease::of(&body),
+        Err(failure) if failure.is_missing() => {}
+        Err(failure) => return Err(failure),
+    }
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": &**name, "namespace": &**namespace },
+        "spec": {},
+    });
+    match api.post(&leases, &lease).await {
+        Ok(body) => Lease::of(&body),
+        // Another replica was faster.
+        Err(failure) if failure.is_conflict() => {
+            Lease::of(&api.get(&format!("{leases}/{name}")).await?)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Writes the counter into the Lease that was read, and nothing where somebody has written since.
+pub(super) async fn write(
+    api: &Api,
+    names: &Names,
+    read: &Lease,
+    counter: u64,
+) -> Result<Lease, Failure> {
+    let mut object = read.object.clone();
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let metadata =
+        metadata.ok_or_else(|| Failure::Unreadable("a Lease without metadata".into()))?;
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if let Value::Object(annotations) = annotations {
+        annotations.insert(COUNTER.to_owned(), counter.to_string().into());
+    } else {
+        *annotations = json!({ COUNTER: counter.to_string() });
+    }
+    let (leases, name) = (names.collection(), &names.lease);
+    Lease::of(&api.put(&format!("{leases}/{name}"), &object).await?)
+}
+
+/// The epoch where the Lease may not be used. Fails only where asking again may help.
+pub(super) async fn without_lease(
+    api: &Api,
+    names: &Names,
+    refused: &Failure,
+) -> Result<Arc<str>, Failure> {
+    let (lease, namespace) = (&names.lease, &names.namespace);
+    for name in &names.fallback {
+        match api.get(&format!("/api/v1/namespaces/{name}")).await {
+            Ok(body) => {
+                tracing::warn!(
+                    lease = %format!("{namespace}/{lease}"), reason = %refused,
+                    "no Lease: revisions are numbered by the uid of namespace {name}"
+                );
+                return uid(&parsed(&body)?);
+            }
+            Err(failure) if failure.is_final() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    tracing::warn!(
+        lease = %format!("{namespace}/{lease}"), reason = %refused,
+        "neither the Lease nor a namespace may be read: revisions of replicas cannot be compared"
+    );
+    Ok(of_this_process())
+}
+
+/// An epoch that no other replica has, and none that this one had before.
+pub(super) fn of_this_process() -> Arc<str> {
+    // The standard library's hash keys are its one source of randomness.
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("process-{random:016x}").into()
+}
+
+fn parsed(body: &[u8]) -> Result<Value, Failure> {
+    let parsed = serde_json::from_slice(body);
+    parsed.map_err(|error| Failure::Unreadable(format!("an object: {error}")))
+}
+
+fn uid(object: &Value) -> Result<Arc<str>, Failure> {
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str);
+    let uid = uid.filter(|uid| !uid.is_empty());
+    uid.map(Arc::from).ok_or_else(|| Failure::Unreadable("an object without uid".to_owned()))
+}

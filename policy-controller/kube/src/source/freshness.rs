@@ -1,0 +1,89 @@
+//! When what is known of the cluster is too old to be vouched for.
+
+use policy_engine::source::{Health, WatchState};
+use std::time::{Duration, Instant};
+
+/// How long a watch may be silent. A watch without changes is heard of once a minute, when the API
+/// server sends a bookmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// The bound.
+    pub bound: Duration,
+}
+
+impl Freshness {
+    /// Why the source is not ready, one reason for each watch; none: it is.
+    pub fn reasons(&self, health: &Health, now: Instant) -> Vec<String> {
+        let unlisted = health.unlisted().map(|(key, watch)| match &watch.state {
+            WatchState::Failing { error } => format!("{key} cannot be listed: {error}"),
+            WatchState::Listing | WatchState::Following | WatchState::Absent => {
+                format!("{key} have not been listed completely")
+            }
+        });
+        let stale = health.stale(now, self.bound).map(|(key, watch)| {
+            let silent = now.saturating_duration_since(watch.heard).as_secs();
+            let bound = self.bound.as_secs();
+            let late =
+                format!("{key} have not been heard of for {silent} s, the bound is {bound} s");
+            match &watch.state {
+                WatchState::Failing { error } => format!("{late}: {error}"),
+                WatchState::Listing | WatchState::Following | WatchState::Absent => late,
+            }
+        });
+        unlisted.chain(stale).collect()
+    }
+
+    /// After how long of silence a watch is given up, so that the list that takes its place is there
+    /// before it is late: above the minute between bookmarks.
+    pub(super) fn silence(&self) -> Duration {
+        let minute = Duration::from_secs(60);
+        let half = self.bound.saturating_add(minute).checked_div(2).unwrap_or(minute);
+        half.min(Duration::from_secs(105))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_crds::Kind;
+    use policy_engine::source::{WatchHealth, WatchKey};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn reasons_name_the_watch_how_late_it_is_and_the_last_error() {
+        let start = Instant::now();
+        let key = |kind| WatchKey { kind, namespace: Some("a".into()) };
+        let watch = |state, listed| WatchHealth { state, listed, optional: false, heard: start };
+        let failing = || WatchState::Failing { error: "no".into() };
+        let watches = BTreeMap::from([
+            (key(Kind::Server), watch(failing(), true)),
+            (key(Kind::NetworkAuthentication), watch(WatchState::Following, true)),
+            (key(Kind::Pod), watch(WatchState::Listing, false)),
+            (key(Kind::ServiceAccount), watch(failing(), false)),
+        ]);
+        let health = Health { watches };
+        let freshness = Freshness { bound: Duration::from_secs(150) };
+        let unlisted = [
+            "pods of namespace a have not been listed completely",
+            "serviceaccounts of namespace a cannot be listed: no",
+        ];
+        assert_eq!(freshness.reasons(&health, start + Duration::from_secs(150)), unlisted);
+        let late = [
+            "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \
+             is 150 s: no",
+            "networkauthentications.policy.linkerd.io of namespace a have not been heard of for \
+             151 s, the bound is 150 s",
+        ];
+        let all: Vec<&str> = unlisted.into_iter().chain(late).collect();
+        assert_eq!(freshness.reasons(&health, start + Duration::from_secs(151)), all);
+    }
+
+    #[test]
+    fn a_silent_watch_is_given_up_between_a_bookmark_and_the_bound() {
+        for seconds in [61, 90, 150, 3600] {
+            let freshness = Freshness { bound: Duration::from_secs(seconds) };
+            let silence = freshness.silence();
+            assert!(silence > Duration::from_secs(60) && silence < freshness.bound, "{seconds}");
+        }
+    }
+}

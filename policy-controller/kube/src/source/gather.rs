@@ -1,0 +1,275 @@
+//! Makes batches of what the watches tell: one watch's news of one moment is never torn apart, and
+//! news that arrive together share a batch.
+//!
+//! An epoch begins with one batch. Once a list is older than what was read before, nothing is passed
+//! on until the epoch has a new name and every watch has been listed in it: objects of before and
+//! after a restore are never one policy. A watch that fails to list for long is the exception: what it
+//! has told before stays in force beside the rest, as whenever it fails.
+
+use super::board::Board;
+use super::newest::Newest;
+use super::news::{News, Told};
+use super::numbering::Numbered;
+use super::pace::Pace;
+use policy_engine::source::{Batch, Change, SourceContext, SourceError, WatchKey};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// The least time between two batches. The first news after a pause wait for nothing; in a burst
+/// each waits at most this long.
+const WINDOW: Duration = Duration::from_millis(5);
+
+/// How long an epoch waits for watches that fail to list.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is looked afterwards whether there is nothing else to wait for.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Passes on what is told until the sink closes or nobody tells anything any more.
+pub(super) struct Gatherer {
+    told: mpsc::Receiver<Told>,
+    /// Numbers the refreshes; a watch that sees a new one lists.
+    refresh: watch::Sender<u64>,
+    epochs: Epochs,
+    /// Counts the epochs: which one goes on.
+    epoch: u64,
+    /// The epoch that the next batch begins; it is not sent before all has been listed.
+    beginning: Option<Arc<str>>,
+    /// When it is looked whether it waits for nothing but watches that fail.
+    late: Instant,
+    /// True if it has waited long enough for watches that fail.
+    is_late: bool,
+    /// True once a list was older than what was read before it.
+    older: bool,
+    watches: Vec<WatchKey>,
+    news: News,
+    /// Whether everything has been listed once.
+    synced: bool,
+    pace: Pace,
+    /// Whether a refresh goes on.
+    refreshing: bool,
+    wanted: bool,
+}
+
+/// What connects the gatherer with who names the epochs.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    /// The epoch, and up to which refresh it is known to be the current one.
+    pub(super) numbered: watch::Receiver<Numbered>,
+    /// The epoch in which a list was older than what was read before it.
+    pub(super) older: watch::Sender<Option<u64>>,
+    /// What lists are compared with.
+    pub(super) newest: Arc<Newest>,
+    /// Where watches write that they fail.
+    pub(super) board: Arc<Board>,
+}
+
+impl Gatherer {
+    /// Gathers from these watches.
+    pub(super) fn new(
+        watches: impl IntoIterator<Item = WatchKey>,
+        told: mpsc::Receiver<Told>,
+        refresh: watch::Sender<u64>,
+        epochs: Epochs,
+    ) -> Self {
+        let epoch = epochs.numbered.borrow().number;
+        let watches: Vec<WatchKey> = watches.into_iter().collect();
+        Self {
+            told,
+            refresh,
+            epochs,
+            epoch,
+            beginning: None,
+            late: Instant::now(),
+            is_late: false,
+            older: false,
+            news: News::new(watches.iter().map(|watch| watch.kind)),
+            watches,
+            synced: false,
+            pace: Pace::default(),
+            refreshing: false,
+            wanted: false,
+        }
+    }
+
+    /// Runs until the sink closes.
+    ///
+    /// # Errors
+    /// [`SourceError::Failed`] if the watches or the numbering have ended.
+    pub(super) async fn run(mut self, context: &SourceContext) -> Result<(), SourceError> {
+        let mut sent: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                () = context.sink.closed() => return Ok(()),
+                told = self.told.recv() => match told {
+                    Some(told) => self.hear(told),
+                    None => return Err(SourceError::Failed),
+                },
+                changed = self.epochs.numbered.changed() => match changed {
+                    Ok(()) => self.follow(),
+                    Err(_) => return Err(SourceError::Failed),
+                },
+                () = sleep_until(self.late), if self.beginning.is_some() && !self.is_late => self.note_late(),
+                () = context.refresh.notified() => {
+                    self.wanted = true;
+                    self.begin_refresh();
+                    continue;
+                }
+                () = pause(self.pace.next()), if self.wanted && !self.refreshing => {
+                    self.begin_refresh();
+                    continue;
+                }
+            }
+            if let Some(sent) = sent {
+                self.gather_until(sent.checked_add(WINDOW)).await;
+            }
+            if !self.send(context).await {
+                return Ok(());
+            }
+            sent = Some(Instant::now());
+            self.begin_refresh();
+        }
+    }
+
+    /// Takes in what a watch tells.
+    fn hear(&mut self, told: Told) {
+        if !told.older {
+            self.news.add(told);
+        } else if told.since >= self.news.since && !self.older {
+            self.older = true;
+            self.epochs.older.send_replace(Some(self.epoch));
+        }
+    }
+
+    /// Takes note of the epoch. Another one begins with a list of everything, whatever the pace.
+    fn follow(&mut self) {
+        let Numbered { epoch, number, .. } = self.epochs.numbered.borrow_and_update().clone();
+        if number == self.epoch {
+            return;
+        }
+        let since = self.refresh.borrow().saturating_add(1);
+        self.news.restart(since);
+        self.epochs.newest.restart(since);
+        (self.epoch, self.beginning, self.older) = (number, Some(epoch), false);
+        (self.refreshing, self.wanted) = (true, false);
+        self.is_late = false;
+        self.late = after(PATIENCE);
+        self.refresh.send_replace(since);
+    }
+
+    /// True while nothing may be passed on.
+    fn waits(&self) -> bool {
+        // Another epoch is known, and not taken note of here.
+        let is_over = self.epochs.numbered.borrow().number != self.epoch;
+        let owes = self.epochs.numbered.borrow().owes;
+        let begins = self.beginning.is_none() || self.is_complete() || self.is_late;
+        self.older || owes || is_over || !begins
+    }
+
+    /// Lets the epoch begin if it waits for nothing but watches that fail.
+    fn note_late(&mut self) {
+        self.late = after(AGAIN);
+        let unlisted = self.news.unlisted(*self.refresh.borrow());
+        let unlisted: Vec<&WatchKey> =
+            unlisted.filter_map(|place| self.watches.get(place)).collect();
+        if !unlisted.iter().all(|watch| self.epochs.board.is_failing(watch)) {
+            return;
+        }
+        self.is_late = true;
+        for watch in unlisted {
+            tracing::warn!(
+                %watch,
+                "cannot list since the backup was restored: the others are published, what was seen \
+                 before of this one stays"
+            );
+        }
+    }
+
+    /// True if every watch has been listed as often as it has to, and the epoch was found to be the
+    /// current one since.
+    fn is_complete(&self) -> bool {
+        let current = *self.refresh.borrow();
+        self.news.unlisted(current).next().is_none()
+            && self.epochs.numbered.borrow().looked >= current
+    }
+
+    /// Takes in what is told until then, and whatever has been told already.
+    async fn gather_until(&mut self, until: Option<Instant>) {
+        let until = until.unwrap_or_else(Instant::now);
+        while let Ok(Some(told)) = tokio::time::timeout_at(until, self.told.recv()).await {
+            self.hear(told);
+        }
+    }
+
+    /// Sends the batch, which grows while there is no room for it. False if nobody takes it.
+    async fn send(&mut self, context: &SourceContext) -> bool {
+        while let Ok(told) = self.told.try_recv() {
+            self.hear(told);
+        }
+        if self.waits() {
+            return true;
+        }
+        let room = context.sink.reserve();
+        tokio::pin!(room);
+        let room = loop {
+            tokio::select! {
+                biased;
+                room = &mut room => break room,
+                Some(told) = self.told.recv() => self.hear(told),
+            }
+        };
+        let Ok(room) = room else { return false };
+        if self.waits() {
+            return true;
+        }
+        self.note_listed();
+        let batch = self.news.take();
+        if batch != Batch::default() {
+            room.send(batch);
+        }
+        true
+    }
+
+    /// Ends the batch with [`Change::Synced`] if every watch has been listed as often as it has to.
+    fn note_listed(&mut self) {
+        if self.is_complete() && (self.refreshing || !self.synced) {
+            self.news.batch.changes.push(Change::Synced);
+            self.news.batch.epoch = self.beginning.take();
+            self.synced = true;
+            self.refreshing = false;
+        } else if self.is_late && self.beginning.is_some() {
+            self.news.batch.epoch = self.beginning.take();
+        }
+    }
+
+    /// Begins a refresh if one is wanted, none goes on, and the last is long enough ago. Notices
+    /// that arrive while one goes on are the reason for one more.
+    fn begin_refresh(&mut self) {
+        let now = Instant::now();
+        let rested = self.pace.next().is_none_or(|next| next <= now);
+        if self.wanted && !self.refreshing && self.synced && rested {
+            self.wanted = false;
+            self.refreshing = true;
+            self.pace.begin(now);
+            self.refresh.send_modify(|number| *number = number.saturating_add(1));
+        }
+    }
+}
+
+/// The moment that is so far from now.
+fn after(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now)
+}
+
+/// Until the next refresh may begin.
+async fn pause(next: Option<Instant>) {
+    if let Some(next) = next {
+        tokio::time::sleep_until(next).await;
+    } else {
+        // Nothing has been listed yet: what is told next leads on.
+        std::future::pending::<()>().await;
+    }
+}

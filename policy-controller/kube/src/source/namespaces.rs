@@ -1,0 +1,117 @@
+//! A Namespace that is asked for by name again and again: to list or watch namespaces takes a
+//! ClusterRole, to get one a Role in it.
+
+use super::api::Failure;
+use super::backoff::{Backoff, jittered};
+use super::decode::{self, Reading};
+use super::news::Told;
+use super::version::Version;
+use super::watch::Shared;
+use policy_crds::{Kind, ObjectKey};
+use policy_engine::source::{Change, WatchKey};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often it is asked for.
+const POLL: Duration = Duration::from_secs(10);
+
+/// One namespace.
+pub(super) struct Poll {
+    shared: Shared,
+    place: usize,
+    key: WatchKey,
+    namespace: Arc<str>,
+    /// For which refresh it was last read, and the version that it had then.
+    own: Option<(u64, u64)>,
+    backoff: Backoff,
+}
+
+impl Poll {
+    /// A namespace of which nothing is known yet.
+    pub(super) fn new(shared: Shared, place: usize, namespace: Arc<str>) -> Self {
+        let key = WatchKey { kind: Kind::Namespace, namespace: Some(namespace.clone()) };
+        let backoff = Backoff::default();
+        Self { shared, place, key, namespace, own: None, backoff }
+    }
+
+    /// Runs until nobody listens.
+    pub(super) async fn run(mut self) {
+        while !self.shared.told.is_closed() {
+            if let Err(failure) = self.ask().await {
+                let wait = self.failed(&failure);
+                sleep(wait).await;
+                continue;
+            }
+            self.backoff.reset();
+            tokio::select! {
+                () = sleep(jittered(POLL)) => {}
+                changed = self.shared.refresh.changed() => {
+                    self.shared.refresh.mark_changed();
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks, and tells what there is: what is as it was stops at the index.
+    async fn ask(&mut self) -> Result<(), Failure> {
+        let refresh = *self.shared.refresh.borrow_and_update();
+        // Versions number the whole storage, which is what answers: the answer is not older than what
+        // watches of the same storage have told before. Namespaces are kept where custom resources
+        // are. Its own version tells only when it was last changed.
+        let before = self.shared.newest.of(refresh, Kind::Server);
+        let reading = Reading { kind: Kind::Namespace, version: "v1" };
+        let uri = format!("/api/v1/namespaces/{}", self.namespace);
+        let (change, own) = match self.shared.api.get(&uri).await {
+            Ok(body) => {
+                let (object, version) = decode::single(&reading, &body)?;
+                (Change::Apply(Arc::new(object)), version)
+            }
+            Err(failure) if failure.is_missing() => {
+                let (namespace, name) = ("".into(), self.namespace.clone());
+                (Change::Delete(ObjectKey { kind: Kind::Namespace, namespace, name }), None)
+            }
+            Err(failure) => return Err(failure),
+        };
+        let own = own.as_ref().and_then(Version::number);
+        let (watch, kind, changes) = (self.place, Kind::Namespace, vec![change]);
+        let told = if self.went_back(refresh, own) {
+            Told::older(watch, kind, refresh)
+        } else {
+            self.shared.board.listed(&self.key);
+            let (version, listed) = (own.max(before), Some(refresh));
+            Told { watch, kind, changes, version, listed, since: refresh, older: false }
+        };
+        // Nobody listens any more if this fails.
+        let _ = self.shared.told.send(told).await;
+        Ok(())
+    }
+
+    /// True if the namespace had a newer version before, in the same epoch. Otherwise notes this one.
+    fn went_back(&mut self, refresh: u64, own: Option<u64>) -> bool {
+        let Some(own) = own else { return false };
+        if let Some((since, before)) = self.own
+            && own < before
+            && self.shared.newest.is_current(since)
+        {
+            return true;
+        }
+        self.own = Some((refresh, own));
+        false
+    }
+
+    fn failed(&mut self, failure: &Failure) -> Duration {
+        self.shared.metrics.error(&self.key, failure.label());
+        let namespace = &self.namespace;
+        let words = if failure.is_forbidden() {
+            format!("may not get namespace {namespace}: grant `get` on namespaces there; {failure}")
+        } else {
+            failure.to_string()
+        };
+        self.shared.board.fails(&self.key, words.into());
+        self.backoff.next(failure.retry_after())
+    }
+}

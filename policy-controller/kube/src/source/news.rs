@@ -1,0 +1,164 @@
+//! What watches have told, until it is passed on.
+
+use policy_crds::Kind;
+use policy_engine::source::{Batch, Change};
+use std::collections::{BTreeMap, HashSet};
+
+/// How many changes of a batch are kept at least, whatever they are of.
+const ROOM: usize = 4096;
+
+/// News of one watch.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Which watch, by its place in the list of watches.
+    pub(super) watch: usize,
+    /// What it watches.
+    pub(super) kind: Kind,
+    /// Changes that belong together.
+    pub(super) changes: Vec<Change>,
+    /// The resource version up to which it has seen everything.
+    pub(super) version: Option<u64>,
+    /// If it has been listed completely: the refresh that the list is part of or comes after.
+    pub(super) listed: Option<u64>,
+    /// The refresh that the list is part of which this is, or which this follows.
+    pub(super) since: u64,
+    /// True if nothing is told but this: what was read is older than what was read before.
+    pub(super) older: bool,
+}
+
+impl Told {
+    /// A watch that has read something older than what was read before, for this refresh.
+    pub(super) fn older(watch: usize, kind: Kind, since: u64) -> Self {
+        let (changes, version, listed) = (Vec::new(), None, None);
+        Self { watch, kind, changes, version, listed, since, older: true }
+    }
+}
+
+/// News that have not been passed on, and how far each watch is.
+#[derive(Debug)]
+pub(super) struct News {
+    /// What has not been passed on.
+    pub(super) batch: Batch,
+    /// The refresh that the epoch began with.
+    pub(super) since: u64,
+    watches: Vec<Progress>,
+    /// By kind, the newest version of any of its watches.
+    newest: BTreeMap<Kind, u64>,
+    /// By kind that several watches share, the version that all of them have passed.
+    passed: BTreeMap<Kind, u64>,
+    /// How many changes there may be before those that others have overtaken are dropped.
+    room: usize,
+}
+
+/// A watch's place in its history.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    kind: Kind,
+    /// The last refresh that it has been listed for.
+    listed: Option<u64>,
+    /// The version up to which it has seen everything.
+    version: u64,
+}
+
+impl News {
+    /// Creates them without any, of watches of these kinds.
+    pub(super) fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let progress = |kind| Progress { kind, listed: None, version: 0 };
+        let watches: Vec<Progress> = kinds.into_iter().map(progress).collect();
+        let shared = |kind: &Kind| watches.iter().filter(|watch| watch.kind == *kind).count() > 1;
+        let passed = watches.iter().map(|watch| watch.kind).filter(shared).map(|kind| (kind, 0));
+        let passed = passed.collect();
+        Self {
+            batch: Batch::default(),
+            since: 0,
+            watches,
+            newest: BTreeMap::new(),
+            passed,
+            room: ROOM,
+        }
+    }
+
+    /// Adds what a watch tells. Of what belongs to the epoch before, the changes count: the list that
+    /// follows says only how it differs from them.
+    pub(super) fn add(&mut self, told: Told) {
+        let changed = !told.changes.is_empty();
+        self.batch.changes.extend(told.changes);
+        if self.batch.changes.len() > self.room {
+            self.drop_overtaken();
+        }
+        if told.since < self.since {
+            return;
+        }
+        if let Some(watch) = self.watches.get_mut(told.watch) {
+            watch.listed = watch.listed.max(told.listed);
+            watch.version = watch.version.max(told.version.unwrap_or_default());
+        }
+        let before = self.newest.get(&told.kind).copied();
+        let Some(newest) = before.max(told.version) else { return };
+        // A change is labelled by the newest of its kind even where it is older itself: a replica that
+        // has passed the newest in every watch has seen the change.
+        if changed || before != Some(newest) {
+            self.newest.insert(told.kind, newest);
+            self.batch.versions.insert(told.kind, newest);
+        }
+        if told.version.is_some() {
+            self.pass(told.kind, told.version == Some(newest));
+        }
+    }
+
+    /// Notes what all watches of a kind have passed, where several share it.
+    fn pass(&mut self, kind: Kind, is_newest: bool) {
+        let Some(passed) = self.passed.get_mut(&kind) else { return };
+        let versions = self.watches.iter().filter(|w| w.kind == kind).map(|w| w.version);
+        let all = versions.min().unwrap_or_default();
+        // The first is told even if it is 0: the newest is no answer then.
+        if all > *passed || is_newest {
+            *passed = all;
+            self.batch.passed.insert(kind, all);
+        }
+    }
+
+    /// The places of watches that have not been listed for this refresh or a later one.
+    pub(super) fn unlisted(&self, refresh: u64) -> impl Iterator<Item = usize> {
+        let is_listed =
+            move |watch: &Progress| watch.listed.is_some_and(|listed| listed >= refresh);
+        let watches = self.watches.iter().enumerate();
+        watches.filter(move |(_, watch)| !is_listed(watch)).map(|(place, _)| place)
+    }
+
+    /// Takes what is to be passed on.
+    pub(super) fn take(&mut self) -> Batch {
+        self.room = ROOM;
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Drops all changes of an object but the last: nothing between the first and the last of a batch
+    /// is ever seen. A batch that waits for long holds no object twice.
+    fn drop_overtaken(&mut self) {
+        let mut seen = HashSet::new();
+        let changes = std::mem::take(&mut self.batch.changes).into_iter().rev();
+        let last = changes.filter(|change| match change {
+            Change::Apply(object) => seen.insert(object.meta.key.clone()),
+            Change::Delete(key) => seen.insert(key.clone()),
+            Change::Synced => true,
+        });
+        self.batch.changes = last.collect();
+        self.batch.changes.reverse();
+        // So that each change is looked at a few times at most, however long the batch waits.
+        self.room = self.batch.changes.len().saturating_mul(2).max(ROOM);
+    }
+
+    /// Forgets how far each watch is, because an epoch begins with the refresh `since`. Changes stay.
+    pub(super) fn restart(&mut self, since: u64) {
+        self.since = since;
+        self.newest.clear();
+        for watch in &mut self.watches {
+            (watch.listed, watch.version) = (None, 0);
+        }
+        for passed in self.passed.values_mut() {
+            *passed = 0;
+        }
+        self.batch.versions.clear();
+        self.batch.passed.clear();
+    }
+}

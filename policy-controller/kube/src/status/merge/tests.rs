@@ -1,0 +1,286 @@
+//! What is written over a status that is there.
+
+use super::*;
+use policy_engine::testing::key;
+
+const OURS: &str = "portcullis.dev/policy-controller";
+
+fn told(kind: &'static str, status: &'static str, reason: &str) -> Told {
+    Told { kind, status, reason: reason.into(), message: "".into() }
+}
+
+fn desired(own: Vec<Told>, parents: Vec<AboutParent>) -> Desired {
+    Desired { generation: Some(7), uid: None, own, keep: false, parents }
+}
+
+fn item(spec: Value, status: Value) -> Item {
+    let metadata = json!({"name": "o", "namespace": "ns", "generation": 7});
+    let object = json!({"metadata": metadata, "spec": spec, "status": status});
+    serde_json::from_value(object).unwrap()
+}
+
+fn now() -> Timestamp {
+    "2026-11-21T12:00:00.5Z".parse().unwrap()
+}
+
+/// What is written for an object of `kind` as it is.
+fn written(kind: Kind, item: &Item, desired: &Desired) -> Option<Value> {
+    status(kind, item, desired, OURS, now())
+}
+
+fn condition(kind: &str, status: &str, reason: &str, since: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": "",
+        "lastTransitionTime": since, "observedGeneration": 7,
+    })
+}
+
+const BEFORE: &str = "2020-01-01T00:00:00Z";
+const NOW: &str = "2026-11-21T12:00:00Z";
+
+#[test]
+fn a_first_status_has_the_conditions_the_time_and_the_generation() {
+    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    assert_eq!(
+        written(Kind::Server, &item(json!({}), Value::Null), &desired),
+        Some(json!({"conditions": [condition("Accepted", "True", "Accepted", NOW)]}))
+    );
+}
+
+#[test]
+fn what_is_already_so_is_not_written() {
+    let current = json!({"conditions": [
+        condition("Ready", "True", "Theirs", BEFORE),
+        condition("ResolvedRefs", "False", "RefNotFound", BEFORE),
+        condition("Accepted", "True", "Accepted", BEFORE),
+    ]});
+    let desired = desired(
+        vec![told("Accepted", "True", "Accepted"), told("ResolvedRefs", "False", "RefNotFound")],
+        vec![],
+    );
+    for kind in [Kind::AuthorizationPolicy, Kind::ExternalWorkload] {
+        assert_eq!(written(kind, &item(json!({}), current.clone()), &desired), None, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_time_moves_only_with_the_status_and_the_generation_always() {
+    let current = |generation: i64| {
+        let mut condition = condition("Accepted", "False", "Invalid", BEFORE);
+        condition["observedGeneration"] = json!(generation);
+        item(json!({}), json!({"conditions": [condition]}))
+    };
+    let outcome = |told, generation| {
+        let written = written(Kind::Server, &current(generation), &desired(vec![told], vec![]));
+        written.map(|status| status["conditions"][0].clone())
+    };
+    assert_eq!(outcome(told("Accepted", "False", "Invalid"), 7), None);
+    assert_eq!(
+        outcome(told("Accepted", "False", "Invalid"), 6),
+        Some(condition("Accepted", "False", "Invalid", BEFORE))
+    );
+    assert_eq!(
+        outcome(told("Accepted", "False", "NoMatchingTarget"), 7),
+        Some(condition("Accepted", "False", "NoMatchingTarget", BEFORE))
+    );
+    assert_eq!(
+        outcome(told("Accepted", "True", "Accepted"), 7),
+        Some(condition("Accepted", "True", "Accepted", NOW))
+    );
+}
+
+#[test]
+fn a_schema_that_prunes_the_generation_causes_no_rewriting() {
+    let mut current = condition("Accepted", "True", "Accepted", BEFORE);
+    current.as_object_mut().unwrap().remove("observedGeneration");
+    let current = item(json!({}), json!({"conditions": [current]}));
+    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    assert_eq!(written(Kind::Server, &current, &desired), None);
+}
+
+#[test]
+fn a_condition_of_ours_that_is_not_told_any_more_goes() {
+    let current = json!({"conditions": [
+        condition("Accepted", "True", "Accepted", BEFORE),
+        condition("Programmed", "True", "Programmed", BEFORE),
+    ]});
+    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    assert_eq!(
+        written(Kind::Server, &item(json!({}), current), &desired),
+        Some(json!({"conditions": [condition("Accepted", "True", "Accepted", BEFORE)]}))
+    );
+}
+
+#[test]
+fn how_far_it_was_programmed_stays_until_this_version_has_been_counted() {
+    let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
+    counted["observedGeneration"] = json!(6);
+    let current = |reason: &str| {
+        let accepted = condition("Accepted", "True", reason, BEFORE);
+        item(json!({}), json!({"conditions": [accepted, counted]}))
+    };
+    let desired =
+        Desired { keep: true, ..desired(vec![told("Accepted", "True", "Accepted")], vec![]) };
+    assert_eq!(written(Kind::Server, &current("Accepted"), &desired), None);
+    let accepted = condition("Accepted", "True", "Accepted", BEFORE);
+    assert_eq!(
+        written(Kind::Server, &current("PrecedenceDiffers"), &desired),
+        Some(json!({"conditions": [accepted, counted]}))
+    );
+}
+
+#[test]
+fn others_conditions_on_a_list_are_kept() {
+    let theirs = json!({"type": "Ready", "status": "True", "lastProbeTime": BEFORE});
+    let current = item(json!({}), json!({"conditions": [theirs]}));
+    let desired = desired(vec![told("Accepted", "True", "Accepted")], vec![]);
+    assert_eq!(
+        written(Kind::ExternalWorkload, &current, &desired),
+        Some(json!({"conditions": [theirs, condition("Accepted", "True", "Accepted", NOW)]}))
+    );
+}
+
+#[test]
+fn a_rate_limit_says_what_it_is_about_even_if_it_is_invalid() {
+    let desired = desired(vec![told("Accepted", "False", "Invalid")], vec![]);
+    let spec = json!({"targetRef": {"group": "policy.linkerd.io", "kind": "Server", "name": "s"}});
+    let expected = json!({
+        "conditions": [condition("Accepted", "False", "Invalid", NOW)],
+        "targetRef": {"group": "policy.linkerd.io", "kind": "Server", "name": "s"},
+    });
+    let kind = Kind::HttpLocalRateLimitPolicy;
+    let status = written(kind, &item(spec.clone(), Value::Null), &desired).unwrap();
+    assert_eq!(status, expected);
+    assert_eq!(written(kind, &item(spec.clone(), status.clone()), &desired), None);
+    let mut elsewhere = status;
+    elsewhere["targetRef"]["name"] = json!("other");
+    assert_eq!(written(kind, &item(spec, elsewhere), &desired), Some(expected));
+}
+
+fn about(name: &str, port: Option<u16>, status: &'static str, reason: &str) -> AboutParent {
+    let server = key(Kind::Server, "ns", name);
+    let told = vec![told("Accepted", status, reason)];
+    AboutParent { server, section: None, port, told, keep: false }
+}
+
+fn entry(reference: &Value, controller: &str, conditions: &[Value]) -> Value {
+    json!({"parentRef": reference, "controllerName": controller, "conditions": conditions})
+}
+
+fn server(name: &str) -> Value {
+    json!({"group": "policy.linkerd.io", "kind": "Server", "name": name})
+}
+
+#[test]
+fn entries_of_other_controllers_survive_and_ours_stay_in_their_place() {
+    let gateway = json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "g"});
+    let spec = json!({"parentRefs": [gateway, server("a"), server("b")]});
+    let theirs = entry(&gateway, "other.example/gateway", &[json!({"type": "Accepted"})]);
+    let same_server = entry(&server("a"), "linkerd.io/policy-controller", &[]);
+    let vanished = entry(&server("gone"), OURS, &[]);
+    let of_a = entry(&server("a"), OURS, &[condition("Accepted", "True", "Accepted", BEFORE)]);
+    let current = json!({"parents": [vanished, of_a, theirs, same_server]});
+    let desired = desired(
+        vec![],
+        vec![about("a", None, "True", "Accepted"), about("b", None, "False", "NoMatchingParent")],
+    );
+    let no = condition("Accepted", "False", "NoMatchingParent", NOW);
+    let of_b = entry(&server("b"), OURS, &[no]);
+    let expected = json!({"parents": [of_a, theirs, same_server, of_b]});
+    let kind = Kind::GatewayHttpRoute;
+    let status = written(kind, &item(spec.clone(), current), &desired).unwrap();
+    assert_eq!(status, expected);
+    assert_eq!(written(kind, &item(spec, status), &desired), None);
+}
+
+#[test]
+fn a_route_that_names_no_server_is_left_alone() {
+    let service = json!({"group": "core", "kind": "Service", "name": "s", "port": 80});
+    let spec = json!({"parentRefs": [service]});
+    // Under Linkerd's controller name its entries about Services are kept, too.
+    let of_service = entry(&service, OURS, &[]);
+    let nothing = desired(vec![], vec![]);
+    for current in [Value::Null, json!({"parents": [of_service]})] {
+        let item = item(spec.clone(), current);
+        assert_eq!(written(Kind::PolicyHttpRoute, &item, &nothing), None);
+    }
+}
+
+#[test]
+fn the_last_entry_of_ours_goes_with_its_parent() {
+    let current = json!({"parents": [entry(&server("a"), OURS, &[])]});
+    let item = item(json!({"parentRefs": []}), current);
+    assert_eq!(
+        written(Kind::PolicyHttpRoute, &item, &desired(vec![], vec![])),
+        Some(json!({"parents": []}))
+    );
+}
+
+#[test]
+fn a_reference_is_copied_as_the_route_spells_it_and_told_apart_by_port() {
+    let spelled = json!({"group": "POLICY.linkerd.io", "kind": "server", "namespace": "ns",
+        "name": "a", "port": 80});
+    let item = item(json!({"parentRefs": [server("a"), spelled, spelled]}), Value::Null);
+    let desired = desired(
+        vec![],
+        vec![
+            about("a", None, "True", "Accepted"),
+            about("a", Some(80), "False", "UnsupportedValue"),
+        ],
+    );
+    let yes = condition("Accepted", "True", "Accepted", NOW);
+    let no = condition("Accepted", "False", "UnsupportedValue", NOW);
+    assert_eq!(
+        written(Kind::GrpcRoute, &item, &desired),
+        Some(json!({"parents": [entry(&server("a"), OURS, &[yes]), entry(&spelled, OURS, &[no])]}))
+    );
+}
+
+#[test]
+fn what_another_wrote_under_our_name_with_other_words_is_rewritten_once() {
+    // Linkerd states the namespace and drops port and section.
+    let theirs = json!({"group": "policy.linkerd.io", "kind": "Server", "namespace": "ns",
+        "name": "a"});
+    let same = condition("Accepted", "True", "Accepted", BEFORE);
+    let current = json!({"parents": [entry(&theirs, OURS, std::slice::from_ref(&same))]});
+    let item = item(json!({"parentRefs": [server("a")]}), current);
+    let desired = desired(vec![], vec![about("a", None, "True", "Accepted")]);
+    assert_eq!(
+        written(Kind::PolicyHttpRoute, &item, &desired),
+        Some(json!({"parents": [entry(&server("a"), OURS, &[same])]}))
+    );
+}
+
+#[test]
+fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited() {
+    let none = || told("Programmed", "True", "NoProxies");
+    let stopped = |message: &str| {
+        let mut told = condition("Programmed", "False", "StoppedMatching", BEFORE);
+        told["message"] = json!(message);
+        told
+    };
+    let current = |mut condition: Value, generation: i64| {
+        condition["observedGeneration"] = json!(generation);
+        item(json!({}), json!({"conditions": [condition]}))
+    };
+    let outcome = |item: Item, told: Told| {
+        let written = written(Kind::Server, &item, &desired(vec![told], vec![]));
+        written.map(|status| status["conditions"][0].clone())
+    };
+    let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
+    counted["message"] = json!("in force on 3 of 3 proxies");
+    let message = "in force on 3 of 3 proxies, and now no running pod with a sidecar depends on it: \
+                   unless its workloads were scaled to zero or removed, look at its selector, port \
+                   and target";
+    let mut expected = stopped(message);
+    expected["lastTransitionTime"] = json!(NOW);
+    assert_eq!(outcome(current(counted.clone(), 7), none()), Some(expected));
+    assert_eq!(outcome(current(stopped(message), 7), none()), None, "it stays");
+    let again = told("Programmed", "True", "Programmed");
+    let matches = condition("Programmed", "True", "Programmed", NOW);
+    assert_eq!(outcome(current(stopped(message), 7), again), Some(matches));
+    let edited = condition("Programmed", "True", "NoProxies", BEFORE);
+    assert_eq!(outcome(current(counted, 6), none()), Some(edited), "it was edited");
+    let never = condition("Programmed", "True", "NoProxies", BEFORE);
+    assert_eq!(outcome(current(never, 7), none()), None, "it never matched");
+}

@@ -1,0 +1,277 @@
+//! What is written when, as time goes by.
+
+use super::*;
+use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
+use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::stated::Stated;
+use policy_engine::testing::key;
+use serde_json::json;
+
+fn server(name: &str) -> ObjectKey {
+    key(Kind::Server, "ns", name)
+}
+
+/// What a Server is told: that it is accepted, or not because of `message`.
+fn told(object: &ObjectKey, message: &str, generation: i64) -> Stated {
+    let condition = ObjectCondition {
+        object: object.clone(),
+        parent: None,
+        section: None,
+        port: None,
+        kind: ConditionKind::Accepted,
+        status: message.is_empty(),
+        reason: if message.is_empty() { Reason::Accepted } else { Reason::Invalid },
+        message: message.into(),
+    };
+    Stated { conditions: Arc::from([condition]), generation: Some(generation), uid: None }
+}
+
+fn table(entries: &[(&str, &str, i64)]) -> StatedTable {
+    let entry = |(name, message, generation): &(&str, &str, i64)| {
+        (server(name), told(&server(name), message, *generation))
+    };
+    entries.iter().map(entry).collect()
+}
+
+fn plan(settings: StatusSettings) -> Plan {
+    Plan::new(Arc::new(settings))
+}
+
+/// A plan for Servers that have a status; nothing is known of what they have.
+fn listed(entries: &[(&str, &str, i64)], now: Instant) -> Plan {
+    let mut plan = plan(StatusSettings::default());
+    plan.tell(table(entries), Arc::default(), now);
+    assert!(matches!(plan.next(now), Next::Wait(None)), "it is not known what they have");
+    assert_eq!(plan.found(Kind::Server, Found::Status("v1beta3"), now), Some("v1beta3"));
+    plan.listed(Kind::Server, "v1beta3", now);
+    plan
+}
+
+fn job(plan: &mut Plan, now: Instant) -> Option<Job> {
+    match plan.next(now) {
+        Next::Job(job) => Some(*job),
+        Next::Wait(_) => None,
+    }
+}
+
+fn names(plan: &mut Plan, now: Instant) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some(job) = job(plan, now) {
+        names.push(job.key.name.to_string());
+        plan.done(&job, &Outcome::Written, now);
+    }
+    names
+}
+
+fn refused(code: u16) -> Outcome {
+    let message = "no".to_owned();
+    Outcome::Failed(Failure::Refused { code, message, retry_after: None })
+}
+
+#[test]
+fn only_what_differs_is_written_after_a_restart() {
+    let now = Instant::now();
+    let mut plan = plan(StatusSettings::default());
+    plan.tell(table(&[("right", "", 1), ("wrong", "", 1), ("new", "", 1)]), Arc::default(), now);
+    plan.found(Kind::Server, Found::Status("v1beta3"), now);
+    let item = |name: &str, reason: &str| -> Item {
+        let condition = json!({"type": "Accepted", "status": "True", "reason": reason,
+            "message": "", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
+        let metadata = json!({"name": name, "namespace": "ns", "generation": 1});
+        let status = json!({"conditions": [condition]});
+        serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    };
+    plan.page(Kind::Server, &[item("right", "Accepted"), item("wrong", "Other")], now);
+    plan.listed(Kind::Server, "v1beta3", now);
+    assert_eq!(names(&mut plan, now), ["new", "wrong"]);
+}
+
+#[test]
+fn a_list_that_is_older_than_the_last_write_hides_nothing() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "one", 1)], now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    plan.tell(table(&[("a", "two", 1)]), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    plan.tell(table(&[("a", "one", 1)]), Arc::default(), now);
+    // As it was before the second write.
+    let condition = json!({"type": "Accepted", "status": "False", "reason": "Invalid",
+        "message": "one", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
+    let metadata = json!({"name": "a", "namespace": "ns", "generation": 1});
+    let item = json!({"metadata": metadata, "status": {"conditions": [condition]}});
+    plan.page(Kind::Server, &[serde_json::from_value(item).unwrap()], now);
+    plan.listed(Kind::Server, "v1beta3", now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+}
+
+#[test]
+fn what_was_not_written_because_leadership_was_in_doubt_is_written_once_it_is_not() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    let first = job(&mut plan, now).unwrap();
+    plan.done(&first, &Outcome::NotLeading, now);
+    assert!(job(&mut plan, now).is_none());
+    assert_eq!(names(&mut plan, now + DOUBT), ["a"]);
+}
+
+#[test]
+fn only_what_changed_is_written_and_a_new_generation_is_a_change() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1), ("b", "", 1), ("c", "", 1)], now);
+    assert_eq!(names(&mut plan, now), ["a", "b", "c"]);
+    let changed = table(&[("a", "", 1), ("b", "bad", 1), ("c", "", 2)]);
+    plan.tell(changed.clone(), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["b", "c"]);
+    plan.tell(changed, Arc::default(), now);
+    assert_eq!(names(&mut plan, now), Vec::<String>::new());
+}
+
+#[test]
+fn what_changes_while_it_is_written_is_written_again_once() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "one", 1)], now);
+    let first = job(&mut plan, now).unwrap();
+    plan.tell(table(&[("a", "two", 1)]), Arc::default(), now);
+    plan.tell(table(&[("a", "three", 1)]), Arc::default(), now);
+    assert!(job(&mut plan, now).is_none(), "it is being written");
+    plan.done(&first, &Outcome::Written, now);
+    let second = job(&mut plan, now).unwrap();
+    assert_eq!(&*second.desired.own[0].message, "three");
+    plan.done(&second, &Outcome::Written, now);
+    assert!(job(&mut plan, now).is_none());
+}
+
+#[test]
+fn a_deleted_object_is_not_written() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1), ("b", "", 1)], now);
+    plan.tell(table(&[("b", "", 1)]), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["b"]);
+    assert_eq!(plan.counted().1, 1, "a was dropped");
+}
+
+#[test]
+fn an_object_that_is_refused_waits_longer_each_time_and_holds_up_no_other() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    let first = job(&mut plan, now).unwrap();
+    plan.done(&first, &refused(422), now);
+    plan.tell(table(&[("a", "", 1), ("b", "", 1)]), Arc::default(), now);
+    assert_eq!(names(&mut plan, now), ["b"]);
+    let mut now = now;
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        let Next::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
+        waits.push(until.duration_since(now));
+        now = until;
+        let again = job(&mut plan, now).unwrap();
+        plan.done(&again, &refused(403), now);
+    }
+    assert!(waits[0] <= Duration::from_secs(1) && waits[3] >= Duration::from_secs(6), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(300)), "{waits:?}");
+}
+
+#[test]
+fn an_api_server_that_is_away_is_asked_ever_less_often_and_everything_is_written_when_it_is_back() {
+    let mut now = Instant::now();
+    let entries: Vec<(String, i64)> = (0..100).map(|n| (format!("s{n:03}"), 1)).collect();
+    let entries: Vec<(&str, &str, i64)> = entries.iter().map(|(n, g)| (&**n, "", *g)).collect();
+    let mut plan = listed(&entries, now);
+    let away = Outcome::Failed(Failure::Unreachable("refused".to_owned()));
+    let mut attempts = 0;
+    let end = now + Duration::from_secs(300);
+    while now < end {
+        let mut jobs = Vec::new();
+        while let Some(job) = job(&mut plan, now) {
+            jobs.push(job);
+        }
+        attempts += jobs.len();
+        for job in &jobs {
+            plan.done(job, &away, now);
+        }
+        let Next::Wait(Some(until)) = plan.next(now) else { panic!("nothing waits") };
+        assert!(until > now);
+        now = until;
+    }
+    assert!((8..250).contains(&attempts), "{attempts} requests in five minutes");
+    let mut written = Vec::new();
+    while written.len() < 100 {
+        written.extend(names(&mut plan, now));
+        if let Next::Wait(Some(until)) = plan.next(now) {
+            now = until;
+        }
+    }
+    assert!(now < end + Duration::from_secs(60), "it took too long");
+}
+
+#[test]
+fn so_many_at_once_and_no_more() {
+    let now = Instant::now();
+    let entries: Vec<String> = (0..20).map(|n| format!("s{n:03}")).collect();
+    let entries: Vec<(&str, &str, i64)> = entries.iter().map(|name| (&**name, "", 1)).collect();
+    let mut plan = listed(&entries, now);
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut plan, now)).collect();
+    assert_eq!(jobs.len(), StatusSettings::default().parallelism);
+}
+
+#[test]
+fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    let count = |plan: &mut Plan, in_force, now| {
+        let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
+        let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+        let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
+        plan.tell(table(&[("a", "", 1)]), counts, now);
+    };
+    count(&mut plan, 1, now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    for in_force in 2..8 {
+        count(&mut plan, in_force, now);
+    }
+    assert_eq!(names(&mut plan, now), Vec::<String>::new());
+    let later = now + PROGRESS;
+    let written = job(&mut plan, later).unwrap();
+    assert_eq!(&*written.desired.own[1].message, "in force on 7 of 9 proxies");
+    plan.done(&written, &Outcome::Written, later);
+    count(&mut plan, 8, later);
+    assert!(job(&mut plan, later).is_none());
+    count(&mut plan, 9, later);
+    assert_eq!(names(&mut plan, later), ["a"]);
+}
+
+#[test]
+fn kinds_without_a_status_are_told_by_events_of_what_is_wrong_and_that_it_is_right_again() {
+    let now = Instant::now();
+    let mut plan = listed(&[("bad", "no", 1), ("good", "", 1)], now);
+    let first = job(&mut plan, now).unwrap();
+    plan.done(&first, &Outcome::NoStatus, now);
+    let event = job(&mut plan, now).unwrap();
+    assert_eq!((&*event.key.name, event.means), ("bad", Means::Events("v1beta3")));
+    plan.done(&event, &Outcome::Unchanged, now);
+    assert!(job(&mut plan, now).is_none(), "good is told nothing");
+    plan.repeat(now + REPEAT);
+    assert!(job(&mut plan, now).is_none());
+    let later = now + REPEAT + Duration::from_secs(1);
+    plan.repeat(later);
+    assert_eq!(names(&mut plan, later), ["bad"]);
+    plan.tell(table(&[("bad", "", 2), ("good", "", 1)]), Arc::default(), later);
+    let event = job(&mut plan, later).unwrap();
+    assert!(event.recovered);
+    plan.done(&event, &Outcome::Unchanged, later);
+    assert!(job(&mut plan, later).is_none());
+    // The schemas are replaced by ones that have a status.
+    plan.found(Kind::Server, Found::Status("v1beta3"), later);
+    plan.listed(Kind::Server, "v1beta3", later);
+    assert_eq!(names(&mut plan, later), ["bad", "good"]);
+}
+
+#[test]
+fn beside_linkerd_only_routes_are_written() {
+    let now = Instant::now();
+    let mut plan = plan(StatusSettings { beside_linkerd: true, ..StatusSettings::default() });
+    plan.tell(table(&[("bad", "no", 1)]), Arc::default(), now);
+    assert_eq!(plan.found(Kind::Server, Found::Status("v1beta3"), now), None);
+    assert_eq!(job(&mut plan, now).unwrap().means, Means::Events("v1beta3"));
+    assert_eq!(plan.found(Kind::GrpcRoute, Found::Status("v1"), now), Some("v1"));
+}

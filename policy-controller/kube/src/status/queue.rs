@@ -1,0 +1,238 @@
+//! Objects whose status is to be looked at: each is in it once, however often it changes.
+
+use policy_crds::ObjectKey;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// The queue. What is in it is bounded by the number of objects.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    ready: VecDeque<ObjectKey>,
+    delayed: BTreeSet<(Instant, ObjectKey)>,
+    places: BTreeMap<ObjectKey, Place>,
+    waiting: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Ready,
+    /// Until then. `held`: it failed, and is not tried earlier even if it changes.
+    Delayed {
+        until: Instant,
+        held: bool,
+    },
+    /// Taken; `again`: it has changed since.
+    Taken {
+        again: bool,
+    },
+}
+
+impl Queue {
+    /// Puts an object in, to be taken not before `earliest`.
+    pub(crate) fn push(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
+        match self.places.get(key).copied() {
+            None => self.enter(key, earliest),
+            Some(Place::Ready | Place::Delayed { held: true, .. }) => {}
+            Some(Place::Delayed { until, held: false }) => {
+                if earliest.is_none_or(|earliest| earliest < until) {
+                    self.delayed.remove(&(until, key.clone()));
+                    self.waiting = self.waiting.saturating_sub(1);
+                    self.enter(key, earliest);
+                }
+            }
+            Some(Place::Taken { .. }) => {
+                self.places.insert(key.clone(), Place::Taken { again: true });
+            }
+        }
+    }
+
+    fn enter(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
+        self.waiting = self.waiting.saturating_add(1);
+        let place = match earliest {
+            None => {
+                self.ready.push_back(key.clone());
+                Place::Ready
+            }
+            Some(until) => {
+                self.delayed.insert((until, key.clone()));
+                Place::Delayed { until, held: false }
+            }
+        };
+        self.places.insert(key.clone(), place);
+    }
+
+    /// Takes the next object; it is not given again before [`Queue::done`].
+    pub(crate) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
+        while let Some((until, _)) = self.delayed.first() {
+            if *until > now {
+                break;
+            }
+            let Some((_, key)) = self.delayed.pop_first() else { break };
+            self.places.insert(key.clone(), Place::Ready);
+            self.ready.push_back(key);
+        }
+        let key = self.ready.pop_front()?;
+        self.waiting = self.waiting.saturating_sub(1);
+        self.places.insert(key.clone(), Place::Taken { again: false });
+        Some(key)
+    }
+
+    /// A taken object has been dealt with, or is to be tried again at `retry`. One that changed in
+    /// the meantime comes back at once, unless it failed.
+    pub(crate) fn done(&mut self, key: &ObjectKey, retry: Option<Instant>) {
+        let again = match self.places.remove(key) {
+            Some(Place::Taken { again }) => again,
+            Some(Place::Ready | Place::Delayed { .. }) | None => return,
+        };
+        match retry {
+            Some(until) => {
+                self.waiting = self.waiting.saturating_add(1);
+                self.delayed.insert((until, key.clone()));
+                self.places.insert(key.clone(), Place::Delayed { until, held: true });
+            }
+            None if again => self.enter(key, None),
+            None => {}
+        }
+    }
+
+    /// When the next object can be taken; none if there is none.
+    pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
+        match self.ready.is_empty() {
+            false => Some(now),
+            true => self.delayed.first().map(|(until, _)| *until),
+        }
+    }
+
+    /// How many objects wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting
+    }
+}
+
+/// A token bucket: so many in a row, and so many a second from then on.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    interval: Duration,
+    burst: Duration,
+    /// When the bucket would be full.
+    full_at: Option<Instant>,
+}
+
+impl Limiter {
+    /// At least one a second, at least one in a row.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        let second = Duration::from_secs(1);
+        let interval = second.checked_div(per_second.max(1)).unwrap_or(second);
+        Self { interval, burst: interval.saturating_mul(burst.max(1)), full_at: None }
+    }
+
+    /// Takes a token if there is one.
+    ///
+    /// # Errors
+    /// When there will be one.
+    pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
+        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
+        let after = full_at.checked_add(self.interval).unwrap_or(full_at);
+        let missing = after.saturating_duration_since(now).saturating_sub(self.burst);
+        if missing.is_zero() {
+            self.full_at = Some(after);
+            Ok(())
+        } else {
+            Err(now.checked_add(missing).unwrap_or(now))
+        }
+    }
+}
+
+/// How long to wait after so many failures in a row: doubled each time up to a bound, and spread by
+/// `noise` so that replicas and objects do not come back together.
+pub(crate) fn backoff(failures: u32, first: Duration, most: Duration, noise: u64) -> Duration {
+    let doubled = first.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(0));
+    let whole = if doubled.is_zero() || doubled > most { most } else { doubled };
+    let quarter = whole.checked_div(4).unwrap_or_default();
+    let spread = quarter.saturating_mul(u32::try_from(noise % 1024).unwrap_or_default());
+    whole.saturating_sub(spread.checked_div(1024).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_crds::Kind;
+    use policy_engine::testing::key;
+
+    fn server(name: &str) -> ObjectKey {
+        key(Kind::Server, "ns", name)
+    }
+
+    #[test]
+    fn an_object_is_in_it_once_and_comes_back_if_it_changes_while_it_is_taken() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        for name in ["a", "b", "a", "a"] {
+            queue.push(&server(name), None);
+        }
+        assert_eq!(queue.len(), 2);
+        assert_eq!(queue.take(now), Some(server("a")));
+        queue.push(&server("a"), None);
+        assert_eq!(queue.take(now), Some(server("b")));
+        assert_eq!(queue.take(now), None, "a is being dealt with");
+        queue.done(&server("a"), None);
+        queue.done(&server("b"), None);
+        assert_eq!(queue.take(now), Some(server("a")));
+        queue.done(&server("a"), None);
+        assert_eq!((queue.take(now), queue.len(), queue.next(now)), (None, 0, None));
+    }
+
+    #[test]
+    fn what_failed_is_not_tried_before_its_time_even_if_it_changes() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let later = now + Duration::from_secs(5);
+        queue.push(&server("a"), None);
+        queue.take(now);
+        queue.push(&server("a"), None);
+        queue.done(&server("a"), Some(later));
+        queue.push(&server("a"), None);
+        assert_eq!((queue.take(now), queue.next(now), queue.len()), (None, Some(later), 1));
+        assert_eq!(queue.take(later), Some(server("a")));
+    }
+
+    #[test]
+    fn what_was_not_urgent_is_taken_earlier_once_it_is() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let later = now + Duration::from_secs(5);
+        queue.push(&server("a"), Some(later));
+        queue.push(&server("a"), Some(later + Duration::from_secs(5)));
+        assert_eq!(queue.next(now), Some(later));
+        queue.push(&server("a"), None);
+        assert_eq!((queue.take(now), queue.len()), (Some(server("a")), 0));
+        queue.done(&server("a"), None);
+        assert_eq!(queue.take(later), None, "it was left where it waited, too");
+    }
+
+    #[test]
+    fn so_many_in_a_row_and_so_many_a_second() {
+        let (mut limiter, start) = (Limiter::new(10, 3), Instant::now());
+        let mut granted = Vec::new();
+        let mut now = start;
+        while granted.len() < 8 {
+            match limiter.take(now) {
+                Ok(()) => granted.push((now - start).as_millis()),
+                Err(when) => now = when,
+            }
+        }
+        assert_eq!(granted, [0, 0, 0, 100, 200, 300, 400, 500]);
+        now += Duration::from_secs(60);
+        let burst = (0..5).filter(|_| limiter.take(now).is_ok()).count();
+        assert_eq!(burst, 3, "rest does not add up");
+    }
+
+    #[test]
+    fn waiting_doubles_up_to_a_bound() {
+        let seconds = |failures, noise| {
+            backoff(failures, Duration::from_secs(1), Duration::from_secs(60), noise).as_secs_f64()
+        };
+        assert_eq!(
+            [1, 2, 3, 7, 33, 1000].map(|n| seconds(n, 0)),
+            [1.0, 2.0, 4.0, 60.0, 60.0, 60.0]
+        );
+        assert!((0.75..1.0).contains(&seconds(1, 1023)));
+    }
+}

@@ -1,0 +1,142 @@
+//! Flags of `policy-controller issuer`.
+
+use super::choice::LogFormat;
+use super::connection::ClusterArgs;
+use super::guard::GuardArgs;
+use clap::Args;
+use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
+use std::path::PathBuf;
+
+/// What people are told below the flags.
+pub(super) const AFTER_HELP: &str = "\
+The authority:
+  Without --issuer-cert the issuer makes an authority for itself and keeps it in a Secret, which all
+  replicas share and which nobody else needs to read. It is replaced by itself, after --rotate-after
+  percent of its life, or when asked for:
+    kubectl -n NAMESPACE annotate secret portcullis-identity-issuer \\
+      portcullis.dev/rotate=\"$(date +%s)\" --overwrite
+  The next root is published for --root-settle before anything is issued from it, and the former one
+  until everything that it signed has expired. The metric issuer_rotation and Events about the Secret
+  tell how far it is.
+  With --issuer-cert, --issuer-key and --roots others keep the authority (cert-manager, for instance).
+
+Whom certificates are for:
+  A token of a service account, with an audience of --identity-audiences and reviewed by the API
+  server, stands for <account>.<namespace>.serviceaccount.identity.<control plane>.<domain> and for
+  nothing else. A request has to ask for exactly that name, under a P-256 key.
+
+Roots:
+  The ConfigMap --roots-configmap, key ca-bundle.crt, in the control plane's namespace and in every
+  namespace with injection. What others change there is put right.";
+
+/// Flags of `policy-controller issuer`, as written.
+#[derive(Clone, Debug, Args)]
+pub struct IssuerArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+
+    /// Which log lines are written, in the syntax of tracing filters. One line for each certificate
+    /// is at level info.
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "PORTCULLIS_ISSUER_LOG",
+        default_value = "policy_controller=info,warn"
+    )]
+    pub log_level: String,
+
+    /// How log lines are written.
+    #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
+    pub log_format: LogFormat,
+
+    /// Where certificates are issued, over TLS.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
+    pub grpc_addr: String,
+
+    /// Where /live, /ready and /metrics are served.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9990")]
+    pub admin_addr: String,
+
+    /// Trust domain that ends every mesh identity.
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    pub identity_domain: String,
+
+    /// Namespace of the control plane, which is part of every mesh identity.
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd")]
+    pub control_plane_namespace: String,
+
+    /// The issuer's own service account, which makes its own identity.
+    #[arg(long, value_name = "NAME", default_value = SERVICE_ACCOUNT)]
+    pub service_account: String,
+
+    /// Audiences of tokens that are accepted, separated by commas. Linkerd's proxies have
+    /// `identity.l5d.io`.
+    #[arg(long, value_name = "AUDIENCES", default_value = AUDIENCE)]
+    pub identity_audiences: String,
+
+    /// How long a certificate is valid: 1m to 30d.
+    #[arg(long, value_name = "DURATION", default_value = "24h")]
+    pub issuance_lifetime: String,
+
+    /// How far clocks may differ: so much earlier a certificate begins, and so much later it ends.
+    #[arg(long, value_name = "DURATION", default_value = "20s")]
+    pub clock_skew: String,
+
+    /// PEM file with a supplied authority's certificate, what leads to a root after it.
+    #[arg(long, value_name = "FILE", requires_all = ["issuer_key", "roots"], conflicts_with = "issuer_secret")]
+    pub issuer_cert: Option<PathBuf>,
+
+    /// PEM file with its private key.
+    #[arg(long, value_name = "FILE", requires = "issuer_cert")]
+    pub issuer_key: Option<PathBuf>,
+
+    /// PEM file with the roots that everybody is to trust.
+    #[arg(long, value_name = "FILE", requires = "issuer_cert")]
+    pub roots: Option<PathBuf>,
+
+    /// Secret in the control plane's namespace in which the authority is kept that the issuer makes.
+    #[arg(long, value_name = "NAME", default_value = SECRET)]
+    pub issuer_secret: String,
+
+    /// How long that authority is valid.
+    #[arg(long, value_name = "DURATION", default_value = "365d")]
+    pub ca_lifetime: String,
+
+    /// Percent of its life after which the next one is made: 10 to 90.
+    #[arg(long, value_name = "PERCENT", default_value_t = 66)]
+    pub rotate_after: u8,
+
+    /// How long a root is published before anything is issued from it.
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub root_settle: String,
+
+    /// ConfigMap that the roots are published in.
+    #[arg(long, value_name = "NAME", default_value = CONFIG_MAP)]
+    pub roots_configmap: String,
+
+    /// Namespaces that get the roots, besides the control plane's, separated by commas: then nothing
+    /// of the whole cluster is looked at [default: those with injection].
+    #[arg(long, value_name = "NAMESPACES")]
+    pub roots_namespaces: Option<String>,
+
+    /// Requests of one address in a row.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub max_burst_per_client: u32,
+
+    /// Requests of one address a second, after that.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub max_rate_per_client: u32,
+
+    /// How long a request may take.
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub request_timeout: String,
+
+    /// Name of the issuer's own pod, for Events.
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pub pod_name: Option<String>,
+
+    /// The issuer's own ports.
+    #[command(flatten)]
+    pub guard: GuardArgs,
+}

@@ -1,0 +1,85 @@
+//! Flags of the controller's own certificate, named as those of the proxy are.
+
+use super::auth_error::AuthArgsError;
+use clap::{Args, ValueEnum};
+use policy_engine::config::ControllerConfig;
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::{CertifyConfig, Roots};
+use std::path::PathBuf;
+
+/// Where the certificate comes from, in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OwnIdentity {
+    /// --grpc-tls-key, --grpc-tls-certs and --grpc-tls-roots, if they are given.
+    #[default]
+    Files,
+    /// The issuer at --identity-addr.
+    Certify,
+}
+
+/// Flags of the controller's own certificate, as written.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "The controller's own certificate")]
+pub struct OwnIdentityArgs {
+    /// Where the certificate of the gRPC port comes from.
+    #[arg(long, value_enum, default_value_t)]
+    pub identity: OwnIdentity,
+
+    /// Where the issuer is.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub identity_addr: Option<String>,
+
+    /// The identity that the issuer has to prove [default: that of the service account
+    /// portcullis-issuer of the control plane].
+    #[arg(long, value_name = "NAME")]
+    pub identity_service_name: Option<String>,
+
+    /// The controller's own identity [default: that of the service account policy-controller of the
+    /// control plane].
+    #[arg(long, value_name = "NAME")]
+    pub identity_name: Option<String>,
+
+    /// File with the token that is shown to the issuer [default: /var/run/secrets/portcullis/token].
+    #[arg(long, value_name = "FILE")]
+    pub identity_token: Option<PathBuf>,
+
+    /// PEM file with the roots of the mesh, followed as it changes [default:
+    /// /var/run/portcullis/roots/ca-bundle.crt].
+    #[arg(long, value_name = "FILE")]
+    pub identity_roots: Option<PathBuf>,
+}
+
+impl OwnIdentityArgs {
+    /// How the issuer is asked; `None`: it is not.
+    pub(super) fn settings(
+        &self,
+        config: &ControllerConfig,
+    ) -> Result<Option<CertifyConfig>, AuthArgsError> {
+        if self.identity == OwnIdentity::Files {
+            return Ok(None);
+        }
+        let missing = AuthArgsError::Incomplete { missing: "identity-addr", given: "identity" };
+        let address = self.identity_addr.as_deref().ok_or(missing)?;
+        let home = &config.control_plane_namespace;
+        let of = |name: &Option<String>, account: &str| match name {
+            Some(name) => name.clone(),
+            None => config.service_account_identity(home, account).to_string(),
+        };
+        let issuer = of(&self.identity_service_name, policy_issuer::SERVICE_ACCOUNT);
+        let own = of(&self.identity_name, "policy-controller");
+        let wrong =
+            |flag, value: &str, why| AuthArgsError::Issuer { flag, value: value.to_owned(), why };
+        let issuer = ControllerAddress::parse(address, Some(&issuer))
+            .map_err(|error| wrong("identity-addr", address, error.to_string()))?;
+        if !policy_tls::identity::is_dns_name(&own) {
+            let why = "it is not a DNS name".to_owned();
+            return Err(wrong("identity-name", &own, why));
+        }
+        let file = |path: &Option<PathBuf>, default: &str| {
+            path.clone().unwrap_or_else(|| PathBuf::from(default))
+        };
+        let token = file(&self.identity_token, "/var/run/secrets/portcullis/token");
+        let roots = file(&self.identity_roots, "/var/run/portcullis/roots/ca-bundle.crt");
+        Ok(Some(CertifyConfig::new(issuer, &own, token, Roots::File(roots))))
+    }
+}

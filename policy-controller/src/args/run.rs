@@ -1,0 +1,180 @@
+//! Flags of `policy-controller run`.
+
+use super::admission::AdmissionArgs;
+use super::auth::ServeAuthArgs;
+use super::beside::BesideArgs;
+use super::choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+use super::guard::GuardArgs;
+use super::injector::InjectorArgs;
+use super::kubernetes::KubernetesArgs;
+use super::metrics::MetricsArgs;
+use super::outbound::OutboundArgs;
+use super::replicas::ReplicaArgs;
+use super::serve::ServeArgs;
+use super::status::StatusArgs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Flags that mean nothing where a directory is read.
+pub(super) const OF_A_CLUSTER: [&str; 31] = [
+    "kubeconfig",
+    "context",
+    "watch_namespace",
+    "watch_freshness",
+    "node_addresses",
+    "list_page_size",
+    "server_addr",
+    "server_tls_certs",
+    "server_tls_key",
+    "webhook_service",
+    "webhook_names",
+    "webhook_secret",
+    "webhook_configuration",
+    "injector",
+    "injector_configuration",
+    "redirect_linkerd_proxies",
+    "beside_configuration",
+    "injector_default",
+    "injector_sidecar",
+    "injector_cluster_domain",
+    "injector_policy_addr",
+    "injector_issuer_addr",
+    "injector_disable_ipv6",
+    "controller_name",
+    "beside_linkerd",
+    "lease_name",
+    "lease_duration",
+    "patch_timeout_ms",
+    "status_writes_per_second",
+    "status_parallelism",
+    "replicas_service",
+];
+
+/// Flags of `policy-controller run`, as written.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Directory of manifests (YAML or JSON, any layout) to read and follow, in place of a cluster.
+    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_CLUSTER)]
+    pub manifests: Option<PathBuf>,
+
+    /// The cluster, where no directory is named.
+    #[command(flatten)]
+    pub kubernetes: KubernetesArgs,
+
+    /// Which log lines are written, in the syntax of tracing filters.
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "LINKERD_POLICY_CONTROLLER_LOG",
+        default_value = "policy_controller=info,warn"
+    )]
+    pub log_level: String,
+
+    /// How log lines are written.
+    #[arg(long, value_enum, default_value_t = LogFormat::Plain)]
+    pub log_format: LogFormat,
+
+    /// Where /live, /ready and /metrics are served.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
+    pub admin_addr: String,
+
+    /// Where policies are served over gRPC: under mutual TLS if the files are given, else in
+    /// plaintext and on loopback only.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
+    pub grpc_addr: String,
+
+    /// What `cluster` means in policies: CIDRs, separated by commas.
+    #[arg(
+        long,
+        value_name = "CIDRS",
+        default_value = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8"
+    )]
+    pub cluster_networks: String,
+
+    /// Policy of ports that no Server selects and no annotation decides.
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
+    pub default_policy: String,
+
+    /// Trust domain that ends every mesh identity.
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    pub identity_domain: String,
+
+    /// Namespace of the control plane, which is part of every mesh identity.
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd")]
+    pub control_plane_namespace: String,
+
+    /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
+    /// by commas; empty: nowhere.
+    #[arg(long, value_name = "NETWORKS", default_value = "node-local")]
+    pub probe_networks: String,
+
+    /// What the kubelet may do without an authorization.
+    #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]
+    pub kubelet_exemption: KubeletArg,
+
+    /// On which ports probes are let through.
+    #[arg(long, value_enum, default_value_t = ProbeRoutesArg::Always)]
+    pub probe_routes: ProbeRoutesArg,
+
+    /// Authorize loopback addresses on every port, as Linkerd's proxies do.
+    #[arg(long)]
+    pub localhost_authorization: bool,
+
+    /// Whether an authentication of another namespace needs a ReferenceGrant.
+    #[arg(long, value_enum, default_value_t = GrantsArg::Enforce)]
+    pub reference_grants: GrantsArg,
+
+    /// Namespaces whose authentications anybody may refer to, separated by commas; by default the
+    /// control plane's.
+    #[arg(long, value_name = "NAMESPACES")]
+    pub shared_namespaces: Option<String>,
+
+    /// What holds on ports that no container port, probe or Server names.
+    #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
+    pub undeclared_ports: UndeclaredArg,
+
+    /// Ports of the proxy itself, declared on every workload beside the one that its annotation
+    /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
+    #[arg(long, value_name = "PORTS", default_value = "4191")]
+    pub proxy_ports: String,
+
+    /// Who may read the proxies' metrics.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+
+    /// Who may watch.
+    #[command(flatten)]
+    pub auth: ServeAuthArgs,
+
+    /// The controller's own ports.
+    #[command(flatten)]
+    pub guard: GuardArgs,
+
+    /// The admission webhook, with a cluster.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
+
+    /// Linkerd's proxies, with a cluster.
+    #[command(flatten)]
+    pub beside: BesideArgs,
+
+    /// The injector, with a cluster.
+    #[command(flatten)]
+    pub injector: InjectorArgs,
+
+    /// Status and leadership, with a cluster.
+    #[command(flatten)]
+    pub status: StatusArgs,
+
+    /// The other replicas.
+    #[command(flatten)]
+    pub replicas: ReplicaArgs,
+
+    /// Linkerd's controller, for what we do not serve.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
+
+    /// Bounds on serving.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}

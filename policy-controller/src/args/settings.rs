@@ -1,0 +1,199 @@
+//! What the flags of `policy-controller run` mean.
+
+use super::choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+use super::cluster;
+use super::error::ArgsError;
+use super::kubernetes::KubernetesArgs;
+use super::replicas::ReplicaSettings;
+use super::run::RunArgs;
+use super::serve_auth::ServeAuth;
+use super::text::items;
+use super::value::{address, default_policy, network, probe_networks};
+use crate::guard::GuardSettings;
+use policy_discovery::serve::ServeConfig;
+use policy_engine::config::{
+    ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
+};
+use policy_engine::publish::UndeclaredPorts;
+use policy_kube::lease::LeaseSettings;
+use policy_kube::source::{KubernetesConfig, Scope};
+use policy_kube::status::StatusSettings;
+use policy_tls::control::ControllerAddress;
+use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
+use policy_webhooks::beside::Repoint;
+use policy_webhooks::injector::InjectorSettings;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the flags mean.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where objects come from.
+    pub source: SourceSettings,
+    /// What compiling depends on.
+    pub controller: ControllerConfig,
+    /// Bounds on serving.
+    pub serve: ServeConfig,
+    /// Where policies are served, and to whom.
+    pub auth: ServeAuth,
+    /// The other replicas.
+    pub replicas: ReplicaSettings,
+    /// Linkerd's controller, if outbound policy is forwarded.
+    pub outbound: Option<ControllerAddress>,
+    /// How the controller's own ports are guarded; absent: they are not.
+    pub guard: Option<GuardSettings>,
+    /// Where the admin server listens.
+    pub admin: SocketAddr,
+    /// Filter of log lines.
+    pub log_level: String,
+    /// Format of log lines.
+    pub log_format: LogFormat,
+}
+
+/// Where objects come from.
+#[derive(Clone, Debug)]
+pub enum SourceSettings {
+    /// A directory of manifests.
+    Directory(PathBuf),
+    /// A cluster.
+    Cluster(Box<ClusterSettings>),
+}
+
+/// A cluster as the source of objects.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    /// How it is reached.
+    pub args: KubernetesArgs,
+    /// How it is watched.
+    pub watches: KubernetesConfig,
+    /// The admission webhook; absent: it is not served.
+    pub admission: Option<AdmissionSettings>,
+    /// Points Linkerd's proxies here; absent: they are left alone.
+    pub repoint: Option<Repoint>,
+    /// The injector; absent: it is not served.
+    pub injector: Option<InjectorSettings>,
+    /// How status is written.
+    pub status: StatusSettings,
+    /// By which Lease one of the replicas leads.
+    pub lease: LeaseSettings,
+    /// What does not work because of what was asked for, in words.
+    pub lost: Vec<String>,
+}
+
+impl TryFrom<RunArgs> for Settings {
+    type Error = ArgsError;
+
+    fn try_from(args: RunArgs) -> Result<Self, ArgsError> {
+        let grpc = address("grpc-addr", &args.grpc_addr)?;
+        let serve = args.serve.settings(grpc)?;
+        let config = controller(&args)?;
+        Ok(Self {
+            admin: address("admin-addr", &args.admin_addr)?,
+            auth: args.auth.settings(grpc, &config)?,
+            controller: config,
+            serve,
+            guard: guard(&args)?,
+            replicas: args.replicas.settings()?,
+            outbound: args.outbound.settings()?,
+            source: source(&args)?,
+            log_level: args.log_level,
+            log_format: args.log_format,
+        })
+    }
+}
+
+/// On a laptop there is neither a node nor an identity that a guard could tell apart: with manifests
+/// the ports are guarded only if asked for.
+fn guard(args: &RunArgs) -> Result<Option<GuardSettings>, ArgsError> {
+    if args.manifests.is_some() && args.guard.local_policy.is_none() {
+        return Ok(None);
+    }
+    let pod = args.replicas.replica_name.as_deref();
+    Ok(Some(args.guard.settings(pod, &args.control_plane_namespace)?))
+}
+
+fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
+    if let Some(manifests) = &args.manifests {
+        return Ok(SourceSettings::Directory(manifests.clone()));
+    }
+    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
+    let mut watches = args.kubernetes.settings(namespace.clone())?;
+    let lease = args.status.lease(&namespace)?;
+    watches.lease_name = lease.name.clone();
+    let namespaces = match &watches.scope {
+        Scope::Cluster => None,
+        Scope::Namespaces(names) => Some(names.iter().cloned().collect()),
+    };
+    let mut lost = watches.scope.lost_functions();
+    let mut admission = args.admission.settings(&namespace)?;
+    let provisioned = |admission: &AdmissionSettings| {
+        matches!(admission.certificate, CertificateSource::Provisioned(_))
+    };
+    // A webhook configuration is an object of the whole cluster, out of reach of Roles.
+    if namespaces.is_some() && admission.as_ref().is_some_and(provisioned) {
+        admission = None;
+        lost.push(
+            "admission is off: with --watch-namespace it needs --server-tls-certs and \
+             --server-tls-key"
+                .to_owned(),
+        );
+    }
+    let places = args.injector.places(&args.control_plane_namespace, &args.identity_domain)?;
+    let repoint = args.beside.settings(&places, admission.as_mut())?;
+    let injector = cluster::injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
+    Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
+        args: args.kubernetes.clone(),
+        watches,
+        admission,
+        repoint,
+        injector,
+        status: args.status.settings(namespaces)?,
+        lease,
+        lost,
+    })))
+}
+
+fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
+    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
+    let shared_namespaces = match &args.shared_namespaces {
+        Some(list) => items(list).map(Arc::from).collect(),
+        None => [namespace.clone()].into(),
+    };
+    let config = ControllerConfig {
+        default_policy: default_policy(&args.default_policy)?,
+        cluster_networks: items(&args.cluster_networks)
+            .map(|item| network("cluster-networks", item, ""))
+            .collect::<Result<_, _>>()?,
+        probe_networks: probe_networks(&args.probe_networks)?,
+        control_plane_namespace: namespace,
+        identity_domain: args.identity_domain.as_str().into(),
+        kubelet_exemption: match args.kubelet_exemption {
+            KubeletArg::Probes => KubeletExemption::Probes,
+            KubeletArg::All => KubeletExemption::All,
+        },
+        probe_routes: match args.probe_routes {
+            ProbeRoutesArg::Always => ProbeRoutes::Always,
+            ProbeRoutesArg::Unrouted => ProbeRoutes::Unrouted,
+        },
+        localhost_authorization: args.localhost_authorization,
+        reference_grants: match args.reference_grants {
+            GrantsArg::Enforce => ReferenceGrants::Enforce,
+            GrantsArg::Warn => ReferenceGrants::Warn,
+        },
+        shared_namespaces,
+        undeclared_ports: match args.undeclared_ports {
+            UndeclaredArg::Default => UndeclaredPorts::Default,
+            UndeclaredArg::Deny => UndeclaredPorts::Deny,
+        },
+        proxy_ports: items(&args.proxy_ports)
+            .map(|item| item.parse().map_err(|_| ArgsError::Port(item.to_owned())))
+            .collect::<Result<_, _>>()?,
+        metrics: args.metrics.settings()?,
+        limits: Limits {
+            undeclared_ports_per_workload: args.serve.max_undeclared_ports,
+            file_bytes: args.serve.max_file_bytes,
+        },
+    };
+    Ok(config.validated()?)
+}

@@ -1,0 +1,25 @@
+//! What the guard and its follower share.
+
+use super::local::Local;
+use super::metrics::GuardMetrics;
+use super::settings::GuardedPorts;
+use ipnet::IpNet;
+use policy_enforce::PolicyStore;
+use policy_engine::publish::WorkloadKey;
+use std::sync::atomic::AtomicBool;
+
+/// The state of a guard, which its clones and its follower share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) workload: WorkloadKey,
+    pub(super) ports: GuardedPorts,
+    pub(super) local: Local,
+    pub(super) store: PolicyStore,
+    pub(super) metrics: GuardMetrics,
+    /// Whether there is a pod of ours to be followed.
+    pub(super) has_pod: bool,
+    /// What `node-local` stands for while our node is not known.
+    pub(super) node: Vec<IpNet>,
+    /// Whether the addresses of our node are known as other pods' are.
+    pub(super) node_known: AtomicBool,
+}

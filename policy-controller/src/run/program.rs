@@ -1,0 +1,240 @@
+//! The program: from the command line to a controller that runs until it is told to stop.
+
+use super::admin_port::AdminPort;
+use super::error::RunError;
+use super::freshness;
+use super::index::Index;
+use super::issuer::issuer;
+use super::log_filter;
+use super::ports::Ports;
+use super::serving::Serving;
+use super::side::Side;
+use super::signals::{Signals, abort};
+use super::vital::Vital;
+use crate::admin::{Admin, Readiness, Requirement};
+use crate::args::{
+    Cli, ClusterSettings, Command, IssuerSettings, LogFormat, ServeAuth, Settings, SourceSettings,
+};
+use crate::source::directory::DirectorySource;
+use clap::Parser;
+use policy_discovery::serve::Stale;
+use policy_engine::config::ControllerConfig;
+use policy_engine::source::Diagnostic;
+use policy_kube::source::{KubernetesSource, Scope};
+use policy_tls::termination::TerminationLog;
+use std::collections::HashSet;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// The program: reads the command line, runs, and says how it ended.
+pub fn main() -> ExitCode {
+    let Cli { command, termination_log } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            if error.use_stderr() {
+                TerminationLog::default().write(&error.to_string());
+            }
+            error.exit()
+        }
+    };
+    let ended = match command {
+        Command::Run(args) => {
+            Settings::try_from(*args).map_err(RunError::from).and_then(|settings| {
+                init_logging(&settings.log_level, settings.log_format)?;
+                block_on(run(settings))
+            })
+        }
+        Command::Issuer(args) => {
+            IssuerSettings::try_from(*args).map_err(RunError::from).and_then(|settings| {
+                init_logging(&settings.log_level, settings.log_format)?;
+                block_on(issuer(settings))
+            })
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            TerminationLog::at(termination_log).write(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn block_on(run: impl Future<Output = Result<(), RunError>>) -> Result<(), RunError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run)
+}
+
+/// Runs a controller until it is told to stop by SIGTERM or SIGINT; a second one aborts.
+///
+/// # Errors
+/// If it cannot listen, objects cannot be read at all, or something ends that has to go on.
+pub async fn run(settings: Settings) -> Result<(), RunError> {
+    let mut signals = Signals::new()?;
+    let (vital, ended) = Vital::new();
+    let readiness = Readiness::default();
+    let listed = readiness.require("objects have not been listed completely");
+    let serving = readiness.require("the gRPC port is not open");
+    let port = AdminPort::open(settings.admin, settings.guard.is_some(), readiness.clone(), &vital)
+        .await?;
+    let admin = port.admin.clone();
+
+    let Settings { source, controller, serve, auth, replicas, outbound, guard, .. } = settings;
+    let cluster = match &source {
+        SourceSettings::Cluster(cluster) => Some(cluster.clone()),
+        SourceSettings::Directory(_) => None,
+    };
+    let side = match &cluster {
+        Some(cluster) => Some(Side::new(cluster).await?),
+        None => None,
+    };
+    state_losses(&readiness, cluster.as_deref(), &auth);
+    let (stale, stale_receiver) = watch::channel(Stale::default());
+    let warn = side.as_ref().map(|side| Box::new(side.warn_stale()) as Warn);
+    let watching = Watching { admin: admin.clone(), stale, warn, vital: vital.clone() };
+    let mut index = tokio::select! {
+        index = open(source, controller.clone(), watching) => index?,
+        () = signals.next() => return Ok(()),
+    };
+    admin.show(index.handles.policies.clone());
+    admin.register(|registry| index.handles.metrics.register(registry));
+
+    let client = side.as_ref().map(|side| side.client.clone());
+    let reviews = reviews(cluster.as_deref());
+    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviews, vital };
+    let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
+    let started = ports.open(&mut index, &port).await?;
+    serving.met();
+
+    let mut running = Running { index, signals, ended };
+    let ended = running.until_ended(&listed).await;
+    tracing::info!("shutting down: streams end, then connections");
+    let _stopping = readiness.require("shutting down");
+    tokio::select! {
+        () = started.stop() => {}
+        () = running.signals.next() => abort(),
+    }
+    running.index.stop();
+    port.close().await;
+    ended
+}
+
+/// Whether the API server may be asked about tokens: reviews are objects of the whole cluster, out of
+/// reach of Roles.
+pub(super) fn reviews(cluster: Option<&ClusterSettings>) -> bool {
+    cluster.is_some_and(|cluster| cluster.watches.scope == Scope::Cluster)
+}
+
+/// Says what does not work, because of what was asked for, before anything else is done.
+fn state_losses(readiness: &Readiness, cluster: Option<&ClusterSettings>, auth: &ServeAuth) {
+    let reviews = reviews(cluster);
+    let Some(cluster) = cluster else { return };
+    let lost: Vec<String> = cluster.lost.iter().cloned().chain(auth.lost(reviews)).collect();
+    for function in &lost {
+        tracing::warn!("{function}");
+    }
+    readiness.do_without(lost);
+}
+
+/// Tells somebody of watches that fell behind.
+type Warn = Box<dyn Fn(&[String]) + Send + Sync>;
+
+/// What follows the source's watches.
+struct Watching {
+    admin: Admin,
+    stale: watch::Sender<Stale>,
+    warn: Option<Warn>,
+    vital: Vital,
+}
+
+/// Starts the thread that owns the index, on whatever the settings name.
+async fn open(
+    source: SourceSettings,
+    config: ControllerConfig,
+    watching: Watching,
+) -> Result<Index, RunError> {
+    let index = match source {
+        SourceSettings::Directory(path) => {
+            let source = DirectorySource::new(path, config.limits);
+            Index::spawn(config, async { Ok(source) }).await?
+        }
+        SourceSettings::Cluster(cluster) => {
+            // Made on the index's thread, to which its connections then belong.
+            let source = async move {
+                let client = cluster.args.connect().await?;
+                let connecting = KubernetesSource::prepare(client, cluster.watches);
+                let Watching { admin, stale, warn, vital } = watching;
+                admin.register(|registry| connecting.metrics().register(registry));
+                let warn = move |watches: &[String]| {
+                    if let Some(warn) = &warn {
+                        warn(watches);
+                    }
+                };
+                let (health, freshness) = (connecting.health(), connecting.freshness());
+                let readiness = admin.readiness().clone();
+                let follow = freshness::follow(health, freshness, readiness, stale, warn);
+                vital.spawn("the look after watches", follow);
+                Ok(connecting.connected().await)
+            };
+            Index::spawn(config, source).await?
+        }
+    };
+    tokio::spawn(log_diagnostics(index.handles.diagnostics.clone()));
+    Ok(index)
+}
+
+/// What has to go on for the controller to.
+struct Running {
+    index: Index,
+    signals: Signals,
+    ended: mpsc::UnboundedReceiver<&'static str>,
+}
+
+impl Running {
+    /// Waits for a signal or for something that must not end.
+    async fn until_ended(&mut self, listed: &Requirement) -> Result<(), RunError> {
+        let mut synced = self.index.handles.policies.synced();
+        loop {
+            if *synced.borrow_and_update() {
+                tracing::info!("objects have been listed; ready");
+                listed.met();
+            } else {
+                listed.lost();
+            }
+            tokio::select! {
+                () = self.signals.next() => return Ok(()),
+                error = self.index.ended() => return Err(error),
+                changed = synced.changed() => changed.map_err(|_| RunError::Ended("the index"))?,
+                Some(name) = self.ended.recv() => return Err(RunError::Ended(name)),
+            }
+        }
+    }
+}
+
+/// Logs what is wrong with manifests when it appears, not each time it is still there.
+async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
+    let mut known = HashSet::new();
+    loop {
+        let now = diagnostics.borrow_and_update().clone();
+        let lines: HashSet<String> = now.iter().map(ToString::to_string).collect();
+        for line in lines.difference(&known) {
+            tracing::warn!("{line}");
+        }
+        known = lines;
+        if diagnostics.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunError> {
+    let parsed = log_filter::read(filter)?;
+    let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
+    match format {
+        LogFormat::Plain => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Follows a directory of manifests while it changes.
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use policy_engine::config::Limits;
+use policy_engine::source::directory::{Scan, Store, look, scan};
+use policy_engine::source::{Change, Diagnostic, Health, Source, SourceContext, SourceError};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// How long nothing may happen before the directory is read again after a change.
+const QUIET: Duration = Duration::from_millis(40);
+
+/// How long reading is put off at most while changes go on.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// How long a file must stay as it is to be believed: writing truncates first, and half of a
+/// manifest may be valid and mean something else.
+const STEADY: Duration = Duration::from_millis(25);
+
+/// The same where a file is empty: most likely it was truncated and not filled yet.
+const STEADY_EMPTY: Duration = Duration::from_millis(500);
+
+/// How often a directory that never rests is read before it is believed nonetheless.
+const LOOKS: usize = 20;
+
+/// How often the directory is read although nothing was notified (links, network file systems).
+const RESCAN: Duration = Duration::from_secs(5);
+
+/// The same where there are no notifications at all.
+const RESCAN_BLIND: Duration = Duration::from_secs(1);
+
+/// A directory of manifests.
+#[derive(Debug)]
+pub struct DirectorySource {
+    path: PathBuf,
+    limits: Limits,
+    epoch: Arc<str>,
+    diagnostics: watch::Sender<Arc<[Diagnostic]>>,
+}
+
+impl DirectorySource {
+    /// Follows `path`, a directory or a single file.
+    pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
+        // The standard library's hash keys are its one source of randomness.
+        let random = RandomState::new().hash_one(std::process::id());
+        Self {
+            path: path.into(),
+            limits,
+            epoch: format!("directory-{random:016x}").into(),
+            diagnostics: watch::Sender::new(Arc::from([])),
+        }
+    }
+}
+
+impl Source for DirectorySource {
+    fn epoch(&self) -> Arc<str> {
+        self.epoch.clone()
+    }
+
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
+        self.diagnostics.subscribe()
+    }
+
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        watch::channel(Arc::default()).1
+    }
+
+    async fn run(self, context: SourceContext) -> Result<(), SourceError> {
+        // A directory is read whole each time, so that a refresh has nothing to add.
+        let SourceContext { sink, refresh: _, shutdown } = context;
+        // Watching begins before the first look, so that nothing falls between the two.
+        let (notify, mut notified) = mpsc::channel(1);
+        let watcher = watcher(&self.path, notify);
+        let rescan = match &watcher {
+            Ok(_) => RESCAN,
+            Err(error) => {
+                tracing::warn!(%error, "no change notification; reading every second instead");
+                RESCAN_BLIND
+            }
+        };
+        let mut store = Store::default();
+        let scan = self.steady(None).await?;
+        let mut seen = scan.fingerprint();
+        let (mut batch, diagnostics) = look(&self.path, &mut store, scan);
+        self.diagnostics.send_replace(diagnostics.into());
+        batch.changes.push(Change::Synced);
+        if sink.send(batch).await.is_err() {
+            return Ok(());
+        }
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(()),
+                () = sink.closed() => return Ok(()),
+                () = tokio::time::sleep(rescan) => {}
+                Some(()) = notified.recv() => settle(&mut notified).await,
+            }
+            let (batch, diagnostics) = match self.steady(Some(seen)).await {
+                Ok(scan) if scan.fingerprint() == seen => continue,
+                Ok(scan) => {
+                    seen = scan.fingerprint();
+                    look(&self.path, &mut store, scan)
+                }
+                Err(error) => {
+                    seen = 0;
+                    store.lose_sight(&error.to_string())
+                }
+            };
+            self.diagnostics.send_if_modified(|current| {
+                let differs = **current != *diagnostics;
+                if differs {
+                    *current = diagnostics.into();
+                }
+                differs
+            });
+            if !batch.changes.is_empty() && sink.send(batch).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl DirectorySource {
+    /// Looks at the directory until two looks in a row agree, or until it is as it was at `known`.
+    async fn steady(&self, known: Option<u64>) -> Result<Scan, SourceError> {
+        let mut scan = self.scan().await?;
+        for _ in 0..LOOKS {
+            let fingerprint = scan.fingerprint();
+            if known == Some(fingerprint) {
+                break;
+            }
+            tokio::time::sleep(if scan.has_empty_file() { STEADY_EMPTY } else { STEADY }).await;
+            scan = self.scan().await?;
+            if scan.fingerprint() == fingerprint {
+                break;
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Looks at the directory without holding up other tasks.
+    async fn scan(&self) -> Result<Scan, SourceError> {
+        let (path, bytes) = (self.path.clone(), self.limits.file_bytes);
+        let looked = tokio::task::spawn_blocking(move || scan(&path, bytes)).await;
+        looked.unwrap_or_else(|error| {
+            let path = self.path.display().to_string();
+            Err(SourceError::Unreadable { path, error: std::io::Error::other(error) })
+        })
+    }
+}
+
+fn watcher(path: &Path, notify: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let read_only = event.is_ok_and(|event| event.kind.is_access());
+        if !read_only {
+            // A full channel holds a notification already.
+            let _ = notify.try_send(());
+        }
+    })?;
+    // An editor replaces a file: a single file is watched through its directory.
+    let watched = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let watched = if watched.as_os_str().is_empty() { Path::new(".") } else { watched };
+    watcher.watch(watched, RecursiveMode::Recursive)?;
+    Ok(watcher)
+}
+
+/// Waits until nothing has happened for a moment.
+async fn settle(notified: &mut mpsc::Receiver<()>) {
+    let quiet =
+        async { while let Ok(Some(())) = tokio::time::timeout(QUIET, notified.recv()).await {} };
+    // Either way the directory is read next.
+    let _ = tokio::time::timeout(PATIENCE, quiet).await;
+}
+
+#[cfg(test)]
+mod tests;

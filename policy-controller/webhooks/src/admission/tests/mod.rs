@@ -1,0 +1,73 @@
+//! What is refused and what is not, by example and by property.
+
+mod certificates;
+mod configured;
+mod http;
+mod http2;
+mod passing;
+mod properties;
+mod refusals;
+
+use crate::review::Request;
+use crate::validation::{Verdict, judge};
+use policy_crds::Kind;
+use serde_json::{Value, json};
+
+/// The value of a manifest.
+pub(super) fn value(manifest: &str) -> Value {
+    let documents = policy_crds::document::read(manifest);
+    assert_eq!(documents.len(), 1, "{manifest}");
+    documents.into_iter().next().unwrap().value.unwrap()
+}
+
+/// A review of a change from `old` to `new`.
+pub(super) fn review(operation: &str, new: &Value, old: &Value) -> Value {
+    let api_version = new["apiVersion"].as_str().unwrap_or_default();
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "6a1b",
+            "kind": {"group": group, "version": version, "kind": new["kind"]},
+            "operation": operation,
+            "namespace": new["metadata"]["namespace"],
+            "name": new["metadata"]["name"],
+            "object": new,
+            "oldObject": old,
+        }
+    })
+}
+
+/// What becomes of a review: `passed`, `sound` and the remarks, or the message of the refusal.
+pub(super) fn verdict(review: &Value) -> String {
+    let judgement = judge(&Request::read(review).unwrap());
+    match judgement.verdict {
+        Verdict::Passed => "passed".to_owned(),
+        Verdict::Refused(status) => status.message,
+        Verdict::Sound { remarks, .. } => {
+            let all: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+            format!("sound{}{}", if all.is_empty() { "" } else { ": " }, all.join("; "))
+        }
+    }
+}
+
+pub(super) fn created(manifest: &str) -> String {
+    verdict(&review("CREATE", &value(manifest), &Value::Null))
+}
+
+pub(super) fn updated(old: &str, new: &str) -> String {
+    verdict(&review("UPDATE", &value(new), &value(old)))
+}
+
+/// An object of namespace `shop` with this spec.
+pub(super) fn object(kind: Kind, spec: &str) -> String {
+    let group = kind.group();
+    let version = kind.versions()[0];
+    let api_version = if group.is_empty() { version.into() } else { format!("{group}/{version}") };
+    format!(
+        "{{apiVersion: {api_version}, kind: {}, metadata: {{name: one, namespace: shop}}, \
+          spec: {spec}}}",
+        kind.as_str()
+    )
+}

@@ -1,0 +1,135 @@
+//! The webhook's port, its certificate and what answers, put together.
+
+use super::guard::PortGuard;
+use super::listener;
+use super::service::Service;
+use super::settings::{AdmissionSettings, CertificateSource};
+use crate::beside::Repoint;
+use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Slot, follow};
+use crate::injector::Injector;
+use crate::metrics::AdmissionMetrics;
+use policy_engine::review::ReviewHandle;
+use policy_tls::identity::provider;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Why the webhook cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    /// The port cannot be opened.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The files cannot be used.
+    #[error("admission: {0}")]
+    Certificate(#[from] CertificateError),
+    /// A certificate is to be made, and there is no cluster to keep it in.
+    #[error("admission: without a cluster --server-tls-certs and --server-tls-key are needed")]
+    NoCluster,
+    /// The TLS library refuses its settings.
+    #[error("admission: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The webhook, its port open and its certificate at hand or on its way.
+pub struct Admission {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Arc<rustls::ServerConfig>,
+    service: Service,
+    keeper: Keeper,
+    guard: Option<Arc<dyn PortGuard>>,
+}
+
+/// Who keeps the certificate fresh.
+enum Keeper {
+    Files(CertificateFiles, Slot),
+    Provisioner(Box<Provisioner>),
+}
+
+impl Admission {
+    /// Opens the port, and reads the certificate where it is in files. `review` tells what the index
+    /// knows; `client` reaches the cluster that keeps a certificate made here.
+    ///
+    /// # Errors
+    /// [`AdmissionError`]: nothing could be served.
+    pub async fn new(
+        settings: AdmissionSettings,
+        review: Option<ReviewHandle>,
+        client: Option<kube::Client>,
+    ) -> Result<Self, AdmissionError> {
+        let metrics = AdmissionMetrics::default();
+        let slot = Slot::new(metrics.clone());
+        let keeper = match (settings.certificate, client) {
+            (CertificateSource::Files(files), _) => {
+                files.load(&slot).await?;
+                Keeper::Files(files, slot.clone())
+            }
+            (CertificateSource::Provisioned(provisioning), Some(client)) => {
+                Keeper::Provisioner(Box::new(Provisioner::new(client, provisioning, slot.clone())))
+            }
+            (CertificateSource::Provisioned(_), None) => return Err(AdmissionError::NoCluster),
+        };
+        let tls = Arc::new(server_config(slot)?);
+        let listener = listener::bind(settings.listen).await?;
+        let address = listener.local_addr()?;
+        let service = Service::new(review, metrics);
+        Ok(Self { listener, address, tls, service, keeper, guard: None })
+    }
+
+    /// Lets connections through only as far as `guard` does.
+    #[must_use]
+    pub fn guarded_by(self, guard: impl PortGuard + 'static) -> Self {
+        Self { guard: Some(Arc::new(guard)), ..self }
+    }
+
+    /// Serves the injector too, on a path of its own.
+    #[must_use]
+    pub fn with_injector(self, injector: Injector) -> Self {
+        Self { service: self.service.with_injector(injector), ..self }
+    }
+
+    /// Points Linkerd's proxies at this controller too, on a path of its own.
+    #[must_use]
+    pub fn with_repoint(self, repoint: Repoint) -> Self {
+        Self { service: self.service.with_repoint(repoint), ..self }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its metrics.
+    pub fn metrics(&self) -> AdmissionMetrics {
+        self.service.metrics.clone()
+    }
+
+    /// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let Self { listener, tls, service, keeper, guard, address: _ } = self;
+        let keep = async {
+            match keeper {
+                Keeper::Files(files, slot) => follow(files, slot).await,
+                Keeper::Provisioner(provisioner) => provisioner.run().await,
+            }
+        };
+        let serve = listener::run(listener, tls, service, guard, shutdown);
+        tokio::select! {
+            () = serve => {}
+            () = keep => {}
+        }
+    }
+}
+
+/// Handshakes with whatever certificate is in use at the time. API servers do not say who they are.
+fn server_config(slot: Slot) -> Result<rustls::ServerConfig, rustls::Error> {
+    let mut config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(slot));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,87 @@
+//! A certificate kept in files, which others renew.
+
+use super::pair::{CertificateError, Places, certified};
+use super::slot::Slot;
+use rustls::sign::CertifiedKey;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the files are compared with what is in use.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Where a certificate is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// PEM, leaf first.
+    pub certificates: PathBuf,
+    /// PEM: PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Texts {
+    certificates: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl CertificateFiles {
+    /// Reads them once.
+    ///
+    /// # Errors
+    /// [`CertificateError`] names the file that is missing or unusable.
+    pub(crate) async fn load(&self, slot: &Slot) -> Result<(), CertificateError> {
+        slot.put(self.parse(&self.read().await?)?);
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<Texts, CertificateError> {
+        Ok(Texts {
+            certificates: contents(&self.certificates).await?,
+            key: contents(&self.key).await?,
+        })
+    }
+
+    fn parse(&self, texts: &Texts) -> Result<CertifiedKey, CertificateError> {
+        let (certificates, key) =
+            (self.certificates.display().to_string(), self.key.display().to_string());
+        let places = Places { certificates: &certificates, key: &key };
+        certified(&places, &texts.certificates, &texts.key)
+    }
+}
+
+async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let failed = |error| CertificateError::Read { path: path.to_owned(), error };
+    tokio::fs::read(path).await.map_err(failed)
+}
+
+/// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
+pub(crate) async fn follow(files: CertificateFiles, slot: Slot) {
+    let mut seen = files.read().await.ok();
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let texts = match files.read().await {
+            Ok(texts) if seen.as_ref() == Some(&texts) => continue,
+            Ok(texts) => texts,
+            Err(error) => {
+                if seen.take().is_some() {
+                    slot.metrics.certificate_failed();
+                    tracing::warn!(%error, "the webhook's certificate stays as it is");
+                }
+                continue;
+            }
+        };
+        // The two files are not replaced in one step: a pair that does not fit is an ordinary sight
+        // and is looked at again when either changes.
+        match files.parse(&texts) {
+            Ok(renewed) => {
+                slot.put(renewed);
+                tracing::info!("the webhook's certificate was renewed");
+            }
+            Err(error) => {
+                slot.metrics.certificate_failed();
+                tracing::warn!(%error, "the webhook's certificate stays as it is");
+            }
+        }
+        seen = Some(texts);
+    }
+}

@@ -1,0 +1,60 @@
+//! A certificate with its key, read from PEM.
+
+use policy_tls::identity::provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use std::path::PathBuf;
+
+/// Why a certificate cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// A text does not hold what it should.
+    #[error("`{place}`: {message}")]
+    Pem {
+        /// The file, or the key of the Secret.
+        place: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// Certificate and key do not fit, or cannot be used.
+    #[error("certificate and key cannot be used together: {0}")]
+    Pair(rustls::Error),
+}
+
+/// Where the two texts of a certificate come from, for messages.
+pub(super) struct Places<'a> {
+    pub(super) certificates: &'a str,
+    pub(super) key: &'a str,
+}
+
+/// Reads a chain and its key.
+pub(super) fn certified(
+    places: &Places<'_>,
+    certificates: &[u8],
+    key: &[u8],
+) -> Result<CertifiedKey, CertificateError> {
+    let chain = chain(places.certificates, certificates)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem {
+        place: places.key.to_owned(),
+        message: error.to_string(),
+    })?;
+    CertifiedKey::from_der(chain, key, &provider()).map_err(CertificateError::Pair)
+}
+
+/// Every certificate of a PEM text that stands in `place`.
+pub(super) fn chain(
+    place: &str,
+    text: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let wrong = |message| CertificateError::Pem { place: place.to_owned(), message };
+    policy_tls::identity::certificates(text).map_err(wrong)
+}

@@ -1,0 +1,130 @@
+//! The MutatingWebhookConfiguration: which pods the API server asks about, and what becomes of them
+//! while nobody answers.
+
+use super::ask::{INJECT, INJECT_LABEL};
+use super::setting::{LINKERDS, OWN};
+use crate::installation::{Installation, client_config};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// Where the injector is on the webhook's port.
+pub(crate) const PATH: &str = "/inject";
+
+/// The label that every namespace has, with its name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// A namespace with this label and the value `disabled` is left alone, as by Linkerd's webhooks.
+pub(super) const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
+
+/// What the node needs before anything else, us included.
+pub(super) const SYSTEM: &str = "kube-system";
+
+/// The configuration that asks the injector.
+///
+/// In namespaces with the label, no pod is created while nobody answers, save those that say
+/// themselves that they want no sidecar: a pod without one would be open. Elsewhere the API server
+/// asks about pods with an annotation of ours, and goes on without an answer.
+pub fn injector_configuration(installation: &Installation) -> MutatingWebhookConfiguration {
+    let labelled = requirement(INJECT_LABEL, "In", &["enabled"]);
+    let others = requirement(INJECT_LABEL, "NotIn", &["enabled"]);
+    let webhooks = vec![
+        MutatingWebhook {
+            failure_policy: Some("Fail".to_owned()),
+            timeout_seconds: Some(10),
+            ..webhook(installation, "labelled", labelled, ("does-not-opt-out", opts_in()))
+        },
+        MutatingWebhook {
+            failure_policy: Some("Ignore".to_owned()),
+            timeout_seconds: Some(5),
+            ..webhook(installation, "pods", others, ("asks", asks()))
+        },
+    ];
+    let mut configuration = MutatingWebhookConfiguration {
+        webhooks: Some(webhooks),
+        ..MutatingWebhookConfiguration::default()
+    };
+    configuration.metadata.name = Some(installation.name.clone());
+    configuration
+}
+
+fn webhook(
+    installation: &Installation,
+    name: &str,
+    label: LabelSelectorRequirement,
+    (condition, expression): (&str, String),
+) -> MutatingWebhook {
+    let own = installation.namespace.as_str();
+    let requirements = vec![
+        label,
+        requirement(NAMESPACE_NAME, "NotIn", &[SYSTEM, own]),
+        requirement(OPT_OUT, "NotIn", &["disabled"]),
+    ];
+    let namespaces = LabelSelector { match_expressions: Some(requirements), match_labels: None };
+    MutatingWebhook {
+        name: format!("{name}.injector.portcullis.dev"),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(installation, PATH),
+        match_conditions: Some(vec![MatchCondition { name: condition.to_owned(), expression }]),
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(namespaces),
+        // Other webhooks may add containers after us.
+        reinvocation_policy: Some("IfNeeded".to_owned()),
+        rules: Some(vec![RuleWithOperations {
+            api_groups: Some(vec![String::new()]),
+            api_versions: Some(vec!["v1".to_owned()]),
+            operations: Some(vec!["CREATE".to_owned()]),
+            resources: Some(vec!["pods".to_owned()]),
+            scope: Some("Namespaced".to_owned()),
+        }]),
+        side_effects: "None".to_owned(),
+        ..MutatingWebhook::default()
+    }
+}
+
+fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
+    LabelSelectorRequirement {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        values: Some(values.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn names() -> String {
+    INJECT.map(|name| format!("'{name}'")).join(", ")
+}
+
+/// It does not say, by every annotation it has, that it wants none.
+fn opts_in() -> String {
+    let names = names();
+    format!(
+        "!has(object.metadata.annotations) || \
+         ![{names}].exists(a, a in object.metadata.annotations) || \
+         [{names}].exists(a, a in object.metadata.annotations && \
+         object.metadata.annotations[a] != 'disabled')"
+    )
+}
+
+/// It has an annotation that asks, or one of ours, which may be one that asks with a slip.
+fn asks() -> String {
+    has_annotation(&[OWN])
+}
+
+/// A namespace has an annotation about injection, Linkerd's included, which ours may leave aside.
+pub(crate) fn says_of_injection() -> String {
+    let prefixes: Vec<&str> = [OWN].into_iter().chain(LINKERDS).collect();
+    has_annotation(&prefixes)
+}
+
+/// It has an annotation that asks, or one with such a prefix.
+fn has_annotation(prefixes: &[&str]) -> String {
+    let begins: Vec<String> =
+        prefixes.iter().map(|prefix| format!("a.startsWith('{prefix}')")).collect();
+    format!(
+        "has(object.metadata.annotations) && object.metadata.annotations.exists(a, \
+         a in [{}] || {})",
+        names(),
+        begins.join(" || ")
+    )
+}

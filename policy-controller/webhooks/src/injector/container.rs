@@ -1,0 +1,285 @@
+//! What is added to a pod: the sidecar, the init container that redirects to it, and their volumes.
+
+use super::chosen::Chosen;
+use super::element::{containers, edit_list, edit_map, text};
+use super::places::Places;
+use super::ports::{joined, of_container, resolve};
+use super::probe;
+use super::setting::Setting;
+use super::settings::Settings;
+use super::sidecar::{
+    ADMIN_PORT, INBOUND_PORT, INIT, LOCK_VOLUME, PROXY, PROXY_UID, ROOTS_VOLUME, TOKEN_VOLUME,
+    VERSION_ANNOTATION,
+};
+use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+const TOKEN_FOLDER: &str = "/var/run/secrets/portcullis";
+const ROOTS_FOLDER: &str = "/var/run/portcullis/roots";
+/// The ConfigMap, in the pod's namespace, with the mesh's roots.
+const ROOTS: &str = "portcullis-identity-trust-roots";
+const ROOTS_KEY: &str = "ca-bundle.crt";
+/// For whom a pod's token is.
+const AUDIENCE: &str = "portcullis.dev/identity";
+/// How long a token lasts, in seconds; the kubelet renews it before.
+const TOKEN_SECONDS: u32 = 86_400;
+
+const PORTS: &str = "PORTCULLIS_PORTS";
+const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
+
+/// Adds everything to a pod that has none of it.
+pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed: &BTreeSet<u16>) {
+    let proxy = proxy(chosen, settings, &declared(pod, probed), probed);
+    let init = init(chosen);
+    let version = chosen.get(Setting::ProxyVersion).unwrap_or(env!("CARGO_PKG_VERSION")).to_owned();
+    edit_map(pod, "metadata", |metadata| {
+        put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
+        put(metadata, "annotations", VERSION_ANNOTATION, &version);
+    });
+    let Some(spec) = pod.get_mut("spec") else { return };
+    // First of all, so that no other container is reached before the rules are there.
+    edit_list(spec, "initContainers", |list| {
+        let added = if settings.native { vec![init, proxy.clone()] } else { vec![init] };
+        list.splice(0..0, added);
+    });
+    if !settings.native {
+        edit_list(spec, "containers", |list| list.insert(0, proxy));
+    }
+    edit_list(spec, "volumes", |list| list.extend(volumes()));
+}
+
+fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
+    let mut texts = Map::new();
+    if let Some(Value::Object(held)) = metadata.remove(field) {
+        texts = held;
+    }
+    texts.insert(key.to_owned(), value.into());
+    metadata.insert(field.to_owned(), Value::Object(texts));
+}
+
+/// Brings what follows from the other containers up to date in a pod that has a sidecar.
+pub(super) fn refresh(pod: &mut Value, warnings: &mut Vec<String>) {
+    let skipped = skipped(pod);
+    let probed = probe::rewrite(pod, &skipped, warnings);
+    let declared = declared(pod, &probed);
+    for (_, container) in super::element::containers_mut(pod) {
+        if text(container, "name") != Some(PROXY) {
+            continue;
+        }
+        edit_list(container, "env", |env| {
+            for (name, ports) in [(PORTS, &declared), (TCP_PROBE_PORTS, &probed)] {
+                let wanted = json!({"name": name, "value": joined(ports)});
+                match env.iter_mut().find(|variable| text(variable, "name") == Some(name)) {
+                    Some(variable) => *variable = wanted,
+                    None if ports.is_empty() => {}
+                    None => env.push(wanted),
+                }
+            }
+        });
+    }
+}
+
+/// The ports that the pod's init container leaves alone.
+fn skipped(pod: &Value) -> super::ports::PortList {
+    let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
+    let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
+    let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
+    let list = arguments.find_map(|argument| argument.strip_prefix("--skip-inbound-ports="));
+    let named = super::ports::Named::new();
+    super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
+}
+
+/// Every port that a container port, a probe or a hook of the application names.
+fn declared(pod: &Value, probed: &BTreeSet<u16>) -> BTreeSet<u16> {
+    const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
+    let mut ports = probed.clone();
+    for (_, container) in containers(pod) {
+        if text(container, "name") == Some(PROXY) {
+            continue;
+        }
+        ports.extend(of_container(container).into_iter().map(|(number, _)| number));
+        let hook = |name: &str| container.get("lifecycle")?.get(name);
+        let probes = PROBES.iter().filter_map(|name| container.get(*name));
+        let handlers = probes.chain(["postStart", "preStop"].into_iter().filter_map(hook));
+        for handler in handlers {
+            let of = |action: &str| handler.get(action)?.get("port");
+            let named = of("httpGet").or_else(|| of("grpc"));
+            let number = named.and_then(|port| resolve(port, container));
+            ports.extend(number.filter(|port| *port != ADMIN_PORT));
+        }
+    }
+    ports
+}
+
+fn init(chosen: &Chosen) -> Value {
+    let mut arguments = vec![
+        "redirect".to_owned(),
+        format!("--inbound-port={INBOUND_PORT}"),
+        format!("--admin-port={ADMIN_PORT}"),
+        format!("--proxy-uid={PROXY_UID}"),
+    ];
+    let skipped = chosen.skipped.text();
+    if !skipped.is_empty() {
+        arguments.push(format!("--skip-inbound-ports={skipped}"));
+    }
+    json!({
+        "name": INIT,
+        "image": image(chosen, Setting::InitImage),
+        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "args": arguments,
+        "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}},
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "runAsNonRoot": false,
+            "allowPrivilegeEscalation": false,
+            "privileged": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        // iptables takes a lock there.
+        "volumeMounts": [{"name": LOCK_VOLUME, "mountPath": "/run"}],
+    })
+}
+
+fn proxy(
+    chosen: &Chosen,
+    settings: &Settings,
+    declared: &BTreeSet<u16>,
+    probed: &BTreeSet<u16>,
+) -> Value {
+    let probe = |path: &str, seconds: u32, failures: u32| {
+        json!({
+            "httpGet": {"path": path, "port": ADMIN_PORT},
+            "periodSeconds": seconds,
+            "timeoutSeconds": 2,
+            "failureThreshold": failures,
+        })
+    };
+    let mut container = json!({
+        "name": PROXY,
+        "image": image(chosen, Setting::ProxyImage),
+        "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
+        "args": ["run"],
+        "env": environment(chosen, &settings.places, declared, probed),
+        "ports": [
+            {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
+            {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
+        ],
+        "readinessProbe": probe("/ready", 2, 3),
+        "livenessProbe": probe("/live", 10, 3),
+        "resources": resources(chosen),
+        "securityContext": {
+            "runAsUser": PROXY_UID,
+            "runAsGroup": PROXY_UID,
+            "runAsNonRoot": true,
+            "allowPrivilegeEscalation": false,
+            "privileged": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": true},
+            {"name": ROOTS_VOLUME, "mountPath": ROOTS_FOLDER, "readOnly": true},
+        ],
+    });
+    if let Some(fields) = container.as_object_mut().filter(|_| settings.native) {
+        fields.insert("restartPolicy".to_owned(), "Always".into());
+        // The application begins once its ports are guarded; whether it may be reached, readiness
+        // says, and no time limit changes that.
+        fields.insert("startupProbe".to_owned(), probe("/live", 1, 120));
+    }
+    container
+}
+
+fn image(chosen: &Chosen, setting: Setting) -> String {
+    let part = |setting| chosen.get(setting).unwrap_or_default();
+    format!("{}:{}", part(setting), part(Setting::ProxyVersion))
+}
+
+fn resources(chosen: &Chosen) -> Value {
+    let part = |settings: [(&str, Setting); 3]| -> Map<String, Value> {
+        let given = settings.into_iter();
+        given.filter_map(|(name, s)| Some((name.to_owned(), chosen.get(s)?.into()))).collect()
+    };
+    let requests = part([
+        ("cpu", Setting::ProxyCpuRequest),
+        ("memory", Setting::ProxyMemoryRequest),
+        ("ephemeral-storage", Setting::ProxyEphemeralStorageRequest),
+    ]);
+    let limits = part([
+        ("cpu", Setting::ProxyCpuLimit),
+        ("memory", Setting::ProxyMemoryLimit),
+        ("ephemeral-storage", Setting::ProxyEphemeralStorageLimit),
+    ]);
+    let all = [("requests", requests), ("limits", limits)].into_iter();
+    all.filter(|(_, part)| !part.is_empty()).map(|(name, part)| (name.to_owned(), part)).collect()
+}
+
+fn environment(
+    chosen: &Chosen,
+    places: &Places,
+    declared: &BTreeSet<u16>,
+    probed: &BTreeSet<u16>,
+) -> Vec<Value> {
+    let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let plain = |name: &str, value: &str| json!({"name": name, "value": value});
+    let any = if places.ipv4_only { "0.0.0.0" } else { "[::]" };
+    // What `$(…)` names must stand before it.
+    let mut env = vec![
+        field("_pod_name", "metadata.name"),
+        field("_pod_ns", "metadata.namespace"),
+        field("_pod_sa", "spec.serviceAccountName"),
+        plain("PORTCULLIS_WORKLOAD", r#"{"ns":"$(_pod_ns)", "pod":"$(_pod_name)"}"#),
+        field("PORTCULLIS_INBOUND_IPS", "status.podIPs"),
+        plain("PORTCULLIS_LISTEN", &format!("{any}:{INBOUND_PORT}")),
+        plain("PORTCULLIS_ADMIN", &format!("{any}:{ADMIN_PORT}")),
+        plain("PORTCULLIS_POLICY_ADDR", &places.policy),
+        plain(
+            "PORTCULLIS_POLICY_NAME",
+            &places.identity("policy-controller", &places.control_plane),
+        ),
+        plain("PORTCULLIS_IDENTITY", "certify"),
+        plain("PORTCULLIS_IDENTITY_ADDR", &places.issuer),
+        plain(
+            "PORTCULLIS_IDENTITY_SERVICE_NAME",
+            &places.identity("portcullis-issuer", &places.control_plane),
+        ),
+        plain("PORTCULLIS_IDENTITY_NAME", &places.identity("$(_pod_sa)", "$(_pod_ns)")),
+        plain("PORTCULLIS_IDENTITY_TOKEN", &format!("{TOKEN_FOLDER}/token")),
+        plain("PORTCULLIS_IDENTITY_ROOTS", &format!("{ROOTS_FOLDER}/{ROOTS_KEY}")),
+    ];
+    for (name, ports) in [(PORTS, declared), (TCP_PROBE_PORTS, probed)] {
+        env.extend((!ports.is_empty()).then(|| plain(name, &joined(ports))));
+    }
+    let given = [
+        ("PORTCULLIS_LOG", Setting::ProxyLogLevel),
+        ("PORTCULLIS_LOG_FORMAT", Setting::ProxyLogFormat),
+        ("PORTCULLIS_ACCESS_LOG", Setting::AccessLog),
+        ("PORTCULLIS_OPAQUE_PORTS", Setting::OpaquePorts),
+        ("PORTCULLIS_DETECT_TIMEOUT", Setting::DetectTimeout),
+        ("PORTCULLIS_GRACE", Setting::ShutdownGracePeriod),
+        ("PORTCULLIS_WORKERS", Setting::ProxyWorkers),
+        ("PORTCULLIS_ADMIN_SHUTDOWN", Setting::ProxyAdminShutdown),
+    ];
+    env.extend(given.into_iter().filter_map(|(name, s)| Some(plain(name, chosen.get(s)?))));
+    env
+}
+
+fn volumes() -> [Value; 3] {
+    let token = json!({"serviceAccountToken": {
+        "audience": AUDIENCE,
+        "expirationSeconds": TOKEN_SECONDS,
+        "path": "token",
+    }});
+    [
+        json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}}),
+        json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}),
+        json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}}),
+    ]
+}

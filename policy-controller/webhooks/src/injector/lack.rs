@@ -1,0 +1,191 @@
+//! Pods that ought to have a sidecar and have none: they were created before their namespace asked,
+//! or while nobody answered the API server.
+
+use super::ask::{Answer, Asked, Surroundings, asked, of_namespace};
+use super::configuration::{OPT_OUT, SYSTEM};
+use super::element::{containers, text, texts};
+use super::sidecar::{INIT, PROXY};
+use super::skip::THEIRS;
+use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What is looked at of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it shares the network of its node.
+    pub host_network: bool,
+    /// Whether it runs: what has ended receives nothing.
+    pub running: bool,
+    /// Its containers, where they are known.
+    pub containers: Option<Vec<String>>,
+}
+
+/// Why a pod ought to have a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// It asks for one itself.
+    ByPod,
+    /// Its namespace asks.
+    ByNamespace,
+    /// What it or its namespace says cannot be read.
+    Unclear,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByPod => {
+                "its annotation asks for a sidecar and it has none: it was created while the \
+                 injector was away or not installed; delete it, or restart its workload"
+            }
+            Self::ByNamespace => {
+                "its namespace asks for sidecars and it has none: it was created before that, or \
+                 while the injector was away; delete it, or restart its workload"
+            }
+            Self::Unclear => {
+                "whether it is to have a sidecar cannot be read from its annotations and those of \
+                 its namespace, and it has none; `enabled` and `disabled` are allowed"
+            }
+        })
+    }
+}
+
+impl PodFacts {
+    /// What is looked at, of the JSON of a Pod.
+    pub fn of(pod: &Value) -> Self {
+        let metadata = |field: &str| texts(pod.get("metadata").and_then(|m| m.get(field)));
+        let status = pod.get("status");
+        let phase = status.and_then(|status| text(status, "phase"));
+        let ending = pod.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some();
+        let host = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
+        let names = containers(pod).filter_map(|(_, c)| text(c, "name").map(str::to_owned));
+        Self {
+            labels: metadata("labels"),
+            annotations: metadata("annotations"),
+            host_network: host.and_then(Value::as_bool) == Some(true),
+            running: phase == Some("Running") && !ending,
+            containers: Some(names.collect()),
+        }
+    }
+
+    /// What tells that another mesh looks after it, or that it has a sidecar of ours.
+    fn is_looked_after(&self) -> bool {
+        let ours = self.labels.get(PROXY_LABEL).is_some_and(|value| value == PROXY_INJECTED);
+        let known = match &self.containers {
+            // The label alone can be written by anybody, and a sidecar alone guards nothing.
+            Some(names) => {
+                let has = |name: &str| names.iter().any(|own| own == name);
+                (has(PROXY) && has(INIT)) || THEIRS.into_iter().any(has)
+            }
+            None => ours,
+        };
+        let linkerd = self.labels.contains_key("linkerd.io/control-plane-ns");
+        let istio = self.annotations.contains_key("sidecar.istio.io/status");
+        known || linkerd || istio
+    }
+}
+
+/// Why a pod ought to have a sidecar and has none; none: it has one, or ought to have none.
+/// `control_plane` is the namespace of the control plane.
+pub fn lack(pod: &PodFacts, around: &Surroundings, control_plane: &str) -> Option<Lack> {
+    let exempt = [SYSTEM, control_plane].contains(&around.namespace.as_str())
+        || around.labels.get(OPT_OUT).is_some_and(|value| value == "disabled");
+    let mirror = pod.annotations.contains_key("kubernetes.io/config.mirror");
+    if exempt || mirror || pod.host_network || !pod.running || pod.is_looked_after() {
+        return None;
+    }
+    match asked(&pod.annotations, around) {
+        Ok(Asked::Yes) => {}
+        Ok(Asked::NoByPod | Asked::NoByNamespace(_) | Asked::ByNobody) => return None,
+        Err(_) => return Some(Lack::Unclear),
+    }
+    match of_namespace(&around.annotations, &around.labels, "") {
+        Ok(Some(Answer::Enabled)) => Some(Lack::ByNamespace),
+        Ok(Some(Answer::Disabled) | None) | Err(_) => Some(Lack::ByPod),
+    }
+}
+
+/// The label that a namespace is to have, by its annotations; none: they ask for none. What cannot
+/// be read is asked about, and told to whoever creates a pod.
+pub(super) fn label(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+    match of_namespace(annotations, &BTreeMap::new(), "") {
+        Ok(Some(Answer::Enabled)) | Err(_) => Some("enabled"),
+        Ok(Some(Answer::Disabled)) => Some("disabled"),
+        Ok(None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn around(annotation: &str) -> Surroundings {
+        let namespace = json!({"kind": "Namespace", "metadata": {
+            "name": "shop", "annotations": {"linkerd.io/inject": annotation},
+        }});
+        Surroundings::of(&namespace).unwrap()
+    }
+
+    fn pod(more: Value) -> PodFacts {
+        let mut pod = json!({
+            "metadata": {"name": "web"},
+            "spec": {"containers": [{"name": "web"}]},
+            "status": {"phase": "Running"},
+        });
+        for (pointer, value) in more.as_object().unwrap() {
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            pod.pointer_mut(parent).unwrap()[field] = value.clone();
+        }
+        PodFacts::of(&pod)
+    }
+
+    #[test]
+    fn a_running_pod_of_a_namespace_that_asks_lacks_a_sidecar_until_it_has_one() {
+        let of = |more| lack(&pod(more), &around("enabled"), "portcullis");
+        assert_eq!(of(json!({})), Some(Lack::ByNamespace));
+        let ours = json!([{"name": "portcullis-init"}, {"name": "portcullis-proxy"}]);
+        assert_eq!(of(json!({"/spec/initContainers": ours})), None);
+        let unguarded = json!([{"name": "portcullis-proxy"}]);
+        assert_eq!(of(json!({"/spec/initContainers": unguarded})), Some(Lack::ByNamespace));
+        // A label is no sidecar.
+        assert_eq!(
+            of(json!({"/metadata/labels": {"portcullis.dev/proxy": "injected"}})),
+            Some(Lack::ByNamespace)
+        );
+        for (pointer, value) in [
+            ("/status/phase", json!("Succeeded")),
+            ("/spec/hostNetwork", json!(true)),
+            ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+            ("/metadata/annotations", json!({"portcullis.dev/inject": "disabled"})),
+            ("/metadata/annotations", json!({"sidecar.istio.io/status": "{}"})),
+            ("/metadata/labels", json!({"linkerd.io/control-plane-ns": "linkerd"})),
+        ] {
+            assert_eq!(of(json!({pointer: value})), None, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn who_asks_is_told_and_what_cannot_be_read_is_no_consent() {
+        let asks = json!({"/metadata/annotations": {"portcullis.dev/inject": "enabled"}});
+        let told = |around: &Surroundings| lack(&pod(asks.clone()), around, "portcullis");
+        assert_eq!(told(&around("disabled")), Some(Lack::ByPod));
+        assert_eq!(told(&Surroundings::unknown("portcullis")), None);
+        assert_eq!(told(&Surroundings::unknown("kube-system")), None);
+        let unclear = lack(&pod(json!({})), &around("yes"), "portcullis");
+        assert_eq!(unclear, Some(Lack::Unclear));
+    }
+
+    #[test]
+    fn the_label_follows_the_annotation_and_asks_where_it_cannot_be_read() {
+        let of = |value: &str| label(&around(value).annotations);
+        assert_eq!((of("enabled"), of("disabled")), (Some("enabled"), Some("disabled")));
+        assert_eq!((of("ingress"), label(&BTreeMap::new())), (Some("enabled"), None));
+    }
+}

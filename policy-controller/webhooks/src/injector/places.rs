@@ -1,0 +1,42 @@
+//! Where the control plane is.
+
+/// Where the control plane is, and who answers there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Namespace of the control plane, which is part of every identity.
+    pub control_plane: String,
+    /// The trust domain that ends every identity.
+    pub trust_domain: String,
+    /// Address of the policy controller, `host:port`.
+    pub policy: String,
+    /// Address of the issuer, `host:port`.
+    pub issuer: String,
+    /// Whether pods may lack IPv6.
+    pub ipv4_only: bool,
+}
+
+impl Places {
+    /// The usual ones of a control plane.
+    pub fn new(control_plane: &str, trust_domain: &str, cluster_domain: &str) -> Self {
+        // With the dot at its end a name is looked up once, not once for every search domain.
+        let service =
+            |name: &str, port: u16| format!("{name}.{control_plane}.svc.{cluster_domain}.:{port}");
+        Self {
+            control_plane: control_plane.to_owned(),
+            trust_domain: trust_domain.to_owned(),
+            policy: service("portcullis-policy", 8090),
+            issuer: service("portcullis-issuer", 8080),
+            ipv4_only: false,
+        }
+    }
+
+    /// The identity that the policy controller proves.
+    pub fn controller(&self) -> String {
+        self.identity("policy-controller", &self.control_plane)
+    }
+
+    pub(super) fn identity(&self, account: &str, namespace: &str) -> String {
+        let Self { control_plane, trust_domain, .. } = self;
+        format!("{account}.{namespace}.serviceaccount.identity.{control_plane}.{trust_domain}")
+    }
+}

@@ -1,0 +1,65 @@
+//! tcpSocket probes. Behind a redirect the proxy's own listener would always accept, so they become
+//! requests to the proxy's admin port, which connects to the application (product, *probe
+//! exemption*).
+
+use super::element::{containers_mut, text};
+use super::ports::{PortList, resolve};
+use super::sidecar::ADMIN_PORT;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const PROBES: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
+
+/// What precedes the port in the path that connects to it.
+const PATH: &str = "/probe/tcp/";
+
+/// Rewrites every tcpSocket probe of a port that is redirected; says which ports they are.
+pub(super) fn rewrite(
+    pod: &mut Value,
+    skipped: &PortList,
+    warnings: &mut Vec<String>,
+) -> BTreeSet<u16> {
+    let mut ports = BTreeSet::new();
+    for (place, container) in containers_mut(pod) {
+        let whole = container.clone();
+        for name in PROBES {
+            let Some(probe) = container.get_mut(name) else { continue };
+            if let Some(port) = rewritten(probe) {
+                ports.insert(port);
+            }
+            let Some(wanted) = tcp(probe) else { continue };
+            let Some(port) = resolve(wanted, &whole) else {
+                warnings.push(format!(
+                    "{place}.{name}.tcpSocket.port: {wanted} is no port of this container, so the \
+                     probe is left as it is"
+                ));
+                continue;
+            };
+            if skipped.contains(port) {
+                continue;
+            }
+            if let Some(probe) = probe.as_object_mut() {
+                probe.remove("tcpSocket");
+                let get = json!({"path": format!("{PATH}{port}"), "port": ADMIN_PORT});
+                probe.insert("httpGet".to_owned(), get);
+            }
+            ports.insert(port);
+        }
+    }
+    ports
+}
+
+/// The port of a tcpSocket probe of the pod itself.
+fn tcp(probe: &Value) -> Option<&Value> {
+    let socket = probe.get("tcpSocket").filter(|socket| socket.is_object())?;
+    let own = text(socket, "host").is_none_or(str::is_empty);
+    socket.get("port").filter(|_| own)
+}
+
+/// The port of a probe that was rewritten before.
+fn rewritten(probe: &Value) -> Option<u16> {
+    let get = probe.get("httpGet")?;
+    let ours = get.get("port").and_then(Value::as_u64) == Some(u64::from(ADMIN_PORT));
+    let port = text(get, "path")?.strip_prefix(PATH)?;
+    port.parse().ok().filter(|port| ours && *port > 0)
+}

@@ -1,0 +1,245 @@
+//! The injector as the API server asks it: one review of a pod, with its namespace read live.
+
+use super::ask::Surroundings;
+use super::diff::diff;
+use super::inject::{Outcome, inject};
+use super::metrics::InjectorMetrics;
+use super::settings::{InjectorSettings, Settings, Sidecar};
+use crate::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use policy_crds::FieldError;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the API server may take to say what a namespace says.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long its version is taken to be what it was.
+const VERSION_LASTS: Duration = Duration::from_secs(300);
+
+/// The first minor version whose API server knows init containers that go on.
+const NATIVE_SINCE: u32 = 29;
+
+/// Answers reviews of pods. Clones share what they know.
+#[derive(Clone)]
+pub struct Injector {
+    client: Client,
+    sidecar: Sidecar,
+    settings: Settings,
+    seen: Arc<Mutex<Option<(bool, Instant)>>>,
+    metrics: InjectorMetrics,
+}
+
+/// What is answered over HTTP.
+pub(crate) enum Reply {
+    /// A review.
+    Answer(Box<Answer>),
+    /// No review: the API server's failure policy decides.
+    Unavailable(String),
+}
+
+/// A review of a pod, with what its answer depends on.
+pub(crate) struct PodReview {
+    injector: Injector,
+    review: Value,
+    around: Surroundings,
+    settings: Settings,
+}
+
+impl Injector {
+    /// Nothing is asked before the first review. Counts in `metrics`.
+    pub fn new(client: Client, settings: InjectorSettings, metrics: InjectorMetrics) -> Self {
+        let InjectorSettings { defaults, places, sidecar, .. } = settings;
+        let native = sidecar != Sidecar::Container;
+        Self {
+            client,
+            sidecar,
+            settings: Settings { defaults, places, native },
+            seen: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// Asks the API server what the answer to a review depends on.
+    ///
+    /// # Errors
+    /// The reply, where there is one without looking at a pod.
+    pub(crate) async fn ask(&self, review: Value) -> Result<PodReview, Reply> {
+        let version = version(&review);
+        let Some(request) = Request::read(&review) else {
+            self.metrics.answered("malformed");
+            let answer = Answer::deny(version, "", Status::malformed(NO_REQUEST));
+            return Err(Reply::Answer(Box::new(answer)));
+        };
+        let new = request.operation == "CREATE" && request.subresource.is_empty();
+        let is_pod = new && request.group.is_empty() && request.kind == "Pod";
+        if !is_pod || request.object.is_none() {
+            self.metrics.answered("passed");
+            return Err(Reply::Answer(Box::new(Answer::allow(version, request.uid, Vec::new()))));
+        }
+        let known = async {
+            let around = self.surroundings(request.namespace).await?;
+            Ok::<_, String>((around, self.native().await?))
+        };
+        let (around, native) = match known.await {
+            Ok(known) => known,
+            Err(reason) => {
+                tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
+                self.metrics.answered("failed");
+                return Err(Reply::Unavailable(format!("portcullis injector: {reason}\n")));
+            }
+        };
+        let settings = Settings { native, ..self.settings.clone() };
+        Ok(PodReview { injector: self.clone(), review, around, settings })
+    }
+
+    /// Counts a pod that could not be looked at, and says so.
+    pub(crate) fn failed(&self) -> Reply {
+        self.metrics.answered("failed");
+        Reply::Unavailable("portcullis injector: the pod could not be looked at\n".into())
+    }
+
+    fn answer(
+        &self,
+        version: &'static str,
+        request: &Request<'_>,
+        pod: &Value,
+        outcome: Outcome,
+    ) -> Answer {
+        match outcome {
+            Outcome::Injected { pod: injected, warnings } => {
+                self.metrics.answered("injected");
+                let patch = Value::Array(diff(pod, &injected));
+                let patch = BASE64_STANDARD.encode(patch.to_string());
+                Answer::patch(version, request.uid, patch, told(warnings))
+            }
+            Outcome::Skipped { reason, warnings } => {
+                self.metrics.answered(reason.word());
+                Answer::allow(version, request.uid, told(warnings))
+            }
+            Outcome::Refused(errors) => {
+                self.metrics.answered("refused");
+                tracing::info!(
+                    namespace = request.namespace,
+                    pod = request.name,
+                    ?errors,
+                    "a pod was refused"
+                );
+                Answer::deny(version, request.uid, refusal(request, errors))
+            }
+        }
+    }
+
+    /// The namespace of a pod, as it is now.
+    async fn surroundings(&self, name: &str) -> Result<Surroundings, String> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = within(api.get_opt(name), "read the namespace").await?;
+        let Some(found) = found else { return Ok(Surroundings::unknown(name)) };
+        let texts = |texts: Option<BTreeMap<String, String>>| texts.unwrap_or_default();
+        Ok(Surroundings {
+            namespace: name.to_owned(),
+            annotations: texts(found.metadata.annotations),
+            labels: texts(found.metadata.labels),
+            asked: false,
+        })
+    }
+
+    /// Whether the sidecar is an init container that goes on.
+    async fn native(&self) -> Result<bool, String> {
+        match self.sidecar {
+            Sidecar::Native => return Ok(true),
+            Sidecar::Container => return Ok(false),
+            Sidecar::Auto => {}
+        }
+        let seen = *self.seen.lock();
+        if let Some((native, _)) = seen.filter(|(_, when)| when.elapsed() < VERSION_LASTS) {
+            return Ok(native);
+        }
+        let version = match within(self.client.apiserver_version(), "read its version").await {
+            Ok(version) => version,
+            // It does not become older while it cannot be asked.
+            Err(reason) => return seen.map(|(native, _)| native).ok_or(reason),
+        };
+        let native = is_native(&version.major, &version.minor);
+        *self.seen.lock() = Some((native, Instant::now()));
+        Ok(native)
+    }
+}
+
+impl PodReview {
+    /// The reply to the review. Large pods take long to compare, for which no connection should wait.
+    pub(crate) fn reply(self) -> Reply {
+        let Some(request) = Request::read(&self.review) else { return self.injector.failed() };
+        let Some(pod) = request.object else { return self.injector.failed() };
+        let outcome = inject(pod, &self.around, &self.settings);
+        let answer = self.injector.answer(version(&self.review), &request, pod, outcome);
+        Reply::Answer(Box::new(answer))
+    }
+}
+
+async fn within<T>(
+    asked: impl Future<Output = Result<T, kube::Error>>,
+    doing: &str,
+) -> Result<T, String> {
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(format!("cannot {doing}: {error}")),
+        Err(_) => Err(format!("cannot {doing}: no answer within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// Providers write minors such as `29+`. What cannot be read is taken for new.
+fn is_native(major: &str, minor: &str) -> bool {
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    };
+    number(major) != Some(1) || number(minor).is_none_or(|minor| minor >= NATIVE_SINCE)
+}
+
+/// With the name of whoever warns: others do too.
+fn told(warnings: Vec<String>) -> Vec<String> {
+    warnings.into_iter().map(|warning| format!("portcullis: {warning}")).collect()
+}
+
+fn refusal(request: &Request<'_>, errors: Vec<FieldError>) -> Status {
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let causes = errors.into_iter().map(|FieldError { field, message }| Cause {
+        reason: "FieldValueInvalid",
+        message,
+        field,
+    });
+    Status {
+        message: format!("portcullis: {}", words.join("; ")),
+        reason: "Invalid",
+        code: 422,
+        details: Some(Details {
+            name: request.name.to_owned(),
+            group: String::new(),
+            kind: "Pod".to_owned(),
+            causes: causes.collect(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_native;
+
+    #[test]
+    fn sidecars_are_native_from_1_29() {
+        for (minor, native) in
+            [("28", false), ("29", true), ("29+", true), ("9", false), ("x", true)]
+        {
+            assert_eq!(is_native("1", minor), native, "{minor}");
+        }
+        assert!(is_native("2", "0"));
+    }
+}

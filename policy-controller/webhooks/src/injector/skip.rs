@@ -1,0 +1,184 @@
+//! Pods that are left as they are, and pods that cannot have a sidecar as they are.
+
+use super::element::{CONTAINERS, containers, list, text};
+use super::ports::of_container;
+use super::sidecar::{
+    ADMIN_PORT, INBOUND_PORT, INIT, PROXY, PROXY_UID, VERSION_ANNOTATION, VOLUMES,
+};
+use policy_crds::FieldError;
+use serde_json::Value;
+use std::fmt;
+
+/// Why a pod is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// Neither it nor its namespace asks.
+    NotAsked,
+    /// It says so itself.
+    DisabledByPod,
+    /// Its namespace says so, whose name this is.
+    DisabledByNamespace(String),
+    /// It has a sidecar of ours and what redirects to it, of this version where it is known.
+    Ours {
+        /// As its annotation says.
+        version: Option<String>,
+    },
+    /// It has the sidecar of another mesh, which this container is.
+    Theirs(&'static str),
+    /// It shares the network of its node.
+    HostNetwork,
+    /// Its containers are for Windows.
+    Windows,
+    /// It is a file on a node that the kubelet runs: the API server has a picture of it.
+    Static,
+    /// It has no containers that could be read.
+    Unreadable,
+}
+
+/// The sidecars of other meshes.
+pub(super) const THEIRS: [&str; 2] = ["linkerd-proxy", "istio-proxy"];
+
+/// What the API server adds to the picture of a static pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+impl Skip {
+    /// What the author of the pod should know, if it is not what was asked for.
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::NotAsked | Self::DisabledByPod | Self::DisabledByNamespace(_) => None,
+            // The API server asks again where another webhook changed something.
+            Self::Ours { version: Some(_) } => None,
+            Self::Ours { .. }
+            | Self::Theirs(_)
+            | Self::HostNetwork
+            | Self::Windows
+            | Self::Static
+            | Self::Unreadable => Some(format!("no sidecar was injected: {self}")),
+        }
+    }
+
+    /// One word, for metrics.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "not_asked",
+            Self::DisabledByPod | Self::DisabledByNamespace(_) => "disabled",
+            Self::Ours { .. } => "already_injected",
+            Self::Theirs(_) => "other_mesh",
+            Self::HostNetwork => "host_network",
+            Self::Windows => "windows",
+            Self::Static => "static",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("neither the pod nor its namespace asks for one"),
+            Self::DisabledByPod => f.write_str("the pod's annotation says `disabled`"),
+            Self::DisabledByNamespace(name) => write!(f, "namespace {name} says `disabled`"),
+            Self::Ours { version: Some(version) } => {
+                write!(f, "the pod has a sidecar already, of version {version}")
+            }
+            Self::Ours { version: None } => f.write_str("the pod has a sidecar already"),
+            Self::Theirs(container) => {
+                write!(f, "the pod has the sidecar of another mesh, container `{container}`")
+            }
+            Self::HostNetwork => f.write_str(
+                "the pod has hostNetwork: true; its connections cannot be told from its node's",
+            ),
+            Self::Windows => f.write_str("the pod's os is windows, the sidecar runs on Linux"),
+            Self::Static => f.write_str(
+                "the pod is a static one: what its node runs is a file there, which is not changed",
+            ),
+            Self::Unreadable => f.write_str("spec.containers is not a list of containers"),
+        }
+    }
+}
+
+/// Why a pod that is to have a sidecar gets none, if so.
+pub(super) fn reason(pod: &Value) -> Option<Skip> {
+    let spec = pod.get("spec").filter(|spec| spec.is_object());
+    let readable = |field: &str| match spec.and_then(|spec| spec.get(field)) {
+        Some(Value::Array(list)) => list.iter().all(Value::is_object),
+        Some(Value::Null) | None => field != "containers",
+        Some(_) => false,
+    };
+    let metadata = pod.get("metadata").is_none_or(|metadata| metadata.is_object());
+    if !metadata || !CONTAINERS.into_iter().all(readable) || list(pod, "containers").is_empty() {
+        return Some(Skip::Unreadable);
+    }
+    let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
+    let annotation =
+        |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
+    // One of the two alone is somebody else's container, which `impossible` tells.
+    if has(PROXY) && has(INIT) {
+        let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
+        return Some(Skip::Ours { version });
+    }
+    if let Some(theirs) = THEIRS.into_iter().find(|name| has(name)) {
+        return Some(Skip::Theirs(theirs));
+    }
+    if annotation(MIRROR).is_some() {
+        return Some(Skip::Static);
+    }
+    let spec = spec?;
+    if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
+        return Some(Skip::HostNetwork);
+    }
+    let os = spec.get("os").and_then(|os| text(os, "name"));
+    (os == Some("windows")).then_some(Skip::Windows)
+}
+
+/// What a sidecar would clash with.
+pub(super) fn impossible(pod: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let uid = |value: &Value| {
+        let uid = value.get("securityContext")?.get("runAsUser")?.as_u64();
+        uid.filter(|uid| *uid == PROXY_UID)
+    };
+    let mut user = |place: String| {
+        let message = format!(
+            "`{PROXY_UID}` is the user of the sidecar, whose traffic is not redirected; give the \
+             application another one"
+        );
+        errors.push(FieldError { field: format!("{place}.securityContext.runAsUser"), message });
+    };
+    if pod.get("spec").and_then(uid).is_some() {
+        user("spec".to_owned());
+    }
+    for (place, container) in containers(pod) {
+        if uid(container).is_some() {
+            user(place);
+        }
+    }
+    for (place, container) in containers(pod) {
+        let taken = |port: u16| [INBOUND_PORT, ADMIN_PORT].contains(&port);
+        for (port, _) in of_container(container).into_iter().filter(|(port, _)| taken(*port)) {
+            let message = format!(
+                "port `{port}` is one of the sidecar's own ({INBOUND_PORT} and {ADMIN_PORT}); give \
+                 the application another one"
+            );
+            errors.push(FieldError { field: format!("{place}.ports"), message });
+        }
+        if let Some(name) = text(container, "name").filter(|name| [PROXY, INIT].contains(name)) {
+            let message = format!("`{name}` is the name of a container that is injected");
+            errors.push(FieldError { field: format!("{place}.name"), message });
+        }
+    }
+    for (at, volume) in list(pod, "volumes").iter().enumerate() {
+        if let Some(name) = text(volume, "name").filter(|name| VOLUMES.contains(name)) {
+            let message = format!("`{name}` is the name of a volume that is injected");
+            errors.push(FieldError { field: format!("spec.volumes[{at}].name"), message });
+        }
+    }
+    errors
+}
+
+/// Whether a pod belongs to a Job.
+pub(super) fn is_of_a_job(pod: &Value) -> bool {
+    let owners = pod.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
+    let owners = owners.and_then(Value::as_array).into_iter().flatten();
+    owners.into_iter().any(|owner| text(owner, "kind") == Some("Job"))
+}

@@ -1,0 +1,114 @@
+//! What admission counts.
+
+use crate::metric_names::{
+    ADMISSION_CERTIFICATE_EXPIRY, ADMISSION_CERTIFICATE_FAILURES, ADMISSION_REFUSED,
+    ADMISSION_RESPONSES, ADMISSION_SECONDS,
+};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+/// How a request was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    /// No concern of ours, or nothing judged changed.
+    Passed,
+    /// It breaks no rule.
+    Admitted,
+    /// It breaks no rule, and its author was warned.
+    Warned,
+    /// It breaks a rule.
+    Denied,
+    /// It was not a review that could be read.
+    Malformed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    kind: &'static str,
+    verdict: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    reason: &'static str,
+}
+
+impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+        encoder.write_str(match self {
+            Self::Passed => "passed",
+            Self::Admitted => "admitted",
+            Self::Warned => "warned",
+            Self::Denied => "denied",
+            Self::Malformed => "malformed",
+        })
+    }
+}
+
+/// Handles on admission's metrics; clones share them.
+#[derive(Clone, Debug)]
+pub struct AdmissionMetrics {
+    answers: Family<Answered, Counter>,
+    seconds: Histogram,
+    refused: Family<Refusal, Counter>,
+    expiry: Gauge,
+    failures: Counter,
+}
+
+impl Default for AdmissionMetrics {
+    fn default() -> Self {
+        Self {
+            answers: Family::default(),
+            seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]),
+            refused: Family::default(),
+            expiry: Gauge::default(),
+            failures: Counter::default(),
+        }
+    }
+}
+
+impl AdmissionMetrics {
+    /// Adds the metrics to `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        let (name, help) = (ADMISSION_RESPONSES.name, ADMISSION_RESPONSES.help);
+        registry.register(name, help, self.answers.clone());
+        let (name, help) = (ADMISSION_SECONDS.name, ADMISSION_SECONDS.help);
+        registry.register(name, help, self.seconds.clone());
+        let (name, help) = (ADMISSION_REFUSED.name, ADMISSION_REFUSED.help);
+        registry.register(name, help, self.refused.clone());
+        let (name, help) = (ADMISSION_CERTIFICATE_EXPIRY.name, ADMISSION_CERTIFICATE_EXPIRY.help);
+        registry.register(name, help, self.expiry.clone());
+        let (name, help) =
+            (ADMISSION_CERTIFICATE_FAILURES.name, ADMISSION_CERTIFICATE_FAILURES.help);
+        registry.register(name, help, self.failures.clone());
+    }
+
+    /// A review was answered.
+    pub(crate) fn answered(&self, kind: &'static str, verdict: Outcome, took: Duration) {
+        self.answers.get_or_create(&Answered { kind, verdict }).inc();
+        self.seconds.observe(took.as_secs_f64());
+    }
+
+    /// A connection or request was over a bound or made no sense.
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&Refusal { reason }).inc();
+    }
+
+    /// A certificate came into use.
+    pub(crate) fn certificate(&self, not_after: Option<SystemTime>) {
+        let since = not_after.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
+        self.expiry.set(seconds.unwrap_or_default());
+    }
+
+    /// A new certificate could not be used, made or published.
+    pub(crate) fn certificate_failed(&self) {
+        self.failures.inc();
+    }
+}

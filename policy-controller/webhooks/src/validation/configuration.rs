@@ -1,0 +1,194 @@
+//! The ValidatingWebhookConfiguration: what the API server asks, and when it does not. What it is told
+//! here in CEL, `concern` says in Rust.
+
+use super::concern::{GROUP, SERVER_GROUPS, WORKLOAD_ANNOTATIONS};
+use crate::injector::says_of_injection;
+use crate::installation::{Installation, client_config};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use policy_crds::Kind;
+
+/// A namespace with this label and the value `disabled` is left alone, as by Linkerd's webhooks.
+const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
+/// The label that every namespace has, with its name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// The configuration that asks the webhook.
+///
+/// Policy objects are not written while the webhook is away; routes without a Server parent, grants
+/// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change of
+/// neither spec nor annotations.
+pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
+    let policy = &[
+        Kind::Server,
+        Kind::ServerAuthorization,
+        Kind::AuthorizationPolicy,
+        Kind::MeshTlsAuthentication,
+        Kind::NetworkAuthentication,
+        Kind::HttpLocalRateLimitPolicy,
+        Kind::ExternalWorkload,
+    ];
+    let routes = &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute];
+    let mut configuration = ValidatingWebhookConfiguration {
+        webhooks: Some(vec![
+            required(installation, "policy", policy, None),
+            required(installation, "routes", routes, Some(("has-server-parent", has_server()))),
+            required(
+                installation,
+                "grants",
+                &[Kind::ReferenceGrant],
+                Some(("opens-policy", opens_ours())),
+            ),
+            workloads(installation),
+        ]),
+        ..ValidatingWebhookConfiguration::default()
+    };
+    configuration.metadata.name = Some(installation.name.clone());
+    configuration
+}
+
+/// A webhook without whose consent nothing is written.
+fn required(
+    installation: &Installation,
+    name: &str,
+    kinds: &[Kind],
+    only: Option<(&str, String)>,
+) -> ValidatingWebhook {
+    let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
+    conditions.extend(only.map(|(name, expression)| condition(name, expression)));
+    conditions.push(condition("changed", changed("spec")));
+    let rules = rules(kinds, "Namespaced");
+    ValidatingWebhook {
+        failure_policy: Some("Fail".to_owned()),
+        timeout_seconds: Some(5),
+        ..webhook(installation, name, rules, conditions)
+    }
+}
+
+/// The webhook that tells authors of Pods and Namespaces about annotations and refuses nothing.
+fn workloads(installation: &Installation) -> ValidatingWebhook {
+    let conditions = vec![
+        condition("not-being-deleted", NOT_BEING_DELETED.to_owned()),
+        condition("annotated", annotated()),
+        condition("changed", changed("metadata")),
+    ];
+    let rules = rules(&[Kind::Pod, Kind::Namespace], "*");
+    ValidatingWebhook {
+        failure_policy: Some("Ignore".to_owned()),
+        timeout_seconds: Some(2),
+        ..webhook(installation, "workloads", rules, conditions)
+    }
+}
+
+fn webhook(
+    installation: &Installation,
+    name: &str,
+    rules: Vec<RuleWithOperations>,
+    conditions: Vec<MatchCondition>,
+) -> ValidatingWebhook {
+    ValidatingWebhook {
+        name: format!("{name}.admission.portcullis.dev"),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config: client_config(installation, "/"),
+        match_conditions: Some(conditions),
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(namespaces(&installation.namespace)),
+        rules: Some(rules),
+        side_effects: "None".to_owned(),
+        ..ValidatingWebhook::default()
+    }
+}
+
+/// One rule per group.
+fn rules(kinds: &[Kind], scope: &str) -> Vec<RuleWithOperations> {
+    let mut rules: Vec<RuleWithOperations> = Vec::new();
+    for kind in kinds {
+        let (group, resource) = (kind.group().to_owned(), kind.plural().to_owned());
+        let same = |rule: &&mut RuleWithOperations| {
+            rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&group))
+        };
+        if let Some(rule) = rules.iter_mut().find(same) {
+            rule.resources.get_or_insert_default().push(resource);
+            continue;
+        }
+        rules.push(RuleWithOperations {
+            api_groups: Some(vec![group]),
+            api_versions: Some(vec!["*".to_owned()]),
+            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
+            resources: Some(vec![resource]),
+            scope: Some(scope.to_owned()),
+        });
+    }
+    rules
+}
+
+/// Of Namespaces these are their own labels.
+fn namespaces(own: &str) -> LabelSelector {
+    let without = |key: &str, value: &str| LabelSelectorRequirement {
+        key: key.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![value.to_owned()]),
+    };
+    LabelSelector {
+        match_expressions: Some(vec![without(OPT_OUT, "disabled"), without(NAMESPACE_NAME, own)]),
+        match_labels: None,
+    }
+}
+
+fn condition(name: &str, expression: String) -> MatchCondition {
+    MatchCondition { name: name.to_owned(), expression }
+}
+
+/// What is being deleted may lose its finalizers whatever it says.
+const NOT_BEING_DELETED: &str = "!has(object.metadata.deletionTimestamp)";
+
+/// The object is new, or a part of it that is judged differs: its annotations or this part.
+fn changed(part: &str) -> String {
+    let annotations = |object: &str| {
+        format!("(has({object}.metadata.annotations) ? {object}.metadata.annotations : {{}})")
+    };
+    let annotations = format!("{} != {}", annotations("object"), annotations("oldObject"));
+    if part == "metadata" {
+        return format!("oldObject == null || {annotations}");
+    }
+    format!(
+        "oldObject == null || has(object.{part}) != has(oldObject.{part}) || \
+         (has(object.{part}) && object.{part} != oldObject.{part}) || {annotations}"
+    )
+}
+
+/// A Server is among the parents of the new object or of the old one, or may be meant by what cannot
+/// be read.
+fn has_server() -> String {
+    let groups: Vec<String> = SERVER_GROUPS.iter().map(|group| format!("'{group}'")).collect();
+    let groups = groups.join(", ");
+    format!(
+        "[object, oldObject].exists(o, o != null && has(o.spec) && has(o.spec.parentRefs) && \
+         (type(o.spec.parentRefs) != list || o.spec.parentRefs.exists(p, type(p) != map || \
+         (has(p.kind) && (type(p.kind) != string || p.kind.lowerAscii() == 'server') && \
+         (!has(p.group) || type(p.group) != string || p.group.lowerAscii() in [{groups}])))))"
+    )
+}
+
+/// The new grant or the old one opens objects of our group, or may mean to.
+fn opens_ours() -> String {
+    format!(
+        "[object, oldObject].exists(o, o != null && has(o.spec) && has(o.spec.to) && \
+         (type(o.spec.to) != list || o.spec.to.exists(t, type(t) != map || \
+         (has(t.group) && (type(t.group) != string || t.group.lowerAscii() == '{GROUP}')))))"
+    )
+}
+
+/// It has an annotation that policy depends on, or is a namespace with one about injection.
+fn annotated() -> String {
+    let names: Vec<String> = WORKLOAD_ANNOTATIONS.iter().map(|name| format!("'{name}'")).collect();
+    format!(
+        "(has(object.metadata.annotations) && \
+         [{}].exists(name, name in object.metadata.annotations)) || \
+         (request.kind.kind == 'Namespace' && {})",
+        names.join(", "),
+        says_of_injection()
+    )
+}

@@ -1,0 +1,106 @@
+//! How much one peer may hold open.
+//!
+//! A peer is an address, and the identity that was proved from there if there was one: clients behind
+//! one address translation do not use up each other's share, nor do the pods of one ServiceAccount.
+//! Clients without an identity share their address's.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Whose share something counts against.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// The address, IPv4-mapped IPv6 folded.
+    pub address: IpAddr,
+    /// The identity proved, if one was.
+    pub identity: Option<Arc<str>>,
+}
+
+impl Peer {
+    /// Whoever is at `address`.
+    pub fn at(address: IpAddr) -> Self {
+        Self { address: policy_core::fold_mapped(address), identity: None }
+    }
+}
+
+/// Counts what peers hold open and refuses what is over the bound.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    limit: u32,
+    held: Arc<Mutex<HashMap<Peer, u32>>>,
+}
+
+/// One thing held open by a peer; given back when dropped.
+#[derive(Debug)]
+pub struct Held {
+    peer: Peer,
+    held: Arc<Mutex<HashMap<Peer, u32>>>,
+}
+
+impl Allowance {
+    /// Allows each peer `limit` at once.
+    pub fn new(limit: u32) -> Self {
+        Self { limit, held: Arc::default() }
+    }
+
+    /// The bound.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Takes one for `peer`; `None` if it holds as many as it may.
+    pub fn take(&self, peer: &Peer) -> Option<Held> {
+        let mut held = self.held.lock();
+        let count = held.get(peer).copied().unwrap_or(0);
+        if count >= self.limit {
+            return None;
+        }
+        held.insert(peer.clone(), count.saturating_add(1));
+        Some(Held { peer: peer.clone(), held: self.held.clone() })
+    }
+
+    #[cfg(test)]
+    fn peers(&self) -> usize {
+        self.held.lock().len()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut held = self.held.lock();
+        let left = held.get(&self.peer).map_or(0, |count| count.saturating_sub(1));
+        if left == 0 {
+            held.remove(&self.peer);
+        } else {
+            held.insert(self.peer.clone(), left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_gets_its_limit_and_no_more_and_nothing_is_kept_of_peers_that_left() {
+        let allowance = Allowance::new(2);
+        let (a, b) = (Peer::at([10, 0, 0, 1].into()), Peer::at([10, 0, 0, 2].into()));
+        let first = allowance.take(&a).unwrap();
+        let second = allowance.take(&a).unwrap();
+        assert!(allowance.take(&a).is_none());
+        assert!(allowance.take(&b).is_some(), "another peer is not affected");
+        let known = Peer { identity: Some("web".into()), ..a.clone() };
+        assert!(allowance.take(&known).is_some(), "nor is an identity at the same address");
+        drop(first);
+        let third = allowance.take(&a).expect("one was given back");
+        drop((second, third));
+        assert_eq!(allowance.peers(), 0);
+    }
+
+    #[test]
+    fn a_limit_of_zero_allows_nothing() {
+        assert!(Allowance::new(0).take(&Peer::at([10, 0, 0, 1].into())).is_none());
+    }
+}

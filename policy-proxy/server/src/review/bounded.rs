@@ -1,0 +1,252 @@
+//! Puts bounds on reviews: answers are remembered for a few seconds, few are under way at a time, and
+//! none takes longer than a client would wait.
+
+use super::definition::{Authenticated, ReviewError, Reviewer, Subject};
+use aws_lc_rs::digest::{SHA256, digest};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// How long an answer is used again. A right taken away is noticed by new streams after that.
+const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Answers remembered at most, of each kind.
+const MAX_REMEMBERED: usize = 1024;
+
+/// Reviews under way at a time. More wait.
+const AT_ONCE: usize = 8;
+
+/// How long a review may take, waiting included.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whose right, and in which namespace; none: in all.
+type Right = (Arc<Subject>, Option<Box<str>>);
+
+/// Another reviewer within bounds.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    inner: R,
+    room: Semaphore,
+    patience: Duration,
+    tokens: Mutex<Memory<[u8; 32], Authenticated>>,
+    rights: Mutex<Memory<Right, ()>>,
+}
+
+impl<R: Reviewer> Bounded<R> {
+    /// Bounds `inner`.
+    pub fn new(inner: R) -> Self {
+        Self::within(inner, PATIENCE, REMEMBERED)
+    }
+
+    fn within(inner: R, patience: Duration, remembered: Duration) -> Self {
+        Self {
+            inner,
+            room: Semaphore::new(AT_ONCE),
+            patience,
+            tokens: Mutex::new(Memory::new(remembered)),
+            rights: Mutex::new(Memory::new(remembered)),
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        review: impl Future<Output = Result<T, ReviewError>>,
+    ) -> Result<T, ReviewError> {
+        let bounded = async {
+            let room = self.room.acquire().await;
+            let _room = room.map_err(|_| ReviewError::Unavailable("shutting down".to_owned()))?;
+            review.await
+        };
+        let late = || ReviewError::Unavailable("the review took too long".to_owned());
+        tokio::time::timeout(self.patience, bounded).await.map_err(|_| late())?
+    }
+}
+
+impl<R: Reviewer> Reviewer for Bounded<R> {
+    fn authenticate<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
+        Box::pin(async move {
+            let hash = hash(token);
+            if let Some(known) = self.tokens.lock().get(&hash)
+                && known.expires > SystemTime::now()
+            {
+                return Ok(known);
+            }
+            let reviewed = self.bounded(self.inner.authenticate(token)).await?;
+            self.tokens.lock().insert(hash, reviewed.clone());
+            Ok(reviewed)
+        })
+    }
+
+    fn may_view<'a>(
+        &'a self,
+        subject: &'a Arc<Subject>,
+        namespace: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<bool, ReviewError>> {
+        Box::pin(async move {
+            let key = (subject.clone(), namespace.map(Into::into));
+            if self.rights.lock().get(&key).is_some() {
+                return Ok(true);
+            }
+            let may = self.bounded(self.inner.may_view(subject, namespace)).await?;
+            // What was refused is asked again at once: rights are given while somebody waits.
+            if may {
+                self.rights.lock().insert(key, ());
+            }
+            Ok(may)
+        })
+    }
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let digest = digest(&SHA256, token.as_bytes());
+    hash.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    hash
+}
+
+/// Answers of the last few seconds.
+#[derive(Debug)]
+struct Memory<K, V> {
+    answers: HashMap<K, (V, Instant)>,
+    lasts: Duration,
+}
+
+impl<K: Eq + Hash, V: Clone> Memory<K, V> {
+    fn new(lasts: Duration) -> Self {
+        Self { answers: HashMap::new(), lasts }
+    }
+
+    fn get(&self, key: &K) -> Option<V> {
+        let (value, since) = self.answers.get(key)?;
+        (since.elapsed() < self.lasts).then(|| value.clone())
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        if self.answers.len() >= MAX_REMEMBERED {
+            let lasts = self.lasts;
+            self.answers.retain(|_, (_, since)| since.elapsed() < lasts);
+        }
+        // Full of what is new: this answer is asked for again.
+        if self.answers.len() < MAX_REMEMBERED {
+            self.answers.insert(key, (value, Instant::now()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Knows every token, for `lives`, and counts how often it is asked. A token `slow` takes for
+    /// ever.
+    #[derive(Debug, Default)]
+    struct Counting {
+        lives: Duration,
+        asked: AtomicUsize,
+        under_way: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl Reviewer for Counting {
+        fn authenticate<'a>(
+            &'a self,
+            token: &'a str,
+        ) -> BoxFuture<'a, Result<Authenticated, ReviewError>> {
+            Box::pin(async move {
+                self.asked.fetch_add(1, Ordering::SeqCst);
+                let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+                self.most.fetch_max(now, Ordering::SeqCst);
+                if token == "slow" {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                self.under_way.fetch_sub(1, Ordering::SeqCst);
+                let subject = Subject { user: token.to_owned(), ..Subject::default() };
+                let expires = SystemTime::now() + self.lives;
+                Ok(Authenticated { subject: Arc::new(subject), expires })
+            })
+        }
+
+        fn may_view<'a>(
+            &'a self,
+            subject: &'a Arc<Subject>,
+            namespace: Option<&'a str>,
+        ) -> BoxFuture<'a, Result<bool, ReviewError>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let may = namespace == Some(&subject.user);
+            Box::pin(async move { Ok(may) })
+        }
+    }
+
+    fn asked(bounded: &Bounded<Counting>) -> usize {
+        bounded.inner.asked.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_used_again_for_a_few_seconds() {
+        let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
+        let bounded = Bounded::within(inner, PATIENCE, Duration::from_secs(1));
+        let first = bounded.authenticate("a").await.unwrap();
+        assert_eq!(bounded.authenticate("a").await.unwrap(), first);
+        assert_eq!(asked(&bounded), 1);
+        assert_eq!(bounded.authenticate("b").await.unwrap().subject.user, "b");
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        bounded.authenticate("a").await.unwrap();
+        assert_eq!(asked(&bounded), 3);
+    }
+
+    #[tokio::test]
+    async fn a_token_is_not_remembered_for_longer_than_it_lives() {
+        let inner = Counting { lives: Duration::from_millis(1), ..Counting::default() };
+        let bounded = Bounded::new(inner);
+        bounded.authenticate("a").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        bounded.authenticate("a").await.unwrap();
+        assert_eq!(asked(&bounded), 2);
+    }
+
+    #[tokio::test]
+    async fn a_right_is_remembered_for_its_subject_and_namespace_and_its_lack_is_not() {
+        let bounded = Bounded::new(Counting::default());
+        let subject = |user: &str| Arc::new(Subject { user: user.into(), ..Subject::default() });
+        let may = async |user: &str, namespace| {
+            bounded.may_view(&subject(user), namespace).await.unwrap()
+        };
+        assert!(may("ops", Some("ops")).await && may("ops", Some("ops")).await);
+        assert_eq!(asked(&bounded), 1);
+        assert!(!may("ops", Some("web")).await && !may("ops", None).await);
+        assert!(!may("web", Some("ops")).await && !may("web", Some("ops")).await);
+        assert_eq!(asked(&bounded), 5);
+    }
+
+    #[tokio::test]
+    async fn few_reviews_are_under_way_and_none_takes_for_ever() {
+        let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
+        let bounded = Bounded::within(inner, Duration::from_secs(3), REMEMBERED);
+        let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+        let all = futures_util::future::join_all(names.iter().map(|n| bounded.authenticate(n)));
+        assert!(all.await.iter().all(Result::is_ok));
+        assert_eq!(bounded.inner.most.load(Ordering::SeqCst), AT_ONCE);
+        let late = bounded.authenticate("slow").await.unwrap_err();
+        assert_eq!(late, ReviewError::Unavailable("the review took too long".to_owned()));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut memory = Memory::new(REMEMBERED);
+        for n in 0..10 * MAX_REMEMBERED {
+            memory.insert(n, ());
+        }
+        assert_eq!(memory.answers.len(), MAX_REMEMBERED);
+    }
+}

@@ -1,0 +1,333 @@
+//! Mutual TLS of the gRPC port: credentials, kept in files or given by whoever renews them, and
+//! handshakes.
+//!
+//! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
+//! [`crate::identity`]): a client without one may still carry a token. Changed files take
+//! effect for new handshakes; open connections keep what they began with. Files that cannot be used
+//! change nothing.
+
+use super::tls_metrics::{Handshake, TlsMetrics};
+use policy_core::Identity;
+use policy_tls::identity::{
+    self, Credentials, HandshakeFailure, IdentityError, TlsIdentity, identity_of,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ServerConfig};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How often files are compared with what is in force. Kubernetes replaces mounted files within a
+/// minute or so; certificates are renewed hours before they expire.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The files that credentials are kept in, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Our private key.
+    pub key: PathBuf,
+    /// Our certificate, leaf first.
+    pub certs: PathBuf,
+    /// The roots that clients' certificates have to reach.
+    pub roots: PathBuf,
+}
+
+/// Why credentials cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("`{}`: {message}", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// The parts do not fit.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// The credentials in force; clones share them.
+#[derive(Clone, Debug)]
+pub struct TlsHandle {
+    /// Absent: somebody gives them ([`TlsHandle::put`]).
+    files: Option<Arc<TlsFiles>>,
+    /// None until they have been given once.
+    loaded: Arc<watch::Sender<Option<Arc<Loaded>>>>,
+    metrics: TlsMetrics,
+}
+
+/// Credentials ready for handshakes.
+#[derive(Debug)]
+struct Loaded {
+    /// What was in the files, where there are files.
+    texts: Option<Texts>,
+    identity: Arc<TlsIdentity>,
+    server: Arc<ServerConfig>,
+    expires: Option<SystemTime>,
+}
+
+/// What was in the files.
+#[derive(Clone, PartialEq, Eq)]
+struct Texts {
+    key: Vec<u8>,
+    certs: Vec<u8>,
+    roots: Vec<u8>,
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Texts").finish_non_exhaustive()
+    }
+}
+
+/// A connection after its handshake.
+pub struct Arrived<S> {
+    /// What is sent and received.
+    pub stream: TlsStream<S>,
+    /// What the client's certificate proves.
+    pub identity: Option<Identity>,
+    /// When the client's certificate expires.
+    pub expires: Option<SystemTime>,
+}
+
+impl TlsHandle {
+    /// Reads the files; what happens here is counted in `metrics`.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file that is missing or unusable.
+    pub async fn load(files: TlsFiles, metrics: &TlsMetrics) -> Result<Self, TlsError> {
+        let loaded = files.parse(files.read().await?)?;
+        let handle = Self { files: Some(Arc::new(files)), ..Self::empty(metrics) };
+        handle.use_from_now_on(loaded);
+        Ok(handle)
+    }
+
+    /// No credentials yet: handshakes fail until they are given.
+    pub fn empty(metrics: &TlsMetrics) -> Self {
+        let loaded = Arc::new(watch::Sender::new(None));
+        Self { files: None, loaded, metrics: metrics.clone() }
+    }
+
+    /// Uses these credentials for handshakes from now on.
+    pub fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
+        self.use_from_now_on(Loaded::new(identity, expires));
+    }
+
+    fn use_from_now_on(&self, loaded: Loaded) {
+        self.metrics.expires(loaded.expires);
+        self.loaded.send_replace(Some(Arc::new(loaded)));
+    }
+
+    fn current(&self) -> Option<Arc<Loaded>> {
+        self.loaded.borrow().clone()
+    }
+
+    /// The identity that our own certificate proves.
+    pub fn identity(&self) -> Option<Identity> {
+        self.current()?.identity.name().cloned()
+    }
+
+    /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
+    /// `None`: our certificate proves no identity, or there is none yet.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    pub fn client(&self) -> Result<Option<ClientConfig>, IdentityError> {
+        let Some(own) = self.identity() else { return Ok(None) };
+        let Some(mut config) = self.client_of(own)? else { return Ok(None) };
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Some(config))
+    }
+
+    /// Handshakes in which we present our identity and accept nobody but `expected`. `None`: there is
+    /// no certificate yet.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if certificate and key do not fit, which loading has ruled out.
+    pub fn client_of(&self, expected: Identity) -> Result<Option<ClientConfig>, IdentityError> {
+        self.current().map(|loaded| loaded.identity.client(expected)).transpose()
+    }
+
+    /// Puts changed files in force, until it is dropped. Without files there is nothing to do.
+    pub async fn follow(self) {
+        self.follow_every(INTERVAL).await;
+    }
+
+    /// The same, looking so often.
+    pub async fn follow_every(self, interval: Duration) {
+        let Some(files) = self.files.clone() else { return std::future::pending().await };
+        let in_force = || self.current().and_then(|loaded| loaded.texts.clone());
+        let mut seen = in_force();
+        loop {
+            tokio::time::sleep(interval).await;
+            let texts = match files.read().await {
+                Ok(texts) if seen.as_ref() == Some(&texts) => continue,
+                Ok(texts) => texts,
+                Err(error) => {
+                    if seen.take().is_some() {
+                        self.metrics.reloaded("failed");
+                        tracing::warn!(%error, "certificate files cannot be read; what is in force stays");
+                    }
+                    continue;
+                }
+            };
+            seen = Some(texts.clone());
+            if in_force().as_ref() == Some(&texts) {
+                continue;
+            }
+            match files.parse(texts) {
+                Ok(loaded) => {
+                    self.use_from_now_on(loaded);
+                    self.metrics.reloaded("renewed");
+                    tracing::info!("certificate of the gRPC port renewed");
+                }
+                Err(error) => {
+                    self.metrics.reloaded("failed");
+                    tracing::warn!(%error, "certificate files cannot be used; what is in force stays");
+                }
+            }
+        }
+    }
+
+    /// A server's handshake.
+    ///
+    /// # Errors
+    /// The handshake fails or takes too long, or there is no certificate yet.
+    pub async fn accept<S>(&self, stream: S) -> io::Result<Arrived<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.current().ok_or_else(none)?.server.clone());
+        let accepting = Box::pin(acceptor.accept(stream));
+        let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.metrics.handshake(failure(&error));
+                return Err(error);
+            }
+            Err(_) => {
+                self.metrics.handshake(Handshake::TimedOut);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        };
+        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        let expires = leaf.and_then(|leaf| not_after(leaf));
+        if leaf.is_some() && expires.is_none() {
+            // It was found valid now; how long nobody could say.
+            self.metrics.handshake(Handshake::Failed);
+            return Err(io::Error::other("the client certificate's validity cannot be read"));
+        }
+        self.metrics.handshake(match identity {
+            Some(_) => Handshake::Identity,
+            None => Handshake::Anonymous,
+        });
+        Ok(Arrived { stream, identity, expires })
+    }
+
+    /// A server's handshake for whatever is spoken above it; with the identity that the client
+    /// proved.
+    ///
+    /// # Errors
+    /// The handshake fails or takes too long, or there is no certificate yet.
+    pub async fn accept_any<S>(&self, stream: S) -> io::Result<(TlsStream<S>, Option<Identity>)>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let loaded = self.current().ok_or_else(none)?;
+        let acceptor = TlsAcceptor::from(loaded.identity.server().clone());
+        let accepting = Box::pin(acceptor.accept(stream));
+        let stream = tokio::time::timeout(HANDSHAKE, accepting).await??;
+        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let identity = leaf.and_then(|leaf| identity_of(leaf));
+        Ok((stream, identity))
+    }
+}
+
+/// Why a handshake fails before there is a certificate.
+fn none() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "there is no certificate yet")
+}
+
+impl Loaded {
+    fn new(identity: Arc<TlsIdentity>, expires: Option<SystemTime>) -> Self {
+        let mut server = ServerConfig::clone(identity.server());
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        Self { texts: None, identity, server: Arc::new(server), expires }
+    }
+}
+
+impl TlsFiles {
+    async fn read(&self) -> Result<Texts, TlsError> {
+        Ok(Texts {
+            key: contents(&self.key).await?,
+            certs: contents(&self.certs).await?,
+            roots: contents(&self.roots).await?,
+        })
+    }
+
+    fn parse(&self, texts: Texts) -> Result<Loaded, TlsError> {
+        let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| TlsError::Pem {
+            path: self.key.clone(),
+            message: error.to_string(),
+        })?;
+        let chain = certificates(&self.certs, &texts.certs)?;
+        // Names the identity for other proxies' SNI, which plays no part here.
+        let server_name = match chain.first().and_then(identity_of) {
+            Some(Identity::Dns(name)) => name,
+            Some(Identity::Spiffe(_)) | None => "policy-controller".into(),
+        };
+        let roots = certificates(&self.roots, &texts.roots)?;
+        let expires = chain.first().and_then(|leaf| not_after(leaf));
+        let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
+        let loaded = Loaded::new(Arc::new(identity), expires);
+        Ok(Loaded { texts: Some(texts), ..loaded })
+    }
+}
+
+async fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error| TlsError::Read { path: path.to_owned(), error };
+    tokio::fs::read(path).await.map_err(failed)
+}
+
+/// Every certificate of a PEM file.
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |message| TlsError::Pem { path: path.to_owned(), message };
+    identity::certificates(text).map_err(failed)
+}
+
+fn failure(error: &io::Error) -> Handshake {
+    match HandshakeFailure::of(error) {
+        HandshakeFailure::Version => Handshake::Version,
+        HandshakeFailure::Expired => Handshake::Expired,
+        HandshakeFailure::Untrusted => Handshake::Untrusted,
+        HandshakeFailure::Other => Handshake::Failed,
+    }
+}
+
+/// The time after which a certificate is not valid.
+fn not_after(certificate: &[u8]) -> Option<SystemTime> {
+    identity::validity(certificate).map(|(_, not_after)| not_after)
+}
+
+/// RFC 9113 section 3.2.
+const ALPN: &[u8] = b"h2";

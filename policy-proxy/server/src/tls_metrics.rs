@@ -1,0 +1,81 @@
+//! Metrics of mutual TLS on a port: handshakes, and the certificate in force.
+
+use super::metric_names::{self, Metric};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What came of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handshake {
+    /// The client proved an identity.
+    Identity,
+    /// The client proved none.
+    Anonymous,
+    /// The client's certificate is of nobody we trust.
+    Untrusted,
+    /// The client's certificate is not valid now.
+    Expired,
+    /// The client speaks no TLS 1.3.
+    Version,
+    /// The client took too long.
+    TimedOut,
+    /// Anything else.
+    Failed,
+}
+
+impl Handshake {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Anonymous => "anonymous",
+            Self::Untrusted => "untrusted",
+            Self::Expired => "expired",
+            Self::Version => "version",
+            Self::TimedOut => "timed_out",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
+/// Handles on the metrics of a port's TLS; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct TlsMetrics {
+    handshakes: Family<Outcome, Counter>,
+    expiry: Gauge,
+    reloads: Family<Outcome, Counter>,
+}
+
+impl TlsMetrics {
+    /// Adds the metrics to `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        let Metric { name, help } = metric_names::TLS_HANDSHAKES;
+        registry.register(name, help, self.handshakes.clone());
+        let Metric { name, help } = metric_names::CERTIFICATE_RELOADS;
+        registry.register(name, help, self.reloads.clone());
+        let Metric { name, help } = metric_names::CERTIFICATE_EXPIRY;
+        registry.register(name, help, self.expiry.clone());
+    }
+
+    pub(super) fn handshake(&self, result: Handshake) {
+        self.handshakes.get_or_create(&Outcome { result: result.as_str() }).inc();
+    }
+
+    pub(super) fn reloaded(&self, result: &'static str) {
+        self.reloads.get_or_create(&Outcome { result }).inc();
+    }
+
+    pub(super) fn expires(&self, at: Option<SystemTime>) {
+        let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
+        self.expiry.set(seconds.unwrap_or(0));
+    }
+}
