@@ -51,7 +51,8 @@ pub enum Bad {
     TooLarge,
 }
 
-/// Takes the head out of `buffer`, and interim ones that precede it: see [`find`].
+/// Takes the head out of `buffer`, and interim ones that precede it. `to_head`: the
+/// request was HEAD, whose response has no body. At most 100 fields are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no response in `buffer`, however many bytes follow.

@@ -44,8 +44,8 @@ pub struct Written {
     pub last: bool,
 }
 
-/// Appends the head of `response` to `out`. `second`: see [`date::append`]. The header map is given
-/// back.
+/// Appends the head of `response` to `out`. `second`: the caller's clock, which
+/// says when a new date is written out; it is never 0. The header map is given back.
 pub fn write<B>(
     response: Response<B>,
     (asked, length): (Asked, Length),
