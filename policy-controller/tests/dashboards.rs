@@ -27,8 +27,8 @@ fn known() -> BTreeMap<String, Option<BTreeSet<&'static str>>> {
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let mut known: BTreeMap<String, Option<BTreeSet<&'static str>>> =
         rows.map(|(name, _)| (name.to_owned(), None)).collect();
-    for metric in names::ALL {
-        let mut labels: BTreeSet<&str> = metric.label_names().into_iter().collect();
+    for metric in names::all() {
+        let mut labels: BTreeSet<&str> = names::label_names(metric).into_iter().collect();
         // What whoever scrapes adds, and histograms.
         labels.extend(["namespace", "pod", "le"]);
         known.insert(metric.name.to_owned(), Some(labels));

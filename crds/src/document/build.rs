@@ -1,7 +1,9 @@
 //! Builds values and their places from the events of the YAML library.
 
+use super::definition::{Document, MAX_DEPTH, MAX_VALUES, SyntaxError, failed};
 use super::locate::{Place, Spans};
-use super::{Document, Location, MAX_DEPTH, MAX_VALUES, SyntaxError, failed, scalar};
+use super::location::Location;
+use super::scalar;
 use crate::reader::quote;
 use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{

@@ -1,6 +1,6 @@
 //! Where each value of a document is.
 
-use super::Location;
+use super::location::Location;
 use crate::field::{Step, steps};
 use std::collections::HashMap;
 use std::sync::Arc;

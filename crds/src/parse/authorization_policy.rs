@@ -1,7 +1,7 @@
 //! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
 
+use super::input::{Draft, Input};
 use super::target::{Reference, Target};
-use super::{Draft, Input};
 use crate::kind::Kind;
 use crate::object::Claims;
 use crate::reader::{Known, Node, quote};

@@ -1,6 +1,6 @@
 //! EgressNetwork (controller-semantics 1.9): checked, not used.
 
-use super::Input;
+use super::input::Input;
 use super::network::networks;
 use crate::reader::Known;
 use crate::resource::Resource;

@@ -1,6 +1,6 @@
 //! ExternalWorkload (controller-semantics 1.8).
 
-use super::Input;
+use super::input::Input;
 use crate::reader::{Fields, Known, Node, quote, shared};
 use crate::resource::{ExternalWorkload, Resource};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! MeshTLSAuthentication (controller-semantics 1.4, 4).
 
-use super::Input;
 use super::identity::identity;
+use super::input::Input;
 use super::name::is_dns_label;
 use super::target::{Reference, Target};
 use crate::kind::Kind;

@@ -1,6 +1,6 @@
 //! `metadata`: lenient, only what policy depends on is typed.
 
-use super::NotAnObject;
+use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};

@@ -1,6 +1,6 @@
 //! NetworkAuthentication (controller-semantics 1.5, 4).
 
-use super::Input;
+use super::input::Input;
 use super::network::networks;
 use crate::reader::Known;
 use crate::resource::{NetworkAuthentication, Resource};

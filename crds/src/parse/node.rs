@@ -1,6 +1,6 @@
 //! Node: its addresses and the first address of each pod network.
 
-use super::Input;
+use super::input::Input;
 use crate::reader::{Fields, Known};
 use crate::resource::{Node, Resource};
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! HTTPLocalRateLimitPolicy (controller-semantics 1.6, 4).
 
+use super::input::{Draft, Input};
 use super::target::{Reference, Target};
-use super::{Draft, Input};
 use crate::kind::Kind;
 use crate::object::Claims;
 use crate::reader::{Fields, Known, Node};

@@ -1,7 +1,7 @@
 //! ReferenceGrant. Read strictly although the Gateway API may add fields: one that narrows a grant
 //! must not be ignored.
 
-use super::Input;
+use super::input::Input;
 use super::name::is_dns_label;
 use crate::reader::{Fields, Known, Node, quote, shared};
 use crate::resource::{GrantFrom, GrantTo, ReferenceGrant, Resource};

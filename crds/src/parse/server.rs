@@ -1,7 +1,7 @@
 //! Server (controller-semantics 1.1).
 
+use super::input::{Draft, Input};
 use super::label::selector;
-use super::{Draft, Input};
 use crate::object::Claims;
 use crate::reader::{Fields, Known, Node, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};

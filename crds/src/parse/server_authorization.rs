@@ -1,11 +1,11 @@
 //! ServerAuthorization (controller-semantics 1.2, 4).
 
 use super::identity::dns_identity;
+use super::input::{Draft, Input};
 use super::label::selector;
 use super::name::object_name;
 use super::network::networks;
 use super::target::namespaced;
-use super::{Draft, Input};
 use crate::object::Claims;
 use crate::reader::{Fields, Known, Node};
 use crate::resource::{

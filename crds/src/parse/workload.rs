@@ -1,7 +1,8 @@
 //! Pods, and the kinds that make them: lenient, only what policy depends on is read.
 
+use super::input::Input;
 use super::metadata::texts;
-use super::{Input, probe};
+use super::probe;
 use crate::kind::Kind;
 use crate::reader::{Fields, Known, Node, shared};
 use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};

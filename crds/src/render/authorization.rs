@@ -1,11 +1,11 @@
 //! ServerAuthorization, AuthorizationPolicy and the authentications (controller-semantics 1.2 to
 //! 1.5).
 
+use super::definition::{Definition, Status, Version};
 use super::schema::{
     IDENTITY, LABEL, any_namespace, boolean, exactly_one, list, list_of, local_reference, matching,
     networks, object, reference, selector, text,
 };
-use super::{Definition, Status, Version};
 use serde_json::Value;
 
 const GROUP: &str = "policy.linkerd.io";

@@ -1,9 +1,11 @@
 //! EgressNetwork and ExternalWorkload (controller-semantics 1.8, 1.9).
 
+use super::conditions::conditions_status;
+use super::definition::{Definition, Status, Version};
+use super::profile::Profile;
 use super::schema::{
     integer, list, list_of, networks, object, one_of, or, port, set, text, text_up_to, time,
 };
-use super::{Definition, Profile, Status, Version, conditions_status};
 use serde_json::{Value, json};
 
 pub(super) fn egress_networks() -> Definition {

@@ -6,37 +6,19 @@
 //! CRDs belong to the cluster.
 
 mod authorization;
+mod conditions;
+mod definition;
 mod external;
+mod profile;
 mod rate_limit;
 mod route;
 mod schema;
 mod server;
 mod yaml;
 
-use schema::{list, object, text, time};
-use serde_json::{Value, json};
+pub use profile::Profile;
 
-/// Which schemas are rendered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// Every kind reports its conditions in `status`.
-    Portcullis,
-    /// As Linkerd has them: most kinds have no status.
-    Linkerd,
-}
-
-impl Profile {
-    /// Both.
-    pub const ALL: [Profile; 2] = [Self::Portcullis, Self::Linkerd];
-
-    /// The folder its files are checked in to, below the workspace's root.
-    pub fn folder(self) -> &'static str {
-        match self {
-            Self::Portcullis => "crds/yaml",
-            Self::Linkerd => "crds/yaml/linkerd",
-        }
-    }
-}
+use serde_json::Value;
 
 /// The files of a profile: their names in [`Profile::folder`] and their text.
 pub fn crds(profile: Profile) -> Vec<(String, String)> {
@@ -57,190 +39,4 @@ pub fn crds(profile: Profile) -> Vec<(String, String)> {
 /// A value as YAML: block style, keys in alphabetical order, with a line break at its end.
 pub fn yaml(value: &Value) -> String {
     yaml::write(value)
-}
-
-/// A kind as the API server is told of it.
-struct Definition {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
-    versions: Vec<Version>,
-}
-
-/// A version of a kind.
-struct Version {
-    name: &'static str,
-    storage: bool,
-    /// The warning of a deprecated version.
-    deprecated: Option<&'static str>,
-    /// Heading, type and JSON path.
-    columns: &'static [Column],
-    spec: Value,
-    status: Status,
-}
-
-/// Whether a version has a status.
-enum Status {
-    /// In both profiles.
-    Always(Value),
-    /// Conditions, in our profile only.
-    Ours,
-    /// Linkerd shows this schema without a subresource; ours is a subresource.
-    Inline(Value),
-}
-
-impl Definition {
-    fn file(&self, profile: Profile) -> (String, String) {
-        let name = format!("{}_{}.yaml", self.group, self.plural);
-        let head =
-            "# Written by `cargo run -p xtask -- gen`; changes are made in crds/src/render.\n";
-        (name, format!("{head}{}", yaml::write(&self.manifest(profile))))
-    }
-
-    fn manifest(&self, profile: Profile) -> Value {
-        let mut names = json!({
-            "kind": self.kind,
-            "listKind": format!("{}List", self.kind),
-            "plural": self.plural,
-            "singular": self.kind.to_ascii_lowercase(),
-        });
-        for (field, words) in [("shortNames", self.short_names), ("categories", self.categories)] {
-            if let (Some(names), false) = (names.as_object_mut(), words.is_empty()) {
-                names.insert(field.to_owned(), json!(words));
-            }
-        }
-        let versions: Vec<Value> =
-            self.versions.iter().map(|v| v.manifest(self, profile)).collect();
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": format!("{}.{}", self.plural, self.group),
-                "labels": {"app.kubernetes.io/part-of": "portcullis"},
-            },
-            "spec": {
-                "group": self.group,
-                "names": names,
-                "scope": "Namespaced",
-                "versions": versions,
-            },
-        })
-    }
-}
-
-impl Version {
-    fn manifest(&self, definition: &Definition, profile: Profile) -> Value {
-        let (status, subresource) = match (&self.status, profile) {
-            (Status::Always(status), _) | (Status::Inline(status), Profile::Portcullis) => {
-                (Some(status.clone()), true)
-            }
-            (Status::Inline(status), Profile::Linkerd) => (Some(status.clone()), false),
-            (Status::Ours, Profile::Portcullis) => (Some(conditions_status()), true),
-            (Status::Ours, Profile::Linkerd) => (None, false),
-        };
-        let mut fields = vec![
-            ("apiVersion", text("Group and version.")),
-            ("kind", text("Kind.")),
-            ("metadata", json!({"type": "object"})),
-            ("spec", self.spec.clone()),
-        ];
-        fields.extend(status.map(|status| ("status", status)));
-        let schema = object(&format!("{}.", definition.kind), &fields, &["spec"]);
-        let mut manifest = json!({
-            "name": self.name,
-            "served": true,
-            "storage": self.storage,
-            "schema": {"openAPIV3Schema": schema},
-        });
-        let Some(map) = manifest.as_object_mut() else { return manifest };
-        if let Some(warning) = self.deprecated {
-            map.insert("deprecated".to_owned(), json!(true));
-            map.insert("deprecationWarning".to_owned(), json!(warning));
-        }
-        if subresource {
-            map.insert("subresources".to_owned(), json!({"status": {}}));
-        }
-        let all = self.columns_of(definition, profile);
-        if !all.is_empty() {
-            let column = |(name, kind, path): &Column| {
-                let mut column = json!({"name": name, "type": kind, "jsonPath": path});
-                if *kind == "int32"
-                    && let Some(map) = column.as_object_mut()
-                {
-                    map.insert("type".to_owned(), json!("integer"));
-                    map.insert("format".to_owned(), json!("int32"));
-                }
-                column
-            };
-            let columns: Vec<Value> = all.iter().map(column).collect();
-            map.insert("additionalPrinterColumns".to_owned(), json!(columns));
-        }
-        manifest
-    }
-
-    /// Ours say what became of an object, as far as one line can: a route has a status for each of
-    /// its parents.
-    fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
-        let mut columns = self.columns.to_vec();
-        if profile == Profile::Portcullis && REPORTED.contains(&definition.kind) {
-            let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
-            let age = age.map_or(AGE, |index| columns.remove(index));
-            columns.push(ACCEPTED);
-            // An ExternalWorkload is itself one of the workloads that are counted.
-            if definition.kind != "ExternalWorkload" {
-                columns.push(PROGRAMMED);
-            }
-            columns.push(age);
-        }
-        columns
-    }
-}
-
-/// Heading, type and JSON path of a printer column.
-type Column = (&'static str, &'static str, &'static str);
-
-const ACCEPTED: Column =
-    ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
-const PROGRAMMED: Column =
-    ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
-const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
-
-/// The kinds whose conditions are about the object as a whole.
-const REPORTED: [&str; 7] = [
-    "Server",
-    "ServerAuthorization",
-    "AuthorizationPolicy",
-    "MeshTLSAuthentication",
-    "NetworkAuthentication",
-    "HTTPLocalRateLimitPolicy",
-    "ExternalWorkload",
-];
-
-/// A status of conditions alone.
-fn conditions_status() -> Value {
-    object("What became of this object.", &[("conditions", conditions(true))], &[])
-}
-
-/// Conditions, one of each type. `generation`: whether they say which generation they are about.
-fn conditions(generation: bool) -> Value {
-    let mut fields = vec![
-        ("type", text("What is stated.")),
-        ("status", schema::one_of("Whether it is so.", &["True", "False", "Unknown"])),
-        ("reason", text("Why, in one word for programs.")),
-        ("message", text("Why, in words for people.")),
-        ("lastTransitionTime", time("Since when it is so.")),
-    ];
-    if generation {
-        let about = "The generation of the object that this is about.";
-        fields.push(("observedGeneration", schema::integer(about, "int64", Some(0), None)));
-    }
-    let condition = object("One statement about the object.", &fields, &["type", "status"]);
-    let mut conditions = list("Statements about the object.", condition);
-    if let Some(map) = conditions.as_object_mut() {
-        map.insert("x-kubernetes-list-type".to_owned(), json!("map"));
-        map.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
-    }
-    conditions
 }

@@ -1,9 +1,11 @@
 //! HTTPLocalRateLimitPolicy (controller-semantics 1.6).
 
+use super::conditions::conditions;
+use super::definition::{Definition, Status, Version};
+use super::profile::Profile;
 use super::schema::{
     LABEL, integer, list, local_reference, matching, object, or, reference, set, text,
 };
-use super::{Definition, Profile, Status, Version, conditions};
 use serde_json::{Value, json};
 
 pub(super) fn rate_limits(profile: Profile) -> Definition {

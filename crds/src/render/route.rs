@@ -1,10 +1,11 @@
 //! HTTPRoute of `policy.linkerd.io` (controller-semantics 1.7).
 
+use super::conditions::conditions;
+use super::definition::{Definition, Status, Version};
 use super::schema::{
     HOST, PRECISE_HOST, integer, list, list_of, matching, object, one_of, or, port, set, text,
     text_up_to,
 };
-use super::{Definition, Status, Version, conditions};
 use serde_json::{Value, json};
 
 /// What differs between the versions.

@@ -1,7 +1,7 @@
 //! Server (controller-semantics 1.1).
 
+use super::definition::{Definition, Status, Version};
 use super::schema::{exactly_one, object, or, selector, text};
-use super::{Definition, Status, Version};
 use serde_json::{Value, json};
 
 const PORT: (&str, &str, &str) = ("Port", "string", ".spec.port");

@@ -36,7 +36,7 @@ fn listed() -> BTreeMap<String, String> {
     let pairs: Vec<_> =
         constants.map(|of| Some((quoted(of, "name")?, quoted(of, "help")?))).collect();
     assert!(pairs.iter().all(Option::is_some), "a constant cannot be read");
-    let process = names::ALL.iter().filter(|metric| metric.name.starts_with("process_"));
+    let process = names::all().filter(|metric| metric.name.starts_with("process_"));
     let process = process.map(|metric| Some((metric.name.to_owned(), metric.help.to_owned())));
     let pairs: Vec<_> = pairs.into_iter().chain(process).collect();
     let count = pairs.len();

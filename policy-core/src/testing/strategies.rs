@@ -1,6 +1,7 @@
 //! Property-test strategies.
 
-use super::{OwnedConnection, OwnedRequest, OwnedTls, object};
+use super::builders::object;
+use super::owned::{OwnedConnection, OwnedRequest, OwnedTls};
 use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
 use crate::decision::Denied;
 use crate::effect::{Effect, EffectKind};

@@ -12,3 +12,5 @@ pub mod metric;
 pub mod names;
 pub mod peer;
 pub mod termination;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,14 +1,17 @@
 //! Ports on which nothing is permitted, and protocols without routes.
 
-use super::{Body, meta};
+use super::meta;
 use crate::linkerd::grpc_route::{GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::{HttpRouteMatch, PathMatch, path_match};
 use crate::linkerd::inbound::proxy_protocol::{Detect, Grpc, Http1, Http2, Kind, Opaque, Tls};
-use crate::linkerd::inbound::{GrpcRoute, HttpLocalRateLimit, HttpRoute, ProxyProtocol};
+use crate::linkerd::inbound::{Authz, GrpcRoute, HttpLocalRateLimit, HttpRoute, ProxyProtocol};
 use crate::linkerd::inbound::{grpc_route, http_route};
 use crate::native::write_duration;
 use policy_core::decision::Denied;
 use policy_core::policy::Protocol;
+
+/// What a port's protocol carries, and the grants of its Server.
+pub(super) type Body = (ProxyProtocol, Vec<Authz>);
 
 /// A port that grants nothing: one route that matches everything and is named after the reason,
 /// without any grant, and none on the Server. An empty list of routes would be replaced by the

@@ -1,7 +1,7 @@
 //! What passes before routes are looked at. Linkerd's proxies know no such thing: a grant on the
 //! Server where there are no requests, else a route named `probe`.
 
-use super::flavor::{Flavor, Planned, PlannedRule};
+use super::flavor::{Flavor, Planned, PlannedRule, first};
 use super::grant::Grants;
 use crate::linkerd::inbound::Authz;
 use crate::replaced::{Part, Report};
@@ -73,8 +73,8 @@ pub(super) fn probes<F: Flavor>(
     for ((authorization, others), matches) in groups {
         let Some(grant) = grants.one(&authorization) else { continue };
         let (own, inherits, filters) = match others {
-            Others::Nobody => (Vec::new(), false, super::route::first::<F>()),
-            Others::Server => (Vec::new(), true, super::route::first::<F>()),
+            Others::Nobody => (Vec::new(), false, first::<F>()),
+            Others::Server => (Vec::new(), true, first::<F>()),
             Others::Rule(route, rule) => shared(real, route, rule),
         };
         let rule = PlannedRule { matches: matches.into_values().collect(), filters };

@@ -62,6 +62,14 @@ impl<F: Flavor> Planned<F> {
     }
 }
 
+/// The filters that every rule begins with.
+pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
+    match F::filter(&filter::claims()) {
+        Filtered::Sent(filter) => vec![filter],
+        Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
+    }
+}
+
 /// Routes of HTTP requests.
 pub(super) struct Http;
 

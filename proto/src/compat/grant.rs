@@ -1,7 +1,8 @@
 //! Grants. Linkerd's hold where one list of networks and one demand on identity hold; several of a
 //! kind are intersected, and what cannot be said is not sent.
 
-use super::{EncodeOptions, meta, network};
+use super::options::EncodeOptions;
+use super::{meta, network};
 use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
 use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
 use crate::linkerd::inbound::{Authn, Authz, Identity, IdentitySuffix, Network};

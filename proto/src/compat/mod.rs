@@ -6,125 +6,19 @@
 //! meaning: the Server's grants count on every route.
 
 mod closed;
+mod encode;
 mod exemption;
 mod filter;
 mod flavor;
 mod grant;
 mod meta;
 mod network;
+mod options;
 mod read;
+mod read_grant;
 mod read_route;
 mod route;
 
-use crate::error::{At, DecodeError};
-use crate::linkerd::{inbound, net};
-use crate::replaced::{Part, Replacement, Report};
-use grant::Grants;
-use policy_core::network::Facts;
-use policy_core::policy::{InformationalHeaders, Protocol, ServerPolicy};
-use std::net::IpAddr;
-
-/// Choices of whoever runs the controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EncodeOptions {
-    /// Adds Linkerd's built-in grant for 127.0.0.1 and ::1 to the Server's.
-    pub localhost_authorization: bool,
-}
-
-/// A message, and what it does not say.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Encoded {
-    /// The message.
-    pub server: inbound::Server,
-    /// What could not be said, and what was sent instead.
-    pub replaced: Vec<Replacement>,
-}
-
-/// What a Linkerd proxy can enforce of `policy` on the workload that `facts` describe.
-pub fn encode(policy: &ServerPolicy, facts: &Facts, options: &EncodeOptions) -> Encoded {
-    let mut report = Report::default();
-    let (protocol, authorizations) = match policy.deny {
-        Some(reason) => closed::closed(policy.protocol, reason),
-        None => open(policy, &mut Grants::new(facts, options, &mut report)),
-    };
-    let server = inbound::Server {
-        protocol: Some(protocol),
-        server_ips: server_ips(facts),
-        authorizations,
-        labels: meta::owner_labels(&policy.owner),
-    };
-    Encoded { server, replaced: report.finish() }
-}
-
-/// `Server.server_ips`: the one part of the message that pods of one shape do not share.
-pub fn server_ips(facts: &Facts) -> Vec<net::IpAddress> {
-    facts.pod_addresses.iter().copied().map(network::address).collect()
-}
-
-type Body = (inbound::ProxyProtocol, Vec<inbound::Authz>);
-
-/// Everything but a port that is denied as a whole.
-fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
-    // Every field is named, so that none can be forgotten here.
-    let ServerPolicy {
-        owner: _,
-        protocol,
-        deny: _,
-        // Linkerd's proxies match paths as received; nothing to say.
-        paths: _,
-        informational_headers,
-        authorizations,
-        exemptions,
-        routes: _,
-        rate_limit,
-        effects: _,
-        withheld: _,
-    } = policy;
-    let server = grants.server(authorizations);
-    if protocol.is_http() && *informational_headers == InformationalHeaders::Disabled {
-        let message = "informational headers switched off: Linkerd's proxies set `l5d-client-id`";
-        grants.report().note(Part::Port, message);
-    }
-    if protocol.is_http() {
-        exemption::note_connections(exemptions, grants.report());
-    }
-    let limit = rate_limit.as_ref();
-    match protocol {
-        Protocol::Detect { .. } | Protocol::Http1 | Protocol::Http2 => {
-            route::http(policy, server, limit, grants)
-        }
-        Protocol::Grpc => {
-            if let Some(limit) = limit {
-                grants.report().note(Part::RateLimit(limit.source.clone()), "on gRPC: not sent");
-            }
-            route::grpc(policy, server, grants)
-        }
-        Protocol::Opaque | Protocol::Tls => {
-            let mut all = exemption::connections(exemptions, grants);
-            all.extend(server);
-            (closed::without_routes(*protocol), all)
-        }
-    }
-}
-
-/// Reads a message. All or nothing.
-///
-/// # Errors
-/// The first field that cannot be read, and why.
-pub fn decode(server: &inbound::Server) -> Result<ServerPolicy, DecodeError> {
-    read::server(server)
-}
-
-/// What the message says of the workload: its addresses, if the controller knows them.
-///
-/// # Errors
-/// An address that is none.
-pub fn decode_facts(server: &inbound::Server) -> Result<Facts, DecodeError> {
-    let addresses: Result<Vec<IpAddr>, DecodeError> = server
-        .server_ips
-        .iter()
-        .enumerate()
-        .map(|(index, ip)| network::read_address(ip).item("server_ips", index))
-        .collect();
-    Ok(Facts { pod_addresses: addresses?, node_local: Vec::new(), cluster: Vec::new() })
-}
+pub use encode::{Encoded, encode, server_ips};
+pub use options::EncodeOptions;
+pub use read::{decode, decode_facts};

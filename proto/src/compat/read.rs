@@ -1,26 +1,46 @@
 //! Reads a port's message. What Linkerd's proxies refuse is refused; so is what they would take for
 //! something else than was meant.
 
+use super::read_grant::read_grants;
 use super::{meta, network, read_route};
 use crate::error::{At, DecodeError, each, required};
-use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
-use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override};
-use crate::linkerd::inbound::{Authn, Authz, HttpLocalRateLimit, Server, proxy_protocol};
+use crate::linkerd::inbound::{HttpLocalRateLimit, Server, proxy_protocol};
 use crate::native::read_duration;
-use policy_core::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
-use policy_core::identity::IdentityMatch;
 use policy_core::limit::{LimitOverride, RateLimit};
-use policy_core::name::Source;
+use policy_core::network::Facts;
 use policy_core::policy::{
     InformationalHeaders, PathHandling, Protocol, Route, RouteTable, ServerPolicy, Unmatched,
 };
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-pub(super) fn server(server: &Server) -> Result<ServerPolicy> {
+/// Reads a message. All or nothing.
+///
+/// # Errors
+/// The first field that cannot be read, and why.
+pub fn decode(server: &Server) -> Result<ServerPolicy> {
+    read_server(server)
+}
+
+/// What the message says of the workload: its addresses, if the controller knows them.
+///
+/// # Errors
+/// An address that is none.
+pub fn decode_facts(server: &Server) -> Result<Facts> {
+    let addresses: Result<Vec<IpAddr>> = server
+        .server_ips
+        .iter()
+        .enumerate()
+        .map(|(index, ip)| network::read_address(ip).item("server_ips", index))
+        .collect();
+    Ok(Facts { pod_addresses: addresses?, node_local: Vec::new(), cluster: Vec::new() })
+}
+
+fn read_server(server: &Server) -> Result<ServerPolicy> {
     let Server { protocol, server_ips, authorizations, labels } = server;
     each("server_ips", server_ips, network::read_address)?;
     let kind = required("protocol", protocol.as_ref(), |protocol| {
@@ -77,52 +97,6 @@ fn read_protocol(kind: &proxy_protocol::Kind) -> Result<Read> {
         Kind::Opaque(Opaque {}) => (Protocol::Opaque, Vec::new(), None),
         Kind::Tls(Tls {}) => (Protocol::Tls, Vec::new(), None),
     })
-}
-
-pub(super) fn read_grants(grants: &[Authz]) -> Result<AuthorizationSet> {
-    let grants = each("authorizations", grants, read_grant)?;
-    Ok(grants.into_iter().map(Arc::new).collect())
-}
-
-fn read_grant(grant: &Authz) -> Result<Authorization> {
-    let Authz { networks, authentication, labels, metadata } = grant;
-    let source = meta::read_grant(metadata.as_ref(), labels)?;
-    if networks.is_empty() {
-        return Err(DecodeError::here("must not be empty")).at("networks");
-    }
-    let networks = Test::Network(each("networks", networks, network::read_network)?);
-    let client = required("authentication", authentication.as_ref(), read_authentication)?;
-    let conditions = [Some(networks), client].into_iter().flatten();
-    let conditions = conditions.map(|test| Condition { source: source.clone(), test }).collect();
-    // Linkerd's proxies log permits of the grant of this name.
-    let audit = source == Source::Default("audit".into());
-    Ok(Authorization { source, requirement: Requirement::All(conditions), audit })
-}
-
-/// What is asked of the client; nothing if nothing is.
-fn read_authentication(authentication: &Authn) -> Result<Option<Test>> {
-    match authentication.permit.as_ref().ok_or_else(DecodeError::missing)? {
-        Permit::Unauthenticated(PermitUnauthenticated {}) => Ok(None),
-        Permit::MeshTls(PermitMeshTls { clients }) => {
-            let clients =
-                required("clients", clients.as_ref(), |clients| Ok(read_clients(clients)));
-            clients.at("mesh_tls").map(Some)
-        }
-    }
-}
-
-fn read_clients(clients: &Clients) -> Test {
-    match clients {
-        Clients::Unauthenticated(PermitUnauthenticated {}) => Test::MeshTls,
-        Clients::Identities(PermitClientIdentities { identities, suffixes }) => {
-            let exact = identities.iter().map(|id| IdentityMatch::Exact(id.name.as_str().into()));
-            let suffixes = suffixes.iter().map(|suffix| match suffix.parts.as_slice() {
-                [] => IdentityMatch::Any,
-                parts => IdentityMatch::Suffix(parts.join(".").into()),
-            });
-            Test::Identity(exact.chain(suffixes).collect())
-        }
-    }
 }
 
 fn read_limit(limit: &HttpLocalRateLimit) -> Result<RateLimit> {

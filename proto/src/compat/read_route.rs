@@ -1,6 +1,7 @@
 //! Reads routes.
 
-use super::{filter, meta, read::read_grants};
+use super::read_grant::read_grants;
+use super::{filter, meta};
 use crate::error::{At, DecodeError, each, required};
 use crate::linkerd::grpc_route::{GrpcFailureInjector, GrpcRouteMatch, GrpcRpcMatch};
 use crate::linkerd::http_route::query_param_match;

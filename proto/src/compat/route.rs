@@ -1,10 +1,11 @@
 //! Routes: the policy's own, those for probes, and those that say what happens where none matches.
 
+use super::closed::{self, Body};
 use super::exemption::probes;
-use super::filter::{self, Filtered};
-use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule};
+use super::filter::Filtered;
+use super::flavor::{Flavor, Grpc, Http, Planned, PlannedRule, first};
 use super::grant::Grants;
-use super::{Body, closed, meta};
+use super::meta;
 use crate::linkerd::inbound::http_local_rate_limit::{Limit, Override, r#override};
 use crate::linkerd::inbound::{Authz, HttpLocalRateLimit, Identity};
 use crate::replaced::{Part, Report};
@@ -139,14 +140,6 @@ fn planned<F: Flavor>(
         grants: if permits { grants.all(authorizations) } else { Vec::new() },
         inherits: *inherits_server && permits,
     })
-}
-
-/// The filters that every rule begins with.
-pub(super) fn first<F: Flavor>() -> Vec<F::Filter> {
-    match F::filter(&filter::claims()) {
-        Filtered::Sent(filter) => vec![filter],
-        Filtered::Omitted(_) | Filtered::Denied(_) => Vec::new(),
-    }
 }
 
 /// Nothing if one of the effects cannot be applied and the requests must not pass without it.

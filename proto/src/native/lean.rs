@@ -4,7 +4,6 @@
 //! the largest message was, as long as the stream lasts. Here messages are taken apart as they arrive.
 
 use super::pieces::Pieces;
-use super::update::Update;
 use crate::messages as m;
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -16,16 +15,7 @@ use tonic::codec::{Codec, EncodeBody};
 use tonic::codegen::{Body, StdError, tokio_stream::Stream};
 use tonic::{Code, Status};
 
-/// What the server says: `WatchResponse`.
-#[derive(Debug)]
-pub enum Response {
-    /// The workload.
-    Workload(m::Workload),
-    /// A port's policy, or a change of it.
-    Port(Box<Update>),
-    /// Nothing that is known to this version.
-    Unknown,
-}
+pub use super::response::Response;
 
 /// The server's messages.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The policy of a port as sent to clients of one feature set, and the changes between two such.
 
 use super::restrict::restrict;
-use super::{encode_revision, write};
+use super::revision::encode_revision;
+use super::write;
 use crate::hash::StableHash;
 use crate::messages as m;
 use crate::replaced::Replacement;

@@ -3,9 +3,11 @@
 //! What an update does not mention is shared with the state before: a change of one route of ten
 //! thousand copies lists of numbers and of pointers, and reads one route.
 
+use super::keys::{absent, find, set};
 use super::names::Names;
-use super::update::{Finished, Fresh, Rest, Update, find, set};
-use super::{decode_revision, read};
+use super::read;
+use super::revision::decode_revision;
+use super::update::{Finished, Fresh, Rest, Update};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -378,14 +380,6 @@ fn table(
 fn known(name: &str) -> Result<Feature, DecodeError> {
     Feature::parse(name)
         .ok_or_else(|| DecodeError::here(format!("feature `{name}` is not known here")))
-}
-
-pub(super) fn absent(what: &str, key: u64) -> DecodeError {
-    DecodeError::here(format!("there is no {what} {key:016x}"))
-}
-
-pub(super) fn twice(key: u64) -> DecodeError {
-    DecodeError::here(format!("key {key:016x} appears twice"))
 }
 
 fn splice(old: &[u64], list: &m::KeyList) -> Result<Arc<[u64]>, DecodeError> {

@@ -1,9 +1,9 @@
 //! A port's update while it is read: routes and grants are put at once into the form in which they are
 //! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
 
+use super::keys::{find, twice};
 use super::names::Names;
 use super::read;
-use super::state::{absent, twice};
 use crate::error::{At, DecodeError};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -224,23 +224,7 @@ impl Fresh {
     }
 }
 
-/// What belongs to a key in a list that ascends by key.
-pub(super) fn find<T>(list: &[(u64, T)], key: u64) -> Option<&T> {
-    let place = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-    list.get(place).map(|(_, found)| found)
-}
-
 fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
     let mut pairs = list.iter().zip(list.iter().skip(1));
     pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
-}
-
-/// The grants that `keys` stand for.
-pub(super) fn set(
-    grants: &[(u64, Arc<Authorization>)],
-    keys: &[u64],
-) -> Result<AuthorizationSet, DecodeError> {
-    let grant =
-        |key: &u64| find(grants, *key).cloned().ok_or_else(|| absent("authorization", *key));
-    keys.iter().map(grant).collect::<Result<Vec<_>, _>>().map(Into::into)
 }

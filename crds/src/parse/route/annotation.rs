@@ -2,7 +2,8 @@
 //! admission would.
 
 use crate::annotation::field;
-use crate::parse::{Input, duration};
+use crate::parse::duration;
+use crate::parse::input::Input;
 use crate::reader::quote;
 
 /// Reports every retry or timeout annotation that cannot be read.

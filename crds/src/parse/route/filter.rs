@@ -1,13 +1,17 @@
 //! Filters of a rule. One that cannot be honoured makes the route invalid: a request must never
 //! pass without what its author wanted done to it.
 
-use super::{Dialect, Filters, host};
+use super::dialect::Dialect;
+use super::host;
 use crate::parse::header::{header_name, header_value};
 use crate::parse::path;
 use crate::reader::{Fields, Known, Node, one_of, quote, shared};
 use http::{HeaderName, HeaderValue};
 use policy_core::EffectKind;
 use policy_core::effect::{HeaderChange, Redirect, RedirectPath};
+
+/// What a rule does with requests, in order.
+type Filters = Vec<EffectKind>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {

@@ -4,6 +4,7 @@
 //! where ignoring one would match or permit more than its author wrote.
 
 mod annotation;
+mod dialect;
 mod filter;
 mod grpc;
 mod host;
@@ -11,60 +12,14 @@ mod http;
 mod parent;
 mod values;
 
-use super::{Draft, Input, duration};
-use crate::kind::Kind;
+use super::duration;
+use super::input::{Draft, Input};
 use crate::object::Claims;
 use crate::reader::{Fields, Known, Node, quote};
 use crate::resource::{ParentRef, Resource, RouteResource, RouteRule};
-use policy_core::{EffectKind, HostPattern, PathPattern, RequestMatch};
+use dialect::Dialect;
+use policy_core::{HostPattern, PathPattern, RequestMatch};
 use std::time::Duration;
-
-/// Which API a route is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
-    /// `policy.linkerd.io` HTTPRoute; whether its version has timeouts.
-    Policy { timeouts: bool },
-    /// `gateway.networking.k8s.io` HTTPRoute.
-    Gateway,
-    /// `gateway.networking.k8s.io` GRPCRoute.
-    Grpc,
-}
-
-impl Dialect {
-    fn of(input: &Input<'_>) -> Self {
-        let kind = input.meta.key.kind;
-        if kind == Kind::GrpcRoute {
-            Self::Grpc
-        } else if kind == Kind::PolicyHttpRoute {
-            Self::Policy { timeouts: input.version == "v1beta3" }
-        } else {
-            Self::Gateway
-        }
-    }
-
-    /// The fields allowed where the Gateway API may gain some.
-    fn growing(self, names: &'static [&'static str]) -> Known {
-        match self {
-            Self::Policy { .. } => Known::Only(names),
-            Self::Gateway | Self::Grpc => Known::Any,
-        }
-    }
-
-    fn group(self) -> &'static str {
-        match self {
-            Self::Policy { .. } => "policy.linkerd.io",
-            Self::Gateway | Self::Grpc => "gateway.networking.k8s.io",
-        }
-    }
-
-    /// Alternatives allowed in one rule.
-    fn max_matches(self) -> usize {
-        match self {
-            Self::Policy { .. } => 8,
-            Self::Gateway | Self::Grpc => 64,
-        }
-    }
-}
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
@@ -202,6 +157,3 @@ fn backends(fields: &Fields<'_>, dialect: Dialect) {
         }
     }
 }
-
-/// What a rule does with requests, in order.
-type Filters = Vec<EffectKind>;

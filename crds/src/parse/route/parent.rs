@@ -1,6 +1,6 @@
 //! `parentRefs`: each is read on its own, so that an invalid route keeps its Servers route-bound.
 
-use super::Dialect;
+use super::dialect::Dialect;
 use crate::kind::Kind;
 use crate::parse::name::namespace;
 use crate::reader::{Fields, Node, shared};

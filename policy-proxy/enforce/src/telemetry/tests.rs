@@ -175,21 +175,8 @@ fn permit(policy: &Arc<ServerPolicy>) -> policy_core::Permit {
 }
 
 fn certified(identity: &IdentityMetrics) {
-    let now = std::time::SystemTime::now();
     let root = rcgen::generate_simple_self_signed(vec!["root.example".to_owned()]).unwrap();
-    let held = policy_tls::identity::CertificateState {
-        name: None,
-        not_before: now,
-        not_after: now,
-        since: now,
-        roots: 1,
-        doubt: None,
-    };
-    identity.begin();
-    identity.renewed(now);
-    identity.roots_changed();
-    identity.in_force(&held, &[root.cert.der().clone()]);
-    identity.failed(policy_tls::identity::FailureKind::Token, now);
+    policy_tls::testing::count_one_of_each(identity, root.cert.der().clone());
 }
 
 /// One of everything that can be counted.
@@ -254,10 +241,10 @@ fn a_scrape_is_valid_openmetrics_and_says_what_is_listed_and_nothing_else() {
     let telemetry = Telemetry::new(2);
     let ports = busy(&telemetry);
     let families = strict::read(&telemetry.encode(&ports).unwrap());
-    let listed: BTreeSet<&str> = names::ALL.iter().map(|metric| metric.name).collect();
-    assert_eq!(listed.len(), names::ALL.len(), "a name is there twice");
+    let listed: BTreeSet<&str> = names::all().map(|metric| metric.name).collect();
+    assert_eq!(listed.len(), names::all().count(), "a name is there twice");
     assert_eq!(families.keys().map(String::as_str).collect::<BTreeSet<_>>(), listed);
-    for metric in names::ALL {
+    for metric in names::all() {
         let family = &families[metric.name];
         assert!(!family.samples.is_empty(), "{} was not counted", metric.name);
         assert_eq!(family.help.trim_end_matches('.'), metric.help);
@@ -267,7 +254,7 @@ fn a_scrape_is_valid_openmetrics_and_says_what_is_listed_and_nothing_else() {
             .flat_map(|sample| sample.labels.keys().map(String::as_str))
             .filter(|label| *label != "le")
             .collect();
-        let known: BTreeSet<&str> = metric.label_names().into_iter().collect();
+        let known: BTreeSet<&str> = names::label_names(metric).into_iter().collect();
         assert_eq!(shown, known, "labels of {}", metric.name);
     }
 }
@@ -323,7 +310,7 @@ fn requests_are_counted_as_linkerd_counts_them() {
 #[test]
 fn the_documentation_lists_every_metric() {
     let mut table = "| metric | labels | what it says |\n|---|---|---|\n".to_owned();
-    for metric in names::ALL {
+    for metric in names::all() {
         let labels: Vec<String> =
             metric.labels.split_whitespace().map(|label| format!("`{label}`")).collect();
         let labels = labels.join(" ");
@@ -334,7 +321,7 @@ fn the_documentation_lists_every_metric() {
         let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
         table.push_str(&format!("| `{name}` | {} |\n", labels.join(", ")));
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let documented = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- proxy -->\n", "<!-- /proxy -->");
     let (head, rest) = documented.split_once(begin).expect("the proxy's table");

@@ -1,0 +1,62 @@
+//! Why a value is no object.
+
+use crate::reader::quote;
+
+/// Why a value is not an object of a kind that is read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnObject {
+    /// Not a mapping at all.
+    #[error("expected an object with `apiVersion`, `kind` and `metadata`")]
+    NotAMapping,
+    /// A field without which it cannot be told what this is.
+    #[error("{field}: {message}")]
+    Field {
+        /// Path of the field.
+        field: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A kind that does not exist in a group that is read, or that was probably meant to be one.
+    #[error("{field}: {message}")]
+    Mistaken {
+        /// `kind` or `apiVersion`.
+        field: String,
+        /// What is wrong and what was probably meant.
+        message: String,
+    },
+    /// A kind of somebody else, to be ignored.
+    #[error("kind: {api_version} {kind} is not read")]
+    Foreign {
+        /// `apiVersion`.
+        api_version: String,
+        /// `kind`.
+        kind: String,
+    },
+}
+
+impl NotAnObject {
+    /// The field the error is about; empty where it is about the whole value.
+    pub fn field(&self) -> &str {
+        match self {
+            Self::NotAMapping => "",
+            Self::Field { field, .. } | Self::Mistaken { field, .. } => field,
+            Self::Foreign { .. } => "kind",
+        }
+    }
+
+    /// What is wrong, without the field.
+    pub fn message(&self) -> String {
+        match self {
+            Self::NotAMapping => self.to_string(),
+            Self::Field { message, .. } | Self::Mistaken { message, .. } => message.clone(),
+            Self::Foreign { api_version, kind } => {
+                format!("{} is not read", quote(&format!("{api_version} {kind}")))
+            }
+        }
+    }
+
+    /// Whether the value is an object of a kind that is no concern of ours, not a mistake.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Foreign { .. })
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads one object, by its kind.
+
+use super::error::NotAnObject;
+use super::input::{Draft, Input};
+use super::part::parts;
+use super::type_meta::kind_of;
+use super::{
+    authorization_policy, egress_network, external_workload, mesh_tls_authentication, metadata,
+    network_authentication, node, rate_limit, reference_grant, route, server, server_authorization,
+    workload,
+};
+use crate::kind::Kind;
+use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectMeta};
+use crate::reader::{Errors, Known, Node, one_of, quote};
+use crate::resource::Resource;
+use serde_json::Value;
+
+/// Parses one object. A kind that is read but breaks a rule is an [`Object`] whose body is
+/// [`Body::Invalid`]; an object without namespace is in `default`, as for `kubectl`.
+pub fn parse(value: &Value) -> Result<Object, NotAnObject> {
+    let errors = Errors::default();
+    let root = Node::new(value, "", &errors);
+    let Value::Object(_) = value else { return Err(NotAnObject::NotAMapping) };
+    let fields = root.fields(Known::Any).ok_or(NotAnObject::NotAMapping)?;
+    let (kind, version) = kind_of(&fields)?;
+    let meta = metadata::read(&fields, kind)?;
+    if !kind.versions().contains(&version) {
+        errors.add(
+            "apiVersion",
+            format!("version {} of {} is not known, expected {}", quote(version), kind.as_str(), {
+                one_of(kind.versions())
+            }),
+        );
+    }
+    let input = Input { root: fields, meta: &meta, version };
+    let draft = read(kind, &input);
+    drop(input);
+    Ok(finish(meta, draft, errors))
+}
+
+/// Parses every object in a value: itself, or the items of a `List` or of `<Kind>List`.
+pub fn parse_all(value: &Value) -> Vec<Result<Object, NotAnObject>> {
+    parts(value).iter().map(|part| parse(&part.value)).collect()
+}
+
+fn read(kind: Kind, input: &Input<'_>) -> Draft {
+    const STRICT: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
+    if kind.group().ends_with(".linkerd.io") {
+        input.root.refuse_unknown(STRICT);
+    }
+    let nothing = |resource: Option<Resource>| (resource, Claims::Nothing);
+    match kind {
+        Kind::Server => server::read(input),
+        Kind::ServerAuthorization => server_authorization::read(input),
+        Kind::AuthorizationPolicy => authorization_policy::read(input),
+        Kind::MeshTlsAuthentication => nothing(mesh_tls_authentication::read(input)),
+        Kind::NetworkAuthentication => nothing(network_authentication::read(input)),
+        Kind::EgressNetwork => nothing(egress_network::read(input)),
+        Kind::ExternalWorkload => nothing(external_workload::read(input)),
+        Kind::Namespace => nothing(Some(Resource::Namespace)),
+        Kind::ServiceAccount => nothing(Some(Resource::ServiceAccount)),
+        Kind::HttpLocalRateLimitPolicy => rate_limit::read(input),
+        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => route::read(input),
+        Kind::ReferenceGrant => nothing(reference_grant::read(input)),
+        Kind::Pod => nothing(workload::read_pod(input)),
+        Kind::Node => nothing(node::read(input)),
+        Kind::Deployment
+        | Kind::StatefulSet
+        | Kind::DaemonSet
+        | Kind::ReplicaSet
+        | Kind::Job
+        | Kind::CronJob => nothing(workload::read_template(input)),
+    }
+}
+
+fn finish(meta: ObjectMeta, (resource, claims): Draft, errors: Errors) -> Object {
+    let mut errors = errors.into_vec();
+    let body = match resource {
+        Some(resource) if errors.is_empty() => Body::Valid(resource),
+        Some(_) | None => {
+            if errors.is_empty() {
+                // A reader that gives up must say why; should one forget, the object is still invalid.
+                errors.push(FieldError { field: "spec".into(), message: "cannot be read".into() });
+            }
+            Body::Invalid(Invalid { errors, claims })
+        }
+    };
+    Object { meta, body }
+}

@@ -1,0 +1,52 @@
+//! The APIs that routes are written in, and where they differ.
+
+use crate::kind::Kind;
+use crate::parse::input::Input;
+use crate::reader::Known;
+
+/// Which API a route is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `policy.linkerd.io` HTTPRoute; whether its version has timeouts.
+    Policy { timeouts: bool },
+    /// `gateway.networking.k8s.io` HTTPRoute.
+    Gateway,
+    /// `gateway.networking.k8s.io` GRPCRoute.
+    Grpc,
+}
+
+impl Dialect {
+    pub(super) fn of(input: &Input<'_>) -> Self {
+        let kind = input.meta.key.kind;
+        if kind == Kind::GrpcRoute {
+            Self::Grpc
+        } else if kind == Kind::PolicyHttpRoute {
+            Self::Policy { timeouts: input.version == "v1beta3" }
+        } else {
+            Self::Gateway
+        }
+    }
+
+    /// The fields allowed where the Gateway API may gain some.
+    pub(super) fn growing(self, names: &'static [&'static str]) -> Known {
+        match self {
+            Self::Policy { .. } => Known::Only(names),
+            Self::Gateway | Self::Grpc => Known::Any,
+        }
+    }
+
+    pub(super) fn group(self) -> &'static str {
+        match self {
+            Self::Policy { .. } => "policy.linkerd.io",
+            Self::Gateway | Self::Grpc => "gateway.networking.k8s.io",
+        }
+    }
+
+    /// Alternatives allowed in one rule.
+    pub(super) fn max_matches(self) -> usize {
+        match self {
+            Self::Policy { .. } => 8,
+            Self::Gateway | Self::Grpc => 64,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A kind's definition, and the manifest that is made of it.
+
+use super::conditions::conditions_status;
+use super::profile::Profile;
+use super::schema::{object, text};
+use super::yaml;
+use serde_json::{Value, json};
+
+/// A kind as the API server is told of it.
+pub(super) struct Definition {
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) short_names: &'static [&'static str],
+    pub(super) categories: &'static [&'static str],
+    pub(super) versions: Vec<Version>,
+}
+
+/// A version of a kind.
+pub(super) struct Version {
+    pub(super) name: &'static str,
+    pub(super) storage: bool,
+    /// The warning of a deprecated version.
+    pub(super) deprecated: Option<&'static str>,
+    /// Heading, type and JSON path.
+    pub(super) columns: &'static [Column],
+    pub(super) spec: Value,
+    pub(super) status: Status,
+}
+
+/// Whether a version has a status.
+pub(super) enum Status {
+    /// In both profiles.
+    Always(Value),
+    /// Conditions, in our profile only.
+    Ours,
+    /// Linkerd shows this schema without a subresource; ours is a subresource.
+    Inline(Value),
+}
+
+impl Definition {
+    pub(super) fn file(&self, profile: Profile) -> (String, String) {
+        let name = format!("{}_{}.yaml", self.group, self.plural);
+        let head =
+            "# Written by `cargo run -p xtask -- gen`; changes are made in crds/src/render.\n";
+        (name, format!("{head}{}", yaml::write(&self.manifest(profile))))
+    }
+
+    fn manifest(&self, profile: Profile) -> Value {
+        let mut names = json!({
+            "kind": self.kind,
+            "listKind": format!("{}List", self.kind),
+            "plural": self.plural,
+            "singular": self.kind.to_ascii_lowercase(),
+        });
+        for (field, words) in [("shortNames", self.short_names), ("categories", self.categories)] {
+            if let (Some(names), false) = (names.as_object_mut(), words.is_empty()) {
+                names.insert(field.to_owned(), json!(words));
+            }
+        }
+        let versions: Vec<Value> =
+            self.versions.iter().map(|v| v.manifest(self, profile)).collect();
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": format!("{}.{}", self.plural, self.group),
+                "labels": {"app.kubernetes.io/part-of": "portcullis"},
+            },
+            "spec": {
+                "group": self.group,
+                "names": names,
+                "scope": "Namespaced",
+                "versions": versions,
+            },
+        })
+    }
+}
+
+impl Version {
+    fn manifest(&self, definition: &Definition, profile: Profile) -> Value {
+        let (status, subresource) = match (&self.status, profile) {
+            (Status::Always(status), _) | (Status::Inline(status), Profile::Portcullis) => {
+                (Some(status.clone()), true)
+            }
+            (Status::Inline(status), Profile::Linkerd) => (Some(status.clone()), false),
+            (Status::Ours, Profile::Portcullis) => (Some(conditions_status()), true),
+            (Status::Ours, Profile::Linkerd) => (None, false),
+        };
+        let mut fields = vec![
+            ("apiVersion", text("Group and version.")),
+            ("kind", text("Kind.")),
+            ("metadata", json!({"type": "object"})),
+            ("spec", self.spec.clone()),
+        ];
+        fields.extend(status.map(|status| ("status", status)));
+        let schema = object(&format!("{}.", definition.kind), &fields, &["spec"]);
+        let mut manifest = json!({
+            "name": self.name,
+            "served": true,
+            "storage": self.storage,
+            "schema": {"openAPIV3Schema": schema},
+        });
+        let Some(map) = manifest.as_object_mut() else { return manifest };
+        if let Some(warning) = self.deprecated {
+            map.insert("deprecated".to_owned(), json!(true));
+            map.insert("deprecationWarning".to_owned(), json!(warning));
+        }
+        if subresource {
+            map.insert("subresources".to_owned(), json!({"status": {}}));
+        }
+        let all = self.columns_of(definition, profile);
+        if !all.is_empty() {
+            let column = |(name, kind, path): &Column| {
+                let mut column = json!({"name": name, "type": kind, "jsonPath": path});
+                if *kind == "int32"
+                    && let Some(map) = column.as_object_mut()
+                {
+                    map.insert("type".to_owned(), json!("integer"));
+                    map.insert("format".to_owned(), json!("int32"));
+                }
+                column
+            };
+            let columns: Vec<Value> = all.iter().map(column).collect();
+            map.insert("additionalPrinterColumns".to_owned(), json!(columns));
+        }
+        manifest
+    }
+
+    /// Ours say what became of an object, as far as one line can: a route has a status for each of
+    /// its parents.
+    fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
+        let mut columns = self.columns.to_vec();
+        if profile == Profile::Portcullis && REPORTED.contains(&definition.kind) {
+            let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
+            let age = age.map_or(AGE, |index| columns.remove(index));
+            columns.push(ACCEPTED);
+            // An ExternalWorkload is itself one of the workloads that are counted.
+            if definition.kind != "ExternalWorkload" {
+                columns.push(PROGRAMMED);
+            }
+            columns.push(age);
+        }
+        columns
+    }
+}
+
+/// Heading, type and JSON path of a printer column.
+type Column = (&'static str, &'static str, &'static str);
+
+const ACCEPTED: Column =
+    ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
+const PROGRAMMED: Column =
+    ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
+const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
+
+/// The kinds whose conditions are about the object as a whole.
+const REPORTED: [&str; 7] = [
+    "Server",
+    "ServerAuthorization",
+    "AuthorizationPolicy",
+    "MeshTLSAuthentication",
+    "NetworkAuthentication",
+    "HTTPLocalRateLimitPolicy",
+    "ExternalWorkload",
+];

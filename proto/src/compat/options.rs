@@ -1,0 +1,8 @@
+//! Settings of the encoding.
+
+/// Choices of whoever runs the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EncodeOptions {
+    /// Adds Linkerd's built-in grant for 127.0.0.1 and ::1 to the Server's.
+    pub localhost_authorization: bool,
+}

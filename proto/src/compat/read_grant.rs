@@ -1,0 +1,59 @@
+//! Reads grants.
+
+use super::{meta, network};
+use crate::error::{At, DecodeError, each, required};
+use crate::linkerd::inbound::authn::permit_mesh_tls::{Clients, PermitClientIdentities};
+use crate::linkerd::inbound::authn::{Permit, PermitMeshTls, PermitUnauthenticated};
+use crate::linkerd::inbound::{Authn, Authz};
+use policy_core::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use policy_core::identity::IdentityMatch;
+use policy_core::name::Source;
+use std::sync::Arc;
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+pub(super) fn read_grants(grants: &[Authz]) -> Result<AuthorizationSet> {
+    let grants = each("authorizations", grants, read_grant)?;
+    Ok(grants.into_iter().map(Arc::new).collect())
+}
+
+fn read_grant(grant: &Authz) -> Result<Authorization> {
+    let Authz { networks, authentication, labels, metadata } = grant;
+    let source = meta::read_grant(metadata.as_ref(), labels)?;
+    if networks.is_empty() {
+        return Err(DecodeError::here("must not be empty")).at("networks");
+    }
+    let networks = Test::Network(each("networks", networks, network::read_network)?);
+    let client = required("authentication", authentication.as_ref(), read_authentication)?;
+    let conditions = [Some(networks), client].into_iter().flatten();
+    let conditions = conditions.map(|test| Condition { source: source.clone(), test }).collect();
+    // Linkerd's proxies log permits of the grant of this name.
+    let audit = source == Source::Default("audit".into());
+    Ok(Authorization { source, requirement: Requirement::All(conditions), audit })
+}
+
+/// What is asked of the client; nothing if nothing is.
+fn read_authentication(authentication: &Authn) -> Result<Option<Test>> {
+    match authentication.permit.as_ref().ok_or_else(DecodeError::missing)? {
+        Permit::Unauthenticated(PermitUnauthenticated {}) => Ok(None),
+        Permit::MeshTls(PermitMeshTls { clients }) => {
+            let clients =
+                required("clients", clients.as_ref(), |clients| Ok(read_clients(clients)));
+            clients.at("mesh_tls").map(Some)
+        }
+    }
+}
+
+fn read_clients(clients: &Clients) -> Test {
+    match clients {
+        Clients::Unauthenticated(PermitUnauthenticated {}) => Test::MeshTls,
+        Clients::Identities(PermitClientIdentities { identities, suffixes }) => {
+            let exact = identities.iter().map(|id| IdentityMatch::Exact(id.name.as_str().into()));
+            let suffixes = suffixes.iter().map(|suffix| match suffix.parts.as_slice() {
+                [] => IdentityMatch::Any,
+                parts => IdentityMatch::Suffix(parts.join(".").into()),
+            });
+            Test::Identity(exact.chain(suffixes).collect())
+        }
+    }
+}
