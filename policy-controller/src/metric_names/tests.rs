@@ -2,10 +2,10 @@
 
 use crate::admission::AdmissionMetrics;
 use crate::guard::GuardMetrics;
-use crate::index_metrics::IndexMetrics;
 use crate::issuer::IssuerMetrics;
 use policy_discovery::programmed::ProgrammedMetrics;
 use policy_discovery::serve::ServeMetrics;
+use policy_engine::IndexMetrics;
 use policy_kube::lease::LeaseMetrics;
 use policy_kube::source::WatchMetrics;
 use policy_kube::status::{EventMetrics, StatusMetrics};
