@@ -6,8 +6,10 @@
     reason = "a test ends where it cannot go on"
 )]
 
+use crate::source::{Batch, Diagnostic, Health, Source, SourceContext, SourceError};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
 
 /// The name of an object.
 pub fn key(kind: Kind, namespace: &str, name: &str) -> ObjectKey {
@@ -49,4 +51,32 @@ pub fn policy_on_server(namespace: &str, name: &str, server: &str) -> Arc<Object
           spec: {{targetRef: {{group: policy.linkerd.io, kind: Server, name: {server}}}, \
                   requiredAuthenticationRefs: []}}}}"
     ))
+}
+
+/// A source that sends on what it is given.
+#[derive(Debug)]
+pub struct Given(
+    /// Where batches come from.
+    pub mpsc::Receiver<Batch>,
+);
+
+impl Source for Given {
+    fn epoch(&self) -> Arc<str> {
+        "given".into()
+    }
+
+    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
+        watch::channel(Arc::from([])).1
+    }
+
+    fn health(&self) -> watch::Receiver<Arc<Health>> {
+        watch::channel(Arc::default()).1
+    }
+
+    async fn run(mut self, context: SourceContext) -> Result<(), SourceError> {
+        while let Some(batch) = self.0.recv().await {
+            let Ok(()) = context.sink.send(batch).await else { break };
+        }
+        Ok(())
+    }
 }

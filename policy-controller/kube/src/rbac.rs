@@ -441,14 +441,20 @@ mod tests {
         let controller = controller.concat();
         assert!(reaches(&controller, "get", WEBHOOK_SECRET));
         for verb in ["get", "list", "watch", "update", "patch", "delete"] {
-            assert!(!reaches(&controller, verb, SECRET), "{verb}");
+            assert!(!reaches(&controller, verb, ISSUER_AUTHORITY), "{verb}");
         }
         let issuer = [issuer_cluster_rules(), issuer_provisioning_rules()].concat();
-        assert!(reaches(&issuer, "get", SECRET) && reaches(&issuer, "update", SECRET));
-        assert!(!reaches(&issuer_cluster_rules(), "get", SECRET), "in its own namespace alone");
+        assert!(
+            reaches(&issuer, "get", ISSUER_AUTHORITY)
+                && reaches(&issuer, "update", ISSUER_AUTHORITY)
+        );
+        assert!(
+            !reaches(&issuer_cluster_rules(), "get", ISSUER_AUTHORITY),
+            "in its own namespace alone"
+        );
         for verb in ["get", "list", "watch", "update", "patch", "delete"] {
             assert!(!reaches(&issuer, verb, WEBHOOK_SECRET), "{verb}");
-            assert!(!reaches(&issuer_control_plane_rules(), verb, SECRET), "{verb}");
+            assert!(!reaches(&issuer_control_plane_rules(), verb, ISSUER_AUTHORITY), "{verb}");
         }
     }
 

@@ -43,6 +43,12 @@ pub struct Authority {
     pub root: rcgen::Certificate,
 }
 
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Authority {
     /// A new one.
     pub fn new() -> Self {

@@ -59,7 +59,8 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    pub(crate) fn new(health: watch::Receiver<Arc<Health>>) -> Self {
+    /// None yet, of watches that do as `health` says.
+    pub fn new(health: watch::Receiver<Arc<Health>>) -> Self {
         Self {
             events: Family::default(),
             errors: Family::default(),

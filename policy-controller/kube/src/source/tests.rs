@@ -9,6 +9,7 @@ use super::api::Failure;
 use super::decode::{self, Event, Reading};
 use super::lines::Lines;
 use super::prune::{self, Pruned};
+use super::version::Version;
 use super::watch::replace;
 use bytes::Bytes;
 use http_body::Frame;
@@ -253,7 +254,7 @@ fn events_say_what_happened_and_up_to_which_version() {
                "metadata": {"name": "s", "namespace": "n", "resourceVersion": version},
                "spec": {"podSelector": {}, "port": 80}})
     };
-    let number = |version: Option<decode::Version>| version.and_then(|v| v.number());
+    let number = |version: Option<Version>| version.and_then(|v| v.number());
     match read(json!({"object": server("5"), "type": "ADDED"})).unwrap() {
         Event::Added(object, version) => {
             assert!(matches!(object.body, Body::Valid(_)));

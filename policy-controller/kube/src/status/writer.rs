@@ -307,18 +307,18 @@ async fn until(leading: &mut watch::Receiver<bool>, wanted: bool) -> Option<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::directory::DirectorySource;
     use crate::testing::refusing_client;
     use policy_engine::config::ControllerConfig;
     use policy_engine::controller::start;
+    use policy_engine::source::{Batch, Change};
+    use policy_engine::testing::Given;
 
     /// A writer that leads, and what it depends on.
     async fn writer() -> (JoinHandle<()>, policy_engine::controller::Controller, watch::Sender<bool>)
     {
-        let folder = tempfile::tempdir().unwrap();
-        let config = ControllerConfig::default();
-        let source = DirectorySource::new(folder.path(), config.limits);
-        let controller = start(config, source);
+        let (batches, queue) = tokio::sync::mpsc::channel(1);
+        let controller = start(ControllerConfig::default(), Given(queue));
+        batches.send(Batch { changes: vec![Change::Synced], ..Batch::default() }).await.unwrap();
         let mut synced = controller.policies.synced();
         synced.wait_for(|synced| *synced).await.unwrap();
         let (leading, leadership) = Leadership::for_test();

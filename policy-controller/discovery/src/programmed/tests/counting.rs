@@ -9,9 +9,7 @@ use policy_engine::desired::DemandHandle;
 use policy_engine::programmed::Programmed;
 use policy_engine::publish::Seen;
 use policy_engine::report::Tally;
-use policy_engine::source::{
-    Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError,
-};
+use policy_engine::source::{Batch, Change};
 use policy_engine::{Controller, ControllerConfig, testing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -32,30 +30,6 @@ struct Index {
     seen: watch::Receiver<Arc<Seen>>,
 }
 
-/// Sends on what it is given.
-struct Given(mpsc::Receiver<Batch>);
-
-impl Source for Given {
-    fn epoch(&self) -> Arc<str> {
-        "given".into()
-    }
-
-    fn diagnostics(&self) -> watch::Receiver<Arc<[Diagnostic]>> {
-        watch::channel(Arc::from([])).1
-    }
-
-    fn health(&self) -> watch::Receiver<Arc<Health>> {
-        watch::channel(Arc::default()).1
-    }
-
-    async fn run(mut self, context: SourceContext) -> Result<(), SourceError> {
-        while let Some(batch) = self.0.recv().await {
-            let Ok(()) = context.sink.send(batch).await else { break };
-        }
-        Ok(())
-    }
-}
-
 const SERVER: &str = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
       metadata: {name: web, namespace: ns, generation: 1, uid: one}, \
       spec: {podSelector: {}, port: 80, proxyProtocol: HTTP/1}}";
@@ -72,7 +46,8 @@ fn running(name: &str) -> String {
 impl Index {
     fn start() -> (Self, DemandHandle) {
         let (batches, queue) = mpsc::channel::<Batch>(4);
-        let mut controller = policy_engine::start(ControllerConfig::default(), Given(queue));
+        let mut controller =
+            policy_engine::start(ControllerConfig::default(), testing::Given(queue));
         let demand = controller.demand.take().unwrap();
         let seen = controller.policies.seen();
         (Self { batches, controller, seen }, demand)
