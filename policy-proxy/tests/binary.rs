@@ -152,8 +152,7 @@ fn application(delay: Duration) -> SocketAddr {
 }
 
 fn free_port() -> NonZeroU16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    NonZeroU16::new(listener.local_addr().unwrap().port()).unwrap()
+    NonZeroU16::new(policy_testkit::free_port().unwrap()).unwrap()
 }
 
 fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {

@@ -78,7 +78,13 @@ fn with_cluster(root: &Path, mut programs: Vec<Program>) -> Result<Vec<Step>> {
         Step::plain(what, command)
     };
     let first = [build("Kubernetes for tests", "build"), build("images for tests", "images")];
-    Ok(first.into_iter().chain(programs.into_iter().map(Step::tests)).collect())
+    // The tests on a control plane wait for most of their time.
+    let for_each = |program: &Program| if program.target == "cluster" { 2 } else { 1 };
+    let tests = programs.into_iter().map(|program| {
+        let threads = for_each(&program);
+        Step::tests(program, threads)
+    });
+    Ok(first.into_iter().chain(tests).collect())
 }
 
 /// The other programs, and the examples of the documentation.
@@ -86,7 +92,7 @@ fn without_cluster(root: &Path, programs: Vec<Program>) -> Vec<Step> {
     let mut examples = Command::new(list::cargo());
     examples.args(["test", "--workspace", "--doc"]).current_dir(root);
     let examples = Step::plain("examples of the documentation", examples);
-    programs.into_iter().map(Step::tests).chain([examples]).collect()
+    programs.into_iter().map(|program| Step::tests(program, 1)).chain([examples]).collect()
 }
 
 fn at_once(lanes: [Lane; 2]) -> Result<Vec<Done>> {

@@ -58,9 +58,11 @@ impl Step {
         Self { name: name.to_owned(), command, threads: None }
     }
 
-    /// A program of tests, in the folder and with the variables that cargo would give it.
-    pub(super) fn tests(program: Program) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    /// A program of tests, in the folder and with the variables that cargo would give it: so many at
+    /// once for each processor.
+    pub(super) fn tests(program: Program, for_each: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = processors * for_each;
         let mut command = Command::new(&program.path);
         command
             .current_dir(&program.folder)
