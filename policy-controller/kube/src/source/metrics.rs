@@ -59,7 +59,8 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    pub(crate) fn new(health: watch::Receiver<Arc<Health>>) -> Self {
+    /// Metrics of the watches that `health` tells of.
+    pub fn new(health: watch::Receiver<Arc<Health>>) -> Self {
         Self {
             events: Family::default(),
             errors: Family::default(),
