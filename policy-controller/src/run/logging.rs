@@ -23,9 +23,12 @@ const LIBRARIES: [&str; 6] = [
 /// # Errors
 /// The filter cannot be read.
 pub(super) fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunError> {
-    let parsed = EnvFilter::builder().parse(policy_server::log::of_all_crates(filter, NAME, &LIBRARIES)).map_err(|error| {
-        RunError::LogLevel { filter: filter.to_owned(), reason: error.to_string() }
-    })?;
+    let parsed = EnvFilter::builder()
+        .parse(policy_server::log::of_all_crates(filter, NAME, &LIBRARIES))
+        .map_err(|error| RunError::LogLevel {
+            filter: filter.to_owned(),
+            reason: error.to_string(),
+        })?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
     match format {
         LogFormat::Plain => lines.init(),

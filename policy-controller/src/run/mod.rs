@@ -11,7 +11,7 @@ mod freshness;
 mod identity;
 mod index;
 mod issuer;
-mod log_filter;
+mod logging;
 mod options;
 mod ports;
 mod program;

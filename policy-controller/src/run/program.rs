@@ -5,7 +5,7 @@ use super::error::RunError;
 use super::freshness;
 use super::index::Index;
 use super::issuer::issuer;
-use super::log_filter;
+use super::logging::init_logging;
 use super::ports::Ports;
 use super::serving::Serving;
 use super::side::Side;
@@ -13,7 +13,7 @@ use super::signals::{Signals, abort};
 use super::vital::Vital;
 use crate::admin::{Admin, Readiness, Requirement};
 use crate::args::{
-    Cli, ClusterSettings, Command, IssuerSettings, LogFormat, ServeAuth, Settings, SourceSettings,
+    Cli, ClusterSettings, Command, IssuerSettings, ServeAuth, Settings, SourceSettings,
 };
 use crate::source::directory::DirectorySource;
 use clap::Parser;
@@ -23,7 +23,6 @@ use policy_engine::source::Diagnostic;
 use policy_kube::source::{KubernetesSource, Scope};
 use policy_tls::termination::TerminationLog;
 use std::collections::HashSet;
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -227,14 +226,4 @@ async fn log_diagnostics(mut diagnostics: watch::Receiver<Arc<[Diagnostic]>>) {
             return;
         }
     }
-}
-
-fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunError> {
-    let parsed = log_filter::read(filter)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
-    match format {
-        LogFormat::Plain => lines.init(),
-        LogFormat::Json => lines.json().init(),
-    }
-    Ok(())
 }

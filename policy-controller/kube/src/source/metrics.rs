@@ -59,7 +59,7 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    /// None yet, of watches that do as `health` says.
+    /// Metrics of the watches that `health` tells of.
     pub fn new(health: watch::Receiver<Arc<Health>>) -> Self {
         Self {
             events: Family::default(),
