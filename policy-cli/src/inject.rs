@@ -1,9 +1,9 @@
 //! Manifests with sidecars, as the injector's webhook would store them.
 
-use policy_controller::injector::{
+use policy_crds::document;
+use policy_webhooks::injector::{
     JOB_WARNING, Outcome, Settings, Surroundings, Template, inject, templates,
 };
-use policy_crds::document;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ fn namespaces(documents: &[Value]) -> BTreeMap<String, Surroundings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_controller::injector::{Defaults, Places};
+    use policy_webhooks::injector::{Defaults, Places};
 
     fn settings(native: bool) -> Settings {
         let places = Places::new("portcullis", "cluster.local", "cluster.local");

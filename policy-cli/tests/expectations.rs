@@ -64,7 +64,7 @@ fn every_example_has_expectations_and_reads_without_complaint() {
     let mut count = 0;
     for entry in examples.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         assert!(entry.join("expectations.yaml").is_file(), "{}", entry.display());
-        let limits = policy_controller::config::Limits::default();
+        let limits = policy_engine::config::Limits::default();
         let loaded = policy_controller::source::directory::load(&entry, limits).unwrap();
         assert!(loaded.diagnostics.is_empty(), "{}", loaded.diagnostics[0]);
         count += 1;

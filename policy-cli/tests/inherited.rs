@@ -10,8 +10,8 @@
     reason = "a test fails by panicking"
 )]
 
-use policy_controller::injector::Setting;
 use policy_crds::{annotation, document};
+use policy_webhooks::injector::Setting;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -9,14 +9,15 @@
     reason = "a test"
 )]
 
-use policy_controller::programmed::{self, ClusterOverview, Counting, CountingConfig};
-use policy_controller::replicas::{Replica, Replicas};
-use policy_controller::report::{Count, Tally};
-use policy_controller::serve::{ReportConfig, ServeConfig, Server};
 use policy_controller::source::directory::DirectorySource;
-use policy_controller::{Controller, ControllerConfig};
 use policy_core::ObjectRef;
 use policy_core::feature::Feature;
+use policy_discovery::programmed;
+use policy_discovery::programmed::{ClusterOverview, Counting, CountingConfig};
+use policy_discovery::replicas::{Replica, Replicas};
+use policy_discovery::serve::{ReportConfig, ServeConfig, Server};
+use policy_engine::report::{Count, Tally};
+use policy_engine::{Controller, ControllerConfig};
 use policy_proto::compat::EncodeOptions;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
@@ -53,7 +54,7 @@ impl Member {
     async fn start(directory: &Path, name: &str) -> Self {
         let config = ControllerConfig::default();
         let source = DirectorySource::new(directory, config.limits);
-        let mut controller = policy_controller::start(config, source);
+        let mut controller = policy_engine::start(config, source);
         let options = EncodeOptions { localhost_authorization: false };
         let server = Server::new(controller.policies.clone(), ServeConfig::default(), options);
         let (replicas, receiver) = watch::channel(Arc::new(Replicas::Unknown("not yet".into())));

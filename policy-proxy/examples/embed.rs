@@ -20,9 +20,10 @@ use policy_core::{
     PathPattern, Protocol, RequestMatch, Revision, Route, RouteKind, RouteTable, Rule,
     ServerPolicy, Unmatched,
 };
-use policy_proxy::record::{AccessLog, Format};
-use policy_proxy::store::UndeclaredPorts;
-use policy_proxy::{Peer, PeerTls, PolicyLayer, PolicyStore, StoreConfig, Telemetry};
+use policy_enforce::record::{AccessLog, Format};
+use policy_enforce::store::UndeclaredPorts;
+use policy_enforce::{PolicyLayer, PolicyStore, StoreConfig, Telemetry};
+use policy_tls::peer::{Peer, PeerTls};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::num::NonZeroU16;

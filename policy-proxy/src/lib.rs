@@ -24,16 +24,4 @@ pub mod redirect;
 pub mod run;
 pub mod sidecar;
 
-// Old path: removed when the callers name the crate.
-pub use policy_enforce::{limiter, middleware, record, respond, store, telemetry};
-pub use policy_http::http1;
-pub use policy_tls::{control, identity, peer, termination};
-
-// Old path: removed when the callers name the crate.
-pub use policy_enforce::{
-    Counters, InForce, Limiter, Live, PolicyLayer, PolicyStore, PortHandle, Record, Recorder,
-    StoreConfig, Telemetry,
-};
-pub use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
-pub use policy_tls::peer::{Peer, PeerTls};
 pub use sidecar::{Sidecar, SidecarConfig};

@@ -2,7 +2,7 @@
 
 use http::{Method, Request};
 use policy_core::Denied;
-use policy_proxy::respond::{Answer, Asker, respond};
+use policy_enforce::respond::{Answer, Asker, respond};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;
 use std::fs;

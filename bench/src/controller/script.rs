@@ -3,13 +3,13 @@
 
 use crate::fixture::{self, Scale};
 use anyhow::Context;
-use policy_controller::serve::{Feed, ServeConfig, Server};
 use policy_controller::source::directory::Diagnostic;
-use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_controller::{
+use policy_crds::Kind;
+use policy_discovery::serve::{Feed, ServeConfig, Server};
+use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
+use policy_engine::{
     ControllerConfig, Latest, Policies, PortPolicy, WorkloadKey, WorkloadState, start,
 };
-use policy_crds::Kind;
 use policy_proto::compat::EncodeOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;

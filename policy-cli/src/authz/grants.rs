@@ -1,11 +1,11 @@
 //! The rows of a port: one for each thing that may be done and each grant of it.
 
 use super::report::{Access, Need};
-use policy_controller::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,
     Unmatched,
 };
+use policy_engine::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use std::sync::Arc;
 
 /// Who may what on a port, in the order in which grants are tried, and what becomes of requests that

@@ -2,8 +2,8 @@
 
 use super::finding::Finding;
 use super::places::Places;
-use policy_controller::Compiled;
 use policy_crds::{Body, Kind};
+use policy_engine::Compiled;
 use serde_json::Value;
 
 pub(super) fn findings(compiled: &Compiled, places: &mut Places) -> Vec<Finding> {

@@ -4,10 +4,10 @@
 use super::finding::{Finding, Unknown};
 use super::world::World;
 use crate::cluster::unknown;
-use policy_controller::Compiled;
 use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};
 use policy_crds::resource::PolicyTarget;
 use policy_crds::{Body, Kind, Object, Resource};
+use policy_engine::Compiled;
 use std::collections::BTreeSet;
 
 /// The ones of which nothing has been said yet that would explain it.

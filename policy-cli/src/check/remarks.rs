@@ -1,9 +1,9 @@
 //! What valid manifests mean where that may surprise their author.
 
 use super::finding::Finding;
-use policy_controller::Compiled;
-use policy_controller::injector::namespace_remarks;
 use policy_crds::remark::remarks;
+use policy_engine::Compiled;
+use policy_webhooks::injector::namespace_remarks;
 
 /// Remarks, save for places of which something has been said already.
 pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {

@@ -1,10 +1,10 @@
 //! Matches that are never reached because an earlier route matches the same requests.
 
 use super::finding::Finding;
-use policy_controller::Compiled;
-use policy_controller::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, ServerPolicy};
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::Compiled;
+use policy_engine::view::{Shadowed, request, shadowed};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn findings(compiled: &Compiled) -> Vec<Finding> {

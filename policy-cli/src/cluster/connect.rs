@@ -12,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Api;
-use policy_controller::access::AUDIENCE;
+use policy_controller::args::AUDIENCE;
 use policy_core::Identity;
-use policy_proxy::identity::anonymous_client;
+use policy_tls::identity::anonymous_client;
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -211,7 +211,7 @@ async fn forward(
 fn identity(
     flags: &ControllerFlags,
     found: &Found,
-    config: Option<&policy_controller::ControllerConfig>,
+    config: Option<&policy_engine::ControllerConfig>,
 ) -> Identity {
     let own = flags.controller_identity.as_deref();
     let name: Arc<str> = match (own, config) {
@@ -219,7 +219,7 @@ fn identity(
         (None, Some(config)) => {
             config.service_account_identity(&found.namespace, &found.service_account)
         }
-        (None, None) => policy_controller::ControllerConfig::default()
+        (None, None) => policy_engine::ControllerConfig::default()
             .service_account_identity(&found.namespace, &found.service_account),
     };
     if name.starts_with("spiffe://") { Identity::Spiffe(name) } else { Identity::Dns(name) }

@@ -4,11 +4,12 @@ use super::controller::{Found, PodFlags, find};
 use super::{Cluster, chain};
 use anyhow::anyhow;
 use clap::{Args, Parser};
-use policy_controller::ControllerConfig;
-use policy_controller::args::{self, Cli, Command, SourceSettings};
-use policy_controller::source::kubernetes::Scope;
+use policy_controller::args;
+use policy_controller::args::{Cli, Command, SourceSettings};
 use policy_core::DefaultPolicy;
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::ControllerConfig;
+use policy_kube::source::Scope;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use crate::inject::{Source, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use policy_controller::injector::{Defaults, Places, Settings};
+use policy_webhooks::injector::{Defaults, Places, Settings};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 

@@ -7,9 +7,9 @@ use crate::expect::WorkloadPort;
 use crate::output::{self, Format, Paint};
 use anyhow::{Context, bail};
 use clap::Args;
-use policy_controller::cluster::ClusterArgs;
-use policy_controller::view::PolicyView;
+use policy_controller::args::ClusterArgs;
 use policy_core::feature::Feature;
+use policy_engine::view::PolicyView;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{

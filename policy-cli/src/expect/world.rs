@@ -3,8 +3,8 @@
 use super::error::ExpectError;
 use super::expectation::{Client, Expectation};
 use crate::world::inside;
-use policy_controller::ControllerConfig;
 use policy_core::{Facts, Identity};
+use policy_engine::ControllerConfig;
 use std::net::IpAddr;
 
 /// The client's half of a connection.

@@ -1,6 +1,7 @@
 //! Why there was no answer.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]

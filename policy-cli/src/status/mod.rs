@@ -12,8 +12,8 @@ use crate::cluster::gaps::Gap;
 use crate::cluster::{Asked, Scope, unknown};
 use crate::inventory::Inventory;
 use names::{Name, Names};
-use policy_controller::conditions::ObjectCondition;
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::conditions::ObjectCondition;
 use policy_proto::messages;
 use serde::Serialize;
 use std::io::Write;
@@ -182,7 +182,7 @@ fn worked_out(inventory: &Inventory, key: &ObjectKey, conditions: &[ObjectCondit
 /// A condition that follows from the objects. Where something could not be listed, what is missing
 /// may be there.
 fn computed(condition: &ObjectCondition, not_known: &[String]) -> Condition {
-    use policy_controller::conditions::Reason;
+    use policy_engine::conditions::Reason;
     let doubtful =
         !condition.status && !not_known.is_empty() && condition.reason != Reason::Invalid;
     let (status, reason, message) = if doubtful {

@@ -2,7 +2,7 @@
 
 use crate::cluster::list::{one, pages};
 use crate::cluster::{Cluster, Scope};
-use policy_controller::injector::{PodFacts, Surroundings, lack};
+use policy_webhooks::injector::{PodFacts, Surroundings, lack};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,10 +3,10 @@
 use crate::world::places::Who;
 use crate::world::{NODE, host, inside};
 use ipnet::IpNet;
-use policy_controller::{ControllerConfig, WorkloadState};
 use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
 use policy_crds::resource::{ClientRequirement, IdentityRef, IdentityRequirement, NamespacedName};
 use policy_crds::{Body, Object, Resource};
+use policy_engine::{ControllerConfig, WorkloadState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

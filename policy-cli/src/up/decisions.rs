@@ -4,7 +4,7 @@ use super::clients::account;
 use crate::expect::Verdict;
 use crate::output::Paint;
 use crate::world::record::Entry;
-use policy_controller::ControllerConfig;
+use policy_engine::ControllerConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -143,7 +143,7 @@ mod tests {
             Identity::Spiffe("spiffe://example.org/ns/shop/sa/web".into()),
         ] {
             let leaf = authority.issue(&identity).unwrap();
-            assert_eq!(policy_proxy::identity::identity_of(&leaf.certificate), Some(identity));
+            assert_eq!(policy_tls::identity::identity_of(&leaf.certificate), Some(identity));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Decisions as the world's sidecars make them.
 
 use crate::verdict::{Found, Verdict};
-use policy_proxy::record::{Record, Recorder, Verdict as Made};
+use policy_enforce::record::{Record, Recorder, Verdict as Made};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;

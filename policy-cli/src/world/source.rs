@@ -2,8 +2,8 @@
 
 use super::complete;
 use policy_controller::source::directory::Diagnostic;
-use policy_controller::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use policy_crds::{Object, ObjectKey};
+use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};

@@ -1,11 +1,3 @@
-//! Where objects come from: a directory, or a cluster.
+//! A directory of manifests as a source of objects.
 
 pub mod directory;
-
-// Old path: removed when the callers name the crate.
-pub use policy_kube::source as kubernetes;
-
-// Old path: removed when the callers name the crate.
-pub use policy_engine::source::{
-    Batch, Change, Health, Source, SourceContext, SourceError, WatchHealth, WatchKey, WatchState,
-};

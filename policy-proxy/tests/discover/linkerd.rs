@@ -6,9 +6,9 @@ use linkerd2_proxy_api::inbound::inbound_server_policies_server::{
 };
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
 use policy_core::{DefaultPolicy, Facts};
+use policy_enforce::store::StoreConfig;
 use policy_proto::compat::{EncodeOptions, encode};
-use policy_proxy::IdentityHandle;
-use policy_proxy::store::StoreConfig;
+use policy_tls::identity::IdentityHandle;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -3,12 +3,12 @@
 use crate::support::*;
 use policy_core::feature::Feature;
 use policy_core::{DefaultPolicy, Denied};
+use policy_enforce::store::StoreConfig;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Say;
 use policy_proto::messages::watch_response::Kind as Hear;
 use policy_proto::native::diff;
-use policy_proxy::IdentityHandle;
-use policy_proxy::store::StoreConfig;
+use policy_tls::identity::IdentityHandle;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tonic::{Code, Status};

@@ -2,15 +2,18 @@
 
 use policy_core::feature::Feature;
 use policy_core::{DefaultPolicy, Denied, Facts, Revision, ServerPolicy};
+use policy_enforce::store::{PortHandle, StoreConfig};
+use policy_enforce::{PolicyStore, Telemetry};
 use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
 use policy_proto::messages::watch_request::Kind as Say;
 use policy_proto::messages::watch_response::Kind as Hear;
 use policy_proto::messages::{self as m, WatchRequest, WatchResponse};
 use policy_proto::native::{EncodedPort, encode_facts, encode_port};
-use policy_proxy::discover::{self, ControllerAddress, DiscoverConfig};
-use policy_proxy::store::{PortHandle, StoreConfig};
-use policy_proxy::{IdentityHandle, PolicyStore, Telemetry};
+use policy_proxy::discover;
+use policy_proxy::discover::DiscoverConfig;
 pub(crate) use policy_testkit::{soon, wait_until};
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::IdentityHandle;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;

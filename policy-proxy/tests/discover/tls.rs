@@ -2,11 +2,12 @@
 
 use crate::support::*;
 use policy_core::DefaultPolicy;
+use policy_enforce::store::StoreConfig;
 use policy_proto::messages::policy_discovery_server::PolicyDiscoveryServer;
-use policy_proxy::discover::{ControllerAddress, DiscoverConfig};
-use policy_proxy::store::StoreConfig;
-use policy_proxy::{Credentials, IdentityHandle, TlsIdentity};
+use policy_proxy::discover::DiscoverConfig;
 use policy_testkit::Authority;
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};

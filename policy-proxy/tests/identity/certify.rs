@@ -2,10 +2,10 @@
 
 use crate::support::*;
 use policy_core::Identity;
-use policy_proxy::identity::{
+use policy_tls::identity::IdentityMetrics;
+use policy_tls::identity::{
     FailureKind, IdentityConfig, IdentitySource, KeyAndRequest, SourceError,
 };
-use policy_proxy::telemetry::IdentityMetrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -158,7 +158,7 @@ async fn a_token_that_is_missing_empty_or_too_long_is_named_and_read_again() {
     assert!(said.starts_with(&format!("cannot read `{}`", token.display())), "{said}");
     std::fs::write(&token, " \n").unwrap();
     let says = |words: &'static str| {
-        move |state: &policy_proxy::identity::IdentityState| {
+        move |state: &policy_tls::identity::IdentityState| {
             state.failure.as_ref().is_some_and(|failure| failure.message.contains(words))
         }
     };
@@ -174,7 +174,7 @@ async fn a_token_that_is_missing_empty_or_too_long_is_named_and_read_again() {
 async fn roots_that_are_missing_or_no_roots_are_named_and_read_again() {
     let (authority, issuer) = honest().await;
     let world = World::certify(issuer.address, &authority, |config| {
-        if let policy_proxy::identity::Roots::File(path) = &config.roots {
+        if let policy_tls::identity::Roots::File(path) = &config.roots {
             std::fs::remove_file(path).unwrap();
         }
     });
@@ -182,7 +182,7 @@ async fn roots_that_are_missing_or_no_roots_are_named_and_read_again() {
     let said = world.failure(FailureKind::Roots).await;
     assert!(said.contains("roots.pem"), "{said}");
     std::fs::write(world.path("roots.pem"), "").unwrap();
-    let empty = |state: &policy_proxy::identity::IdentityState| {
+    let empty = |state: &policy_tls::identity::IdentityState| {
         state.failure.as_ref().is_some_and(|f| f.message.contains("holds no certificate"))
     };
     world.until(empty).await;
@@ -206,7 +206,7 @@ async fn roots_are_reloaded_live_and_a_certificate_that_they_do_not_reach_is_rep
     // Rotation: both, then the issuer signs by the new one, then the old one is taken out.
     std::fs::write(world.path("roots.pem"), [old.pem(), new.pem()].concat()).unwrap();
     let roots = |count| {
-        move |state: &policy_proxy::identity::IdentityState| {
+        move |state: &policy_tls::identity::IdentityState| {
             state.certificate.as_ref().is_some_and(|held| held.roots == count)
         }
     };
@@ -231,7 +231,7 @@ async fn a_root_taken_out_makes_a_certificate_of_the_other_root_be_fetched_at_on
     let by_removed = removed.clone();
     issuer.answers(move |request| Ok(by_removed.answer(request, |_| {})));
     let world = World::certify(issuer.address, &kept, |config| {
-        if let policy_proxy::identity::Roots::File(path) = &config.roots {
+        if let policy_tls::identity::Roots::File(path) = &config.roots {
             std::fs::write(path, [kept.pem(), removed.pem()].concat()).unwrap();
         }
     });

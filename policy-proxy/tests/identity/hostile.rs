@@ -3,7 +3,7 @@
 
 use crate::support::*;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use policy_proxy::identity::FailureKind;
+use policy_tls::identity::FailureKind;
 use rcgen::{ExtendedKeyUsagePurpose, KeyPair, SanType};
 use std::sync::Arc;
 

@@ -2,14 +2,14 @@
 
 use policy_proto::linkerd::identity::identity_server::{Identity, IdentityServer};
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use policy_proxy::control::ControllerAddress;
-use policy_proxy::identity::{
+pub(crate) use policy_testkit::{Authority, dns, lasting, leaf_params as leaf, uri, wait_until};
+use policy_tls::control::ControllerAddress;
+use policy_tls::identity::IdentityMetrics;
+use policy_tls::identity::{
     CertifyConfig, FailureKind, IdentityConfig, IdentitySource, IdentityState, IdentityStatus,
     Roots,
 };
-use policy_proxy::telemetry::IdentityMetrics;
-use policy_proxy::{Credentials, IdentityHandle, TlsIdentity};
-pub(crate) use policy_testkit::{Authority, dns, lasting, leaf_params as leaf, uri, wait_until};
+use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use rcgen::{CertificateParams, PublicKeyData, SignatureAlgorithm};

@@ -6,7 +6,7 @@ use policy_proto::spiffe::spiffe_workload_api_server::{
     SpiffeWorkloadApi, SpiffeWorkloadApiServer,
 };
 use policy_proto::spiffe::{X509svid, X509svidRequest, X509svidResponse};
-use policy_proxy::identity::{AgentAddress, FailureKind, IdentityConfig, SpiffeConfig};
+use policy_tls::identity::{AgentAddress, FailureKind, IdentityConfig, SpiffeConfig};
 use rcgen::KeyPair;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -249,7 +249,7 @@ async fn what_cannot_be_used_is_refused_and_the_identity_stays() {
     ];
     for (words, svid) in cases {
         agent.says(message(&[svid]));
-        let says = |state: &policy_proxy::identity::IdentityState| {
+        let says = |state: &policy_tls::identity::IdentityState| {
             state.failure.as_ref().is_some_and(|failure| failure.message.contains(words))
         };
         world.until(says).await;
@@ -279,8 +279,8 @@ async fn a_client_of_another_trust_domain_is_refused_whatever_signed_it() {
         let chain = vec![authority.sign(&leaf(names, |_| {}), &key).into()];
         let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let (server_name, roots) = ("client.example".into(), vec![authority.root()]);
-        let own = policy_proxy::Credentials { server_name, roots, chain, key };
-        let own = policy_proxy::TlsIdentity::new(own).unwrap();
+        let own = policy_tls::identity::Credentials { server_name, roots, chain, key };
+        let own = policy_tls::identity::TlsIdentity::new(own).unwrap();
         let client = own.client(Identity::Spiffe(OURS.into())).unwrap();
         let (near, far) = tokio::io::duplex(64 << 10);
         let name = SERVER_NAME.try_into().unwrap();

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use policy_core::{Authorization, Condition, NetworkMatch, Requirement, Source, Test};
-use policy_proxy::IdentityHandle;
 use policy_proxy::sidecar::Target;
+use policy_tls::identity::IdentityHandle;
 use std::sync::Arc;
 
 fn network(net: &str) -> policy_core::AuthorizationSet {

@@ -9,10 +9,11 @@ use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use policy_core::{DefaultPolicy, Protocol, Revision, ServerPolicy};
 use policy_proto::transport::{self, Header, Session};
+use policy_proxy::SidecarConfig;
 use policy_proxy::admin::{Admin, AdminConfig};
 use policy_proxy::sidecar::{Listener, Target};
-use policy_proxy::{IdentityHandle, SidecarConfig};
 use policy_testkit::{Authority, Leaf, dns as san};
+use policy_tls::identity::IdentityHandle;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -408,9 +409,9 @@ async fn the_admin_port_is_reached_under_its_own_policy_as_who_one_is() {
     let (authority, app) = (Authority::new(), App::start().await);
     let identity = IdentityHandle::new(authority.workload());
     let store = {
-        let telemetry = Arc::new(policy_proxy::Telemetry::new(1));
-        let config = policy_proxy::store::StoreConfig::default();
-        policy_proxy::PolicyStore::new(config, telemetry).unwrap()
+        let telemetry = Arc::new(policy_enforce::Telemetry::new(1));
+        let config = policy_enforce::store::StoreConfig::default();
+        policy_enforce::PolicyStore::new(config, telemetry).unwrap()
     };
     // Nobody listens there: the connection must not be forwarded.
     let port = NonZeroU16::new(4191).unwrap();

@@ -3,7 +3,7 @@
 use crate::support::*;
 use http::StatusCode;
 use policy_core::Protocol;
-use policy_proxy::IdentityHandle;
+use policy_tls::identity::IdentityHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use http::StatusCode;
 use policy_core::{Protocol, RateLimit, Source};
-use policy_proxy::IdentityHandle;
+use policy_tls::identity::IdentityHandle;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -288,8 +288,8 @@ async fn an_address_that_is_taken_is_named() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     for workers in [1, 2] {
-        let telemetry = std::sync::Arc::new(policy_proxy::Telemetry::new(1));
-        let store = policy_proxy::PolicyStore::new(Default::default(), telemetry).unwrap();
+        let telemetry = std::sync::Arc::new(policy_enforce::Telemetry::new(1));
+        let store = policy_enforce::PolicyStore::new(Default::default(), telemetry).unwrap();
         let mut config = policy_proxy::SidecarConfig::new("ns/web-0");
         config.workers = std::num::NonZeroUsize::new(workers).unwrap();
         let target = policy_proxy::sidecar::Target::Original;

@@ -230,11 +230,12 @@ async fn trailers_say_nothing_that_only_a_head_may_say() {
 async fn a_client_that_stalls_inside_a_head_is_closed() {
     let app = App::start().await;
     let policy = Some(server(Protocol::Http2, everybody()));
-    let setup = Setup::with(policy, app.address, policy_proxy::IdentityHandle::empty(), |config| {
-        config.timeouts.http2_ping = Duration::from_secs(1);
-        config.timeouts.http2_ping_answer = Duration::from_secs(1);
-    })
-    .await;
+    let setup =
+        Setup::with(policy, app.address, policy_tls::identity::IdentityHandle::empty(), |config| {
+            config.timeouts.http2_ping = Duration::from_secs(1);
+            config.timeouts.http2_ping_answer = Duration::from_secs(1);
+        })
+        .await;
     let settings = &b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"[..];
     // HEADERS without END_HEADERS; and a frame that announces more than ever comes.
     let open = &b"\x00\x00\x03\x01\x01\x00\x00\x00\x01\x82\x86\x84"[..];

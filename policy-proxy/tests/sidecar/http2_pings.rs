@@ -3,7 +3,7 @@
 use crate::frames::{PREFACE, frame};
 use crate::support::*;
 use policy_core::Protocol;
-use policy_proxy::IdentityHandle;
+use policy_tls::identity::IdentityHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

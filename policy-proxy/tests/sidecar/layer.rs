@@ -5,15 +5,16 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use policy_core::{Identity, Revision};
-use policy_proxy::store::{StoreConfig, UndeclaredPorts};
-use policy_proxy::{Peer, PeerTls, PolicyLayer, PolicyStore, Telemetry};
+use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_enforce::{PolicyLayer, PolicyStore, Telemetry};
+use policy_tls::peer::{Peer, PeerTls};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio_test::{assert_pending, assert_ready, assert_ready_ok, task};
 use tower_test::mock::{self, Mock, Spawn};
 
 type Body = Full<Bytes>;
-type Service = policy_proxy::middleware::PolicyService<Mock<Request<Body>, Response<Body>>>;
+type Service = policy_enforce::middleware::PolicyService<Mock<Request<Body>, Response<Body>>>;
 type Inner = mock::Handle<Request<Body>, Response<Body>>;
 
 fn store(policy: policy_core::ServerPolicy) -> PolicyStore {

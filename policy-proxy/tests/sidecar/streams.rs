@@ -4,7 +4,7 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use policy_proxy::IdentityHandle;
+use policy_tls::identity::IdentityHandle;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;

@@ -13,10 +13,12 @@ use policy_core::{
     Requirement, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Test,
     Unmatched,
 };
-use policy_proxy::record::{Record, Recorder};
+use policy_enforce::record::{Record, Recorder};
+use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_enforce::{PolicyStore, Telemetry};
 use policy_proxy::sidecar::{Listener, Target};
-use policy_proxy::store::{StoreConfig, UndeclaredPorts};
-use policy_proxy::{IdentityHandle, PolicyStore, Sidecar, SidecarConfig, Telemetry};
+use policy_proxy::{Sidecar, SidecarConfig};
+use policy_tls::identity::IdentityHandle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -3,8 +3,9 @@
 use crate::support::*;
 use http::StatusCode;
 use policy_core::Identity;
-use policy_proxy::{Credentials, IdentityHandle, TlsIdentity, identity};
 use policy_testkit::{Authority, Leaf, dns as san, uri};
+use policy_tls::identity;
+use policy_tls::identity::{Credentials, IdentityHandle, TlsIdentity};
 use rcgen::{ExtendedKeyUsagePurpose, SanType};
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::sync::Arc;

@@ -10,10 +10,10 @@ use policy_core::{
     AuthorizationSet, DefaultPolicy, ObjectRef, Origin, PathPattern, Protocol, RequestMatch,
     Revision, Route, RouteKind, Rule, ServerPolicy, Unmatched,
 };
-use policy_proxy::identity::IdentityHandle;
+use policy_enforce::store::{PolicyStore, StoreConfig, UndeclaredPorts};
+use policy_enforce::telemetry::Telemetry;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, Target};
-use policy_proxy::store::{PolicyStore, StoreConfig, UndeclaredPorts};
-use policy_proxy::telemetry::Telemetry;
+use policy_tls::identity::IdentityHandle;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::SocketAddr;

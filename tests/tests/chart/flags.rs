@@ -2,8 +2,8 @@
 
 use crate::helm;
 use clap::Parser as _;
+use policy_controller::args::IssuerSettings;
 use policy_controller::args::{Cli, Command, Settings};
-use policy_controller::issuer::IssuerSettings;
 use policy_tests::chart::examples;
 use std::collections::BTreeSet;
 

@@ -1,11 +1,13 @@
 //! The chart's `files`, which are made from the code: RBAC rules, webhooks, definitions, policies.
 //! `PORTCULLIS_WRITE_CHART=1 cargo test -p policy-tests --test chart` writes them anew.
 
-use policy_controller::admission::{self, Installation, Target, WEBHOOK_CONFIGURATION};
-use policy_controller::beside::{self, BESIDE_CONFIGURATION};
-use policy_controller::injector::{INJECTOR_CONFIGURATION, injector_configuration};
-use policy_controller::rbac;
+use policy_kube::rbac;
 use policy_tests::sources::root;
+use policy_webhooks::admission;
+use policy_webhooks::admission::{Installation, Target, WEBHOOK_CONFIGURATION};
+use policy_webhooks::beside;
+use policy_webhooks::beside::BESIDE_CONFIGURATION;
+use policy_webhooks::injector::{INJECTOR_CONFIGURATION, injector_configuration};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

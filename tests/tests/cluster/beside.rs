@@ -12,12 +12,12 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
-use policy_controller::admission::{
-    Admission, AdmissionSettings, CertificateFiles, CertificateSource, Installation, Target,
-};
-use policy_controller::beside::{BESIDE_CONFIGURATION, Repoint, configuration};
 use policy_testkit::{Leaf, self_signed};
 use policy_tests::cluster::{Cluster, cluster_or_skip};
+use policy_webhooks::admission::{
+    Admission, AdmissionSettings, CertificateFiles, CertificateSource, Installation, Target,
+};
+use policy_webhooks::beside::{BESIDE_CONFIGURATION, Repoint, configuration};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn injector(pair: &Leaf) -> SocketAddr {
     let chain = CertificateDer::pem_slice_iter(pair.certificate_pem.as_bytes());
     let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
     let key = PrivateKeyDer::from_pem_slice(pair.key_pem.as_bytes()).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(policy_proxy::identity::provider())
+    let config = rustls::ServerConfig::builder_with_provider(policy_tls::identity::provider())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()

@@ -6,11 +6,11 @@ mod manifests;
 
 use followed::{Followed, client_of, config, text_of};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use policy_controller::kinds::{REGISTRY, Watched};
-use policy_controller::rbac;
-use policy_controller::source::kubernetes::{Freshness, KubernetesConfig, Scope};
-use policy_controller::source::{WatchKey, WatchState};
 use policy_crds::{Body, Kind, Object};
+use policy_engine::kinds::{REGISTRY, Watched};
+use policy_engine::source::{WatchKey, WatchState};
+use policy_kube::rbac;
+use policy_kube::source::{Freshness, KubernetesConfig, Scope};
 use policy_testkit::long_or;
 use policy_tests::cluster::{Cluster, cluster_or_skip, documents};
 use serde_json::{Value, json};
@@ -289,7 +289,7 @@ async fn what_may_not_be_listed_is_named_and_heals_when_it_is_granted() {
         followed.drain(Duration::from_millis(100)).await;
     }
     followed.refresh();
-    let state = |health: &policy_controller::source::Health| health.watches[&servers].state.clone();
+    let state = |health: &policy_engine::source::Health| health.watches[&servers].state.clone();
     followed
         .health_until(|health| matches!(state(health), WatchState::Failing { .. }).then_some(()))
         .await;

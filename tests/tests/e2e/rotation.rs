@@ -41,7 +41,7 @@ impl Client {
         let leaf = authority().certify(&identity(namespace, "caller"));
         let mut roots = RootCertStore::empty();
         roots.add(authority().root()).unwrap();
-        let config = ClientConfig::builder_with_provider(policy_proxy::identity::provider())
+        let config = ClientConfig::builder_with_provider(policy_tls::identity::provider())
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)

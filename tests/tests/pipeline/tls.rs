@@ -1,7 +1,7 @@
 //! Certificates for clients of all sorts.
 
-use policy_proxy::{Credentials, TlsIdentity};
 use policy_testkit::{Authority, Leaf};
+use policy_tls::identity::{Credentials, TlsIdentity};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use rustls_pki_types::ServerName;

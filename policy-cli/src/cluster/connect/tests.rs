@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::world::authority::Authority;
-use policy_proxy::identity::provider;
+use policy_tls::identity::provider;
 use rustls::ServerConfig;
 use tokio_rustls::TlsAcceptor;
 
@@ -17,7 +17,7 @@ fn the_controller_has_to_be_the_service_account_of_its_pod() {
     let mut flags = flags(&[]);
     let name = "policy-controller.linkerd.serviceaccount.identity.linkerd.cluster.local";
     assert_eq!(identity(&flags, &found, None), Identity::Dns(name.into()));
-    let config = policy_controller::ControllerConfig {
+    let config = policy_engine::ControllerConfig {
         identity_domain: "example.org".into(),
         ..Default::default()
     };

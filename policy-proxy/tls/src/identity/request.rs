@@ -104,7 +104,7 @@ const NO_UNUSED_BITS: [u8; 1] = [0];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::der::requested_key;
+    use crate::der::requested_key;
     use std::io::Write;
     use std::process::{Command, Stdio};
 

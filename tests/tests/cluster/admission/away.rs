@@ -2,7 +2,7 @@
 
 use super::api::{Answer, apply, delete, document, merge, try_apply, until};
 use super::webhook::Installed;
-use policy_controller::admission::{Installation, Target};
+use policy_webhooks::admission::{Installation, Target};
 use serde_json::{Value, json};
 
 const SERVER_PARENT: &str = "{group: policy.linkerd.io, kind: Server, name: web}";

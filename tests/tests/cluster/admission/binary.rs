@@ -7,7 +7,7 @@ use http::Method;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use policy_controller::rbac;
+use policy_kube::rbac;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip, documents};
 use serde_json::{Value, json};
 

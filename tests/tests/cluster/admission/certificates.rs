@@ -6,10 +6,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use policy_controller::admission::{
+use policy_testkit::{self_signed, wait_until};
+use policy_webhooks::admission::{
     Admission, AdmissionSettings, CertificateSource, Installation, Provisioning, Target,
 };
-use policy_testkit::{self_signed, wait_until};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -227,7 +227,7 @@ fn der(pem: &str) -> Vec<u8> {
 
 /// The certificate that is presented at an address, whoever vouches for it.
 async fn presented(address: SocketAddr, name: &str) -> Option<Vec<u8>> {
-    let config = rustls::ClientConfig::builder_with_provider(policy_proxy::identity::provider())
+    let config = rustls::ClientConfig::builder_with_provider(policy_tls::identity::provider())
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
@@ -280,7 +280,7 @@ mod anyone {
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            policy_proxy::identity::provider().signature_verification_algorithms.supported_schemes()
+            policy_tls::identity::provider().signature_verification_algorithms.supported_schemes()
         }
     }
 }

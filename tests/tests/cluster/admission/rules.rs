@@ -2,8 +2,8 @@
 
 use super::api::{Answer, apply, delete, document, try_apply};
 use super::webhook::{Installed, Webhook};
-use policy_controller::admission::Installation;
 use policy_tests::cluster::{Cluster, ClusterBuilder, cluster_or_skip};
+use policy_webhooks::admission::Installation;
 use serde_json::Value;
 
 /// A spec that is sound, one that is not, and the field that is named.

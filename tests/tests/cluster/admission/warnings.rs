@@ -2,7 +2,7 @@
 
 use super::api::{apply, document, merge, until};
 use super::webhook::{Installed, Webhook};
-use policy_controller::admission::Installation;
+use policy_webhooks::admission::Installation;
 use serde_json::{Value, json};
 
 #[tokio::test]

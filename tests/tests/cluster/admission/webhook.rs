@@ -5,14 +5,14 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
-use policy_controller::admission::{
+use policy_engine::{Controller, ControllerConfig};
+use policy_kube::source::{KubernetesConfig, KubernetesSource};
+use policy_testkit::{Leaf, self_signed};
+use policy_tests::cluster::Cluster;
+use policy_webhooks::admission::{
     Admission, AdmissionSettings, CertificateFiles, CertificateSource, Installation, Target,
     configuration,
 };
-use policy_controller::source::kubernetes::{KubernetesConfig, KubernetesSource};
-use policy_controller::{Controller, ControllerConfig};
-use policy_testkit::{Leaf, self_signed};
-use policy_tests::cluster::Cluster;
 use std::net::SocketAddr;
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -65,7 +65,7 @@ pub(crate) async fn index(cluster: &Cluster, control_plane: &str) -> Controller 
         ..KubernetesConfig::default()
     };
     let source = KubernetesSource::prepare(cluster.client(), config).connected().await;
-    let controller = policy_controller::start(ControllerConfig::default(), source);
+    let controller = policy_engine::start(ControllerConfig::default(), source);
     controller.policies.synced().wait_for(|synced| *synced).await.unwrap();
     controller
 }

@@ -2,7 +2,7 @@
 
 use super::live::PATIENCE;
 use super::manifests::shop;
-use policy_controller::rbac;
+use policy_kube::rbac;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -4,7 +4,7 @@ use super::live::{Live, PORTS};
 use super::manifests::{
     CLIENT, MESH, ON_SERVER, STRANGER, mesh, object, pod, policy, server, shop, web,
 };
-use policy_controller::rbac;
+use policy_kube::rbac;
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
 use std::path::Path;
 

@@ -4,13 +4,13 @@ use bytes::Buf as _;
 use http::uri::PathAndQuery;
 use linkerd2_proxy_api::inbound::PortSpec;
 use policy_controller::run::{Embedded, start_embedded};
-use policy_controller::source::kubernetes::{KubernetesConfig, KubernetesSource, WatchMetrics};
-use policy_controller::source::{Health, WatchState};
-use policy_controller::{ControllerConfig, WorkloadKey};
 use policy_core::{
     Connection, Decision, DefaultPolicy, Facts, Feature, Identity, RequestView, Revision,
     ServerPolicy, Tls, naive,
 };
+use policy_engine::source::{Health, WatchState};
+use policy_engine::{ControllerConfig, WorkloadKey};
+use policy_kube::source::{KubernetesConfig, KubernetesSource, WatchMetrics};
 use policy_proto::native;
 use prometheus_client::registry::Registry;
 use prost::Message as _;

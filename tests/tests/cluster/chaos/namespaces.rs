@@ -7,7 +7,7 @@ use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
-use policy_controller::source::kubernetes::{KubernetesConfig, Scope};
+use policy_kube::source::{KubernetesConfig, Scope};
 use policy_proto::messages::Revision;
 use policy_proto::native::PortState;
 use policy_tests::cluster::{Cluster, cluster_or_skip};

@@ -38,7 +38,7 @@ impl Target {
     /// Connects from an address of loopback.
     pub(crate) async fn connect(&self, from: u8, protocol: &[u8]) -> io::Result<Stream> {
         let stream = self.dial(from).await?;
-        let provider = policy_proxy::identity::provider();
+        let provider = policy_tls::identity::provider();
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()

@@ -1,7 +1,7 @@
 //! Pods as they are stored.
 
 use super::world::{World, pod};
-use policy_controller::rbac;
+use policy_kube::rbac;
 use serde_json::json;
 
 const ACCOUNT: &str = "policy-controller";

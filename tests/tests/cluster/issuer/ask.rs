@@ -4,10 +4,8 @@ use hyper_util::rt::TokioIo;
 use linkerd2_proxy_api::identity::identity_client::IdentityClient;
 use linkerd2_proxy_api::identity::{CertifyRequest, CertifyResponse};
 use policy_core::Identity;
-use policy_proxy::identity::{
-    Credentials, TlsIdentity, anonymous_client, certificates, identity_of,
-};
 use policy_tests::cluster::Cluster;
+use policy_tls::identity::{Credentials, TlsIdentity, anonymous_client, certificates, identity_of};
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, SanType};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};

@@ -1,10 +1,8 @@
 //! A source that runs against a cluster, and everything it has told.
 
-use policy_controller::source::kubernetes::{
-    Connecting, KubernetesConfig, KubernetesSource, WatchMetrics,
-};
-use policy_controller::source::{Batch, Change, Health, Source, SourceContext};
 use policy_crds::{Kind, Object, ObjectKey};
+use policy_engine::source::{Batch, Change, Health, Source, SourceContext};
+use policy_kube::source::{Connecting, KubernetesConfig, KubernetesSource, WatchMetrics};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,11 +1,12 @@
 //! A replica of the controller in this process: source, index, Lease, status writer.
 
-use policy_controller::lease::{Leadership, Lease, LeaseSettings};
-use policy_controller::source::kubernetes::{KubernetesConfig, KubernetesSource, Scope};
-use policy_controller::status::{
-    EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter, VersionedTable,
+use policy_engine::programmed::VersionedTable;
+use policy_engine::{Controller, ControllerConfig, start};
+use policy_kube::lease::{Leadership, Lease, LeaseSettings};
+use policy_kube::source::{KubernetesConfig, KubernetesSource, Scope};
+use policy_kube::status::{
+    EventMetrics, StatusInputs, StatusMetrics, StatusSettings, StatusWriter,
 };
-use policy_controller::{Controller, ControllerConfig, start};
 use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ impl Replica {
         };
         let source = KubernetesSource::prepare(reading, watches).connected().await;
         let controller = start(ControllerConfig::default(), source);
-        let identity = policy_controller::lease::identity();
+        let identity = policy_kube::lease::identity();
         let lease = LeaseSettings { namespace, name: "the-leader".into(), duration: setup.lease };
         let (lease, leadership) = Lease::new(client.clone(), lease, identity.clone());
         let (programmed, counts) = watch::channel(Arc::default());
