@@ -19,4 +19,5 @@ pub mod request;
 mod signals;
 mod status;
 mod up;
+mod verdict;
 mod world;

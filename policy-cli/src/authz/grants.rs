@@ -1,6 +1,6 @@
 //! The rows of a port: one for each thing that may be done and each grant of it.
 
-use super::{Access, Need};
+use super::report::{Access, Need};
 use policy_controller::view::{Shadowed, host, identity, network, request, shadowed, unmatched};
 use policy_core::{
     Authorization, Condition, Exemption, Origin, Protocol, Requirement, Route, ServerPolicy, Test,

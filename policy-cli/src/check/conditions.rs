@@ -1,8 +1,9 @@
 //! What the controller would tell an object about itself: references that lead nowhere, routes that
 //! no protocol carries, limits that another one displaces.
 
+use super::finding::{Finding, Unknown};
 use super::places::Places;
-use super::{Finding, Unknown, World};
+use super::world::World;
 use crate::cluster::unknown;
 use policy_controller::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_controller::source::directory::Severity;

@@ -1,6 +1,6 @@
 //! What an empty list or selector means, in words.
 
-use super::Finding;
+use super::finding::Finding;
 use super::places::Places;
 use policy_controller::Compiled;
 use policy_crds::{Body, Kind};

@@ -1,7 +1,8 @@
 //! Objects that take part in no policy of any port: whatever they matched before, they match
 //! nothing now.
 
-use super::{Finding, Unknown, World};
+use super::finding::{Finding, Unknown};
+use super::world::World;
 use crate::cluster::unknown;
 use policy_controller::Compiled;
 use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};

@@ -1,7 +1,8 @@
 //! Names in the port lists of a Namespace that no workload of it has: they may be mistyped, and the
 //! ports that were meant are then left out.
 
-use super::{Finding, Unknown, World};
+use super::finding::{Finding, Unknown};
+use super::world::World;
 use crate::cluster::unknown;
 use policy_crds::annotation::{self, OPAQUE_PORTS, REQUIRE_IDENTITY};
 use policy_crds::{Body, Kind, Object, Resource, nearest};

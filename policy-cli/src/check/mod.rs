@@ -3,6 +3,7 @@
 
 mod conditions;
 mod empty;
+mod finding;
 mod idle;
 mod listed;
 mod objects;
@@ -10,17 +11,21 @@ mod places;
 mod remarks;
 mod routes;
 mod servers;
+mod world;
+
+pub use finding::Unknown;
 
 use crate::cluster::Scope;
-use crate::cluster::gaps::Gaps;
 use crate::cluster::settings::Settings;
 use crate::inventory::Inventory;
+use finding::Finding;
 use places::Places;
+use policy_controller::ControllerConfig;
 use policy_controller::source::SourceError;
 use policy_controller::source::directory::{Diagnostic, Severity};
-use policy_controller::{Compiled, ControllerConfig};
 use policy_crds::{Kind, ObjectKey};
 use std::path::Path;
+use world::World;
 
 /// What was found.
 #[derive(Debug)]
@@ -31,15 +36,6 @@ pub struct Findings {
     pub unknown: Vec<Unknown>,
     /// How many objects were read; a Deployment counts as its pods.
     pub objects: usize,
-}
-
-/// Something that cannot be said of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
-    /// The object.
-    pub object: ObjectKey,
-    /// What cannot be said, and why.
-    pub message: String,
 }
 
 impl Findings {
@@ -84,36 +80,6 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
 /// Whether an object is in the namespaces that are asked about, or is one of them.
 fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
     scope.contains(if key.kind == Kind::Namespace { &key.name } else { &key.namespace })
-}
-
-/// What is looked at.
-struct World<'a> {
-    compiled: &'a Compiled,
-    gaps: &'a Gaps,
-    /// Whether this is everything that there is: a cluster, rather than manifests that may be
-    /// applied beside others. What is missing then is an error.
-    whole: bool,
-}
-
-impl World<'_> {
-    /// The severity of what refers to nothing.
-    fn missing(&self) -> Severity {
-        if self.whole { Severity::Error } else { Severity::Warning }
-    }
-}
-
-/// A finding before its place has been looked up.
-struct Finding {
-    object: ObjectKey,
-    field: String,
-    message: String,
-    severity: Severity,
-}
-
-impl Finding {
-    fn warning(object: &ObjectKey, field: String, message: String) -> Self {
-        Self { object: object.clone(), field, message, severity: Severity::Warning }
-    }
 }
 
 fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) -> Vec<Finding> {

@@ -1,7 +1,8 @@
 //! What is wrong with objects of a cluster by themselves, which the reader of files says of
 //! manifests.
 
-use super::{Finding, World};
+use super::finding::Finding;
+use super::world::World;
 use policy_controller::annotation_errors;
 use policy_controller::source::directory::Severity;
 use policy_crds::{Body, Kind};

@@ -1,6 +1,6 @@
 //! Finds objects and their fields in files, or among what a cluster gave.
 
-use super::Finding;
+use super::finding::Finding;
 use policy_controller::source::directory::{Diagnostic, Place};
 use policy_crds::ObjectKey;
 use policy_crds::document::{self, Document, Location};

@@ -1,6 +1,6 @@
 //! What valid manifests mean where that may surprise their author.
 
-use super::Finding;
+use super::finding::Finding;
 use policy_controller::Compiled;
 use policy_controller::injector::namespace_remarks;
 use policy_crds::remark::remarks;

@@ -1,6 +1,6 @@
 //! Matches that are never reached because an earlier route matches the same requests.
 
-use super::Finding;
+use super::finding::Finding;
 use policy_controller::Compiled;
 use policy_controller::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, ServerPolicy};

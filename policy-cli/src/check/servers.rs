@@ -1,8 +1,9 @@
 //! Servers that own no port of any workload: they select none, name a port that none has, or older
 //! ones own what they select.
 
+use super::finding::{Finding, Unknown};
 use super::places::Places;
-use super::{Finding, Unknown, World};
+use super::world::World;
 use crate::cluster::unknown;
 use policy_controller::source::directory::Severity;
 use policy_controller::{Compiled, WorkloadKey, WorkloadKind, ports_meant};

@@ -1,9 +1,9 @@
 //! Answers to HTTP requests.
 
-use super::{Connection, grpc};
+use super::connection::{Body, Connection, echo_bytes};
+use super::grpc;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-pub(crate) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// The JSON that HTTP requests are answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +73,7 @@ impl Wish {
 }
 
 /// Answers one request.
-pub(crate) async fn answer(
+pub(super) async fn answer(
     connection: Connection,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, hyper::Error> {
@@ -161,7 +159,7 @@ fn json(received: &Received) -> Response<Body> {
     response
 }
 
-pub(crate) fn full(bytes: Bytes) -> Body {
+fn full(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
@@ -192,7 +190,7 @@ fn upgrade(connection: &Connection, request: Request<Incoming>) -> Response<Body
     tokio::spawn(async move {
         let echo = async {
             let upgraded = hyper::upgrade::on(request).await.map_err(std::io::Error::other)?;
-            super::echo_bytes(TokioIo::new(upgraded)).await
+            echo_bytes(TokioIo::new(upgraded)).await
         };
         tokio::select! {
             () = stop.cancelled() => {}

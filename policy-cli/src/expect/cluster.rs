@@ -1,6 +1,6 @@
 //! Settings of the controller, as expectations state them.
 
-use super::ExpectError;
+use super::error::ExpectError;
 use policy_controller::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
 use policy_controller::{ControllerConfig, UndeclaredPorts};
 use policy_core::{DefaultPolicy, NetworkMatch};

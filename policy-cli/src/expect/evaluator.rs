@@ -1,6 +1,10 @@
 //! Runs expectations against the evaluator alone: manifests are compiled, nothing is served.
 
-use super::{ClientTls, ExpectError, Expectation, Expectations, Found, Report, Version, World};
+use super::error::ExpectError;
+use super::expectation::{ClientTls, Expectation, Expectations, Version};
+use super::report::Report;
+use super::world::World;
+use crate::verdict::Found;
 use crate::world::complete;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_controller::source::directory::load;

@@ -1,12 +1,13 @@
 //! Runs expectations through the whole pipeline: controller, gRPC, sidecar, and a real client over
 //! real sockets.
 
+use super::error::ExpectError;
 use super::evaluator::{headers, host};
-use super::{
-    ClientTls, ExpectError, Expectation, Expectations, Found, Place, Report, Verdict, Version,
-    World,
-};
+use super::expectation::{ClientTls, Expectation, Expectations, Version};
+use super::report::Report;
+use super::world::{Place, World};
 use crate::request::{Failed, Outcome, Protocol, Question, Tls, send};
+use crate::verdict::{Found, Verdict};
 use crate::world::fleet::{Ports, Unit, application_name};
 use crate::world::mesh::{Mesh, MeshError, Plan};
 use crate::world::places::Who;

@@ -1,75 +1,11 @@
 //! What was found, compared with what was expected.
 
-use super::Expectation;
-use policy_core::{Decision, Evaluator};
-use serde::{Deserialize, Serialize};
+use super::expectation::Expectation;
+use crate::verdict::Found;
+use serde::Serialize;
 use std::fmt;
 
-/// The three things that can become of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Let through.
-    Allow,
-    /// Let through, and logged as audited.
-    Audit,
-    /// Refused.
-    Deny,
-}
-
-impl Verdict {
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Audit => "audit",
-            Self::Deny => "deny",
-        }
-    }
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// The verdict.
-    pub decision: Verdict,
-    /// The stable reason of a denial.
-    pub reason: Option<String>,
-    /// The route that matched.
-    pub route: Option<String>,
-    /// The grant that settled a permit.
-    pub authorization: Option<String>,
-}
-
 impl Found {
-    /// A denial that no route or grant had a part in.
-    pub(crate) fn denied(reason: policy_core::Denied) -> Self {
-        Self {
-            decision: Verdict::Deny,
-            reason: Some(reason.as_str().to_owned()),
-            route: None,
-            authorization: None,
-        }
-    }
-
-    /// A decision in words.
-    pub(crate) fn of(evaluator: &Evaluator, decision: &Decision) -> Self {
-        let route = |id| evaluator.rule(id).map(|(route, _)| route.origin.to_string());
-        match decision {
-            Decision::Permit(permit) => Self {
-                decision: if permit.is_audited() { Verdict::Audit } else { Verdict::Allow },
-                reason: None,
-                route: permit.route().and_then(route),
-                authorization: evaluator
-                    .authorization(permit.authorization())
-                    .map(|grant| grant.source.to_string()),
-            },
-            Decision::Deny(denial) => {
-                Self { route: denial.route.and_then(route), ..Self::denied(denial.reason) }
-            }
-        }
-    }
-
     /// How it differs from what was expected; empty if it does not.
     pub(crate) fn differs(&self, expected: &Expectation) -> Vec<String> {
         let mut differences = Vec::new();
@@ -89,23 +25,6 @@ impl Found {
             }
         }
         differences
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.decision.as_str())?;
-        let named = [
-            ("reason", &self.reason),
-            ("route", &self.route),
-            ("authorization", &self.authorization),
-        ];
-        for (what, text) in named {
-            if let Some(text) = text {
-                write!(f, ", {what} {text}")?;
-            }
-        }
-        Ok(())
     }
 }
 

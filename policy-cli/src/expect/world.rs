@@ -1,6 +1,7 @@
 //! Who asks, and from where.
 
-use super::{Client, ExpectError, Expectation};
+use super::error::ExpectError;
+use super::expectation::{Client, Expectation};
 use crate::world::inside;
 use policy_controller::ControllerConfig;
 use policy_core::{Facts, Identity};

@@ -1,8 +1,9 @@
 //! One exchange on a connection that stands: the question is written, the answer read.
 
 use super::answer::{Answer, Outcome};
+use super::error::Failed;
+use super::question::Question;
 use super::target::Protocol;
-use super::{Failed, Question};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};

@@ -1,6 +1,6 @@
 //! The conditions that an object carries in its status.
 
-use super::{Condition, Source};
+use super::condition::{Condition, Source};
 use serde_json::Value;
 
 /// All of them: those about the object, and for routes those about each parent with the name of the

@@ -1,6 +1,6 @@
 //! Decisions as the world's sidecars make them.
 
-use crate::expect::{Found, Verdict};
+use crate::verdict::{Found, Verdict};
 use policy_proxy::record::{Record, Recorder, Verdict as Made};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;

@@ -1,0 +1,21 @@
+//! What is looked at.
+
+use crate::cluster::gaps::Gaps;
+use policy_controller::Compiled;
+use policy_controller::source::directory::Severity;
+
+/// What is looked at.
+pub(super) struct World<'a> {
+    pub(super) compiled: &'a Compiled,
+    pub(super) gaps: &'a Gaps,
+    /// Whether this is everything that there is: a cluster, rather than manifests that may be
+    /// applied beside others. What is missing then is an error.
+    pub(super) whole: bool,
+}
+
+impl World<'_> {
+    /// The severity of what refers to nothing.
+    pub(super) fn missing(&self) -> Severity {
+        if self.whole { Severity::Error } else { Severity::Warning }
+    }
+}

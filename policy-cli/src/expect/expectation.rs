@@ -1,0 +1,272 @@
+//! The file of expectations: what is asked, and what is to become of it.
+
+use super::cluster::Cluster;
+use super::error::ExpectError;
+use crate::verdict::Verdict;
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A file of expectations.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Expectations {
+    /// Settings of the controller; what is absent has its default.
+    #[serde(default)]
+    pub cluster: Cluster,
+    /// The requests. An empty list is an error: it would promise nothing.
+    pub requests: Vec<Expectation>,
+}
+
+/// One request and what becomes of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Expectation {
+    /// What it promises, as reports name it.
+    pub name: String,
+    /// Who asks.
+    pub from: Client,
+    /// Whom.
+    pub to: WorkloadPort,
+    /// A request: method and target, for example `GET /path?query`.
+    pub http: Option<String>,
+    /// A gRPC call: `package.Service/Method`.
+    pub grpc: Option<String>,
+    /// A connection that carries other bytes.
+    #[serde(default)]
+    pub tcp: bool,
+    /// `Host` or `:authority`; absent: the workload's name.
+    pub host: Option<String>,
+    /// Headers; several lines of one name as a list.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Lines>,
+    /// HTTP version of an `http` request.
+    #[serde(default)]
+    pub version: Version,
+    /// What is decided.
+    pub decision: Verdict,
+    /// The stable reason of a denial. Required for `deny`.
+    pub reason: Option<String>,
+    /// The route that matched, `Kind namespace/name`.
+    pub route: Option<String>,
+    /// The grant that settled a permit, `Kind namespace/name` or `default name`.
+    pub authorization: Option<String>,
+}
+
+/// One header line or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Lines {
+    /// One.
+    One(String),
+    /// Several, in order.
+    Several(Vec<String>),
+}
+
+impl Lines {
+    /// The lines.
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(line) => std::slice::from_ref(line),
+            Self::Several(lines) => lines,
+        }
+    }
+}
+
+/// The HTTP version of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// HTTP/1.1.
+    #[default]
+    H1,
+    /// HTTP/2 with prior knowledge.
+    H2,
+}
+
+/// Who asks. At most one of `serviceAccount` and `identity`, and of `address` and `node`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Client {
+    /// Meshed, with the identity of this ServiceAccount (`namespace/name`), from inside the cluster
+    /// unless `address` says otherwise.
+    pub service_account: Option<String>,
+    /// Meshed, with this identity: a DNS name or a `spiffe://` URI.
+    pub identity: Option<String>,
+    /// Its address; absent: one inside the cluster's networks.
+    pub address: Option<IpAddr>,
+    /// From the pod's own node, as the kubelet.
+    #[serde(default)]
+    pub node: bool,
+    /// TLS; absent: `mesh` with an identity, else `none`.
+    pub tls: Option<ClientTls>,
+}
+
+/// The TLS of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientTls {
+    /// Plaintext.
+    None,
+    /// For the sidecar, which terminates it; without an identity if `from` names none.
+    Mesh,
+    /// For the application, which the sidecar passes through.
+    Passthrough,
+}
+
+/// `namespace/pod:port`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkloadPort {
+    /// Namespace.
+    pub namespace: String,
+    /// Pod.
+    pub name: String,
+    /// Port.
+    pub port: NonZeroU16,
+}
+
+impl std::fmt::Display for WorkloadPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}:{}", self.namespace, self.name, self.port)
+    }
+}
+
+impl FromStr for WorkloadPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("`{text}` is not namespace/pod:port");
+        let (workload, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let (namespace, name) = workload.split_once('/').ok_or_else(wrong)?;
+        if namespace.is_empty() || name.is_empty() || name.contains('/') {
+            return Err(wrong());
+        }
+        let port = port.parse().map_err(|_| wrong())?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), port })
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkloadPort {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Expectations {
+    /// Reads a file and checks what its types cannot.
+    ///
+    /// # Errors
+    /// The file, and line and column where YAML has one.
+    pub fn read(path: &Path) -> Result<Self, ExpectError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ExpectError::Unreadable { path: path.to_owned(), error })?;
+        Self::parse(&text).map_err(|error| match error {
+            ExpectError::Malformed { message, .. } => {
+                ExpectError::Malformed { path: path.to_owned(), message }
+            }
+            ExpectError::Unreadable { .. }
+            | ExpectError::Unaskable { .. }
+            | ExpectError::World(_) => error,
+        })
+    }
+
+    /// Reads a text and checks what its types cannot.
+    ///
+    /// # Errors
+    /// [`ExpectError::Malformed`] without a path, [`ExpectError::Unaskable`].
+    pub fn parse(text: &str) -> Result<Self, ExpectError> {
+        let malformed = |message: String| ExpectError::Malformed { path: PathBuf::new(), message };
+        let expectations: Self =
+            serde_saphyr::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        if expectations.requests.is_empty() {
+            return Err(malformed("requests: the list is empty and promises nothing".to_owned()));
+        }
+        for request in &expectations.requests {
+            let check = request.check();
+            check.map_err(|message| ExpectError::Unaskable {
+                name: request.name.clone(),
+                message: message.to_owned(),
+            })?;
+        }
+        Ok(expectations)
+    }
+}
+
+impl Expectation {
+    fn check(&self) -> Result<(), &'static str> {
+        let kinds = [self.http.is_some(), self.grpc.is_some(), self.tcp];
+        if kinds.into_iter().filter(|kind| *kind).count() != 1 {
+            return Err("exactly one of http, grpc and tcp says what is asked");
+        }
+        if self.from.service_account.is_some() && self.from.identity.is_some() {
+            return Err("from: serviceAccount and identity exclude each other");
+        }
+        if self.from.address.is_some() && self.from.node {
+            return Err("from: address and node exclude each other");
+        }
+        let named = self.from.service_account.is_some() || self.from.identity.is_some();
+        if named && self.from.tls.is_some_and(|tls| tls != ClientTls::Mesh) {
+            return Err("from: an identity needs tls: mesh");
+        }
+        if (self.decision == Verdict::Deny) != self.reason.is_some() {
+            return Err("reason belongs to decision: deny, and to nothing else");
+        }
+        if self.http.as_deref().is_some_and(|http| !http.contains(' ')) {
+            return Err("http: write `METHOD /path`");
+        }
+        Ok(())
+    }
+
+    /// Method and target of the request; none for a connection.
+    pub(crate) fn request(&self) -> Option<(&str, String)> {
+        if let Some(call) = &self.grpc {
+            return Some(("POST", format!("/{}", call.trim_start_matches('/'))));
+        }
+        self.http.as_deref()?.split_once(' ').map(|(method, target)| (method, target.to_owned()))
+    }
+
+    /// How its client speaks TLS.
+    pub(crate) fn tls(&self) -> ClientTls {
+        let named = self.from.service_account.is_some() || self.from.identity.is_some();
+        self.from.tls.unwrap_or(if named { ClientTls::Mesh } else { ClientTls::None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let request = "requests: [{name: n, from: {address: 10.0.0.1}, to: a/b:1, ";
+        for (rest, expected) in [
+            ("decision: allow}]", "exactly one of"),
+            ("http: GET /, tcp: true, decision: allow}]", "exactly one of"),
+            ("http: GET /, decision: deny}]", "reason belongs"),
+            ("http: GET /, decision: allow, reason: unauthorized}]", "reason belongs"),
+            ("http: GET, decision: allow}]", "METHOD /path"),
+            ("http: GET /, decision: perhaps}]", "perhaps"),
+            ("http: GET /, decision: allow, rout: x}]", "rout"),
+        ] {
+            let error = Expectations::parse(&format!("{request}{rest}")).unwrap_err().to_string();
+            assert!(error.contains(expected), "{rest}: {error}");
+        }
+        let error = Expectations::parse("requests: []").unwrap_err().to_string();
+        assert!(error.contains("promises nothing"), "{error}");
+    }
+
+    #[test]
+    fn a_workload_port_is_read_strictly() {
+        let port: WorkloadPort = "shop/web-0:8080".parse().unwrap();
+        assert_eq!(
+            (port.namespace.as_str(), port.name.as_str(), port.port.get()),
+            ("shop", "web-0", 8080)
+        );
+        for wrong in ["web:80", "shop/web", "shop/web:0", "shop/web:http", "/web:80", "a/b/c:1"] {
+            assert!(wrong.parse::<WorkloadPort>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! One statement about an object, and who makes it.
+
+use policy_proto::messages;
+use serde::Serialize;
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Condition {
+    /// `Accepted`, `ResolvedRefs`, …
+    pub(crate) r#type: String,
+    /// `True`, `False` or `Unknown`.
+    pub(crate) status: String,
+    /// Why, for programs.
+    pub(crate) reason: String,
+    /// Why, for people.
+    pub(crate) message: String,
+    /// The parent or target that it is about, as `Kind namespace/name`; none: the whole object.
+    pub(crate) parent: Option<String>,
+    /// The section of the parent.
+    pub(crate) section: Option<String>,
+    /// Who says so.
+    pub(crate) source: Source,
+    /// The controller that wrote it, where the object carries it for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) writer: Option<String>,
+    /// Whether it is about an older generation of the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) outdated: bool,
+}
+
+/// Who says a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Source {
+    /// A controller.
+    Controller,
+    /// The object's own status.
+    Object,
+    /// Worked out here from the objects.
+    Computed,
+}
+
+impl From<messages::ObjectCondition> for Condition {
+    fn from(condition: messages::ObjectCondition) -> Self {
+        let messages::ObjectCondition { r#type, status, reason, message, parent, section } =
+            condition;
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        Self {
+            r#type,
+            status: if status { "True" } else { "False" }.to_owned(),
+            reason,
+            message,
+            parent: some(parent),
+            section: some(section),
+            source: Source::Controller,
+            writer: None,
+            outdated: false,
+        }
+    }
+}
