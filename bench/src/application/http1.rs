@@ -1,6 +1,7 @@
 //! HTTP/1.1, and the first look that tells HTTP/2 from it.
 
-use crate::{SMALL, http2};
+use crate::answer::SMALL;
+use crate::http2;
 use anyhow::{bail, ensure};
 use policy_bench::wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,6 +1,6 @@
 //! HTTP/2: requests, and calls that get back what they send.
 
-use crate::SMALL;
+use crate::answer::SMALL;
 use anyhow::bail;
 use bytes::Bytes;
 use h2::server::SendResponse;

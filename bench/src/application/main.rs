@@ -6,6 +6,7 @@
 //! fast as it can, `U` reads everything.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
+mod answer;
 mod http1;
 mod http2;
 mod raw;
@@ -27,9 +28,6 @@ struct Cli {
     #[arg(long, default_value = "127.0.0.1:0")]
     raw: SocketAddr,
 }
-
-/// An answer without a body that was asked for.
-const SMALL: &[u8] = b"ok\n";
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();

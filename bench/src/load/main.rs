@@ -8,6 +8,7 @@ mod http2;
 mod job;
 mod raw;
 mod timer;
+mod tls;
 
 use anyhow::Context;
 use clap::Parser;

@@ -4,7 +4,10 @@
 //!
 //! Its statistics otherwise stay, for every proxy here counts what it does.
 
-use super::{Kind, Ports, Proxy, Setup};
+use super::ports::Ports;
+use super::programs::Kind;
+use super::proxy::Proxy;
+use super::setup::Setup;
 use crate::child::Launch;
 use serde_json::{Value, json};
 use std::net::SocketAddr;

@@ -1,6 +1,9 @@
 //! HAProxy: one process, as many threads as workers, connections to the application reused.
 
-use super::{Kind, Ports, Proxy, Setup};
+use super::ports::Ports;
+use super::programs::Kind;
+use super::proxy::Proxy;
+use super::setup::Setup;
 use crate::child::Launch;
 
 pub(super) fn start(setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {

@@ -3,7 +3,10 @@
 //! It speaks HTTP/1.1 to the application unless a call is gRPC, whatever the client speaks. Raw TCP
 //! is a module of its own, which is not measured.
 
-use super::{Kind, Ports, Proxy, Setup};
+use super::ports::Ports;
+use super::programs::Kind;
+use super::proxy::Proxy;
+use super::setup::Setup;
 use crate::child::Launch;
 
 pub(super) fn start(setup: &Setup<'_>, ports: Ports) -> anyhow::Result<Proxy> {

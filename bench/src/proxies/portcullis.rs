@@ -1,6 +1,9 @@
 //! Ours: the shipped program, with its policy from the shipped controller.
 
-use super::{Kind, PATIENCE, Ports, Proxy, Setup, free};
+use super::ports::{Ports, free};
+use super::programs::Kind;
+use super::proxy::Proxy;
+use super::setup::{PATIENCE, Setup};
 use crate::child::Launch;
 use crate::policy::{self, Controller};
 use anyhow::bail;

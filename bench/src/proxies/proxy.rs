@@ -1,0 +1,46 @@
+//! A proxy that runs.
+
+use super::ports::Ports;
+use super::programs::Kind;
+use crate::child::Process;
+use crate::process;
+use std::net::SocketAddr;
+
+/// A proxy that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Which one.
+    pub kind: Kind,
+    /// Where it listens.
+    pub ports: Ports,
+    /// Its process, and what it needs to live.
+    pub(super) processes: Vec<Process>,
+    /// Where it serves metrics, if it does.
+    pub admin: Option<SocketAddr>,
+}
+
+impl Proxy {
+    /// The processes that do its work.
+    pub fn pids(&self) -> Vec<u32> {
+        let own = self.processes.first().map(Process::pid);
+        own.into_iter().flat_map(|pid| [vec![pid], process::descendants(pid)].concat()).collect()
+    }
+
+    /// The memory of all of them, in bytes.
+    pub fn memory(&self) -> anyhow::Result<process::Memory> {
+        let mut sum = process::Memory::default();
+        for pid in self.pids() {
+            let process::Memory { resident, peak, anonymous, file } = process::memory(pid)?;
+            sum.resident += resident;
+            sum.peak += peak;
+            sum.anonymous += anonymous;
+            sum.file += file;
+        }
+        Ok(sum)
+    }
+
+    /// An error if it has ended.
+    pub fn check(&mut self) -> anyhow::Result<()> {
+        self.processes.iter_mut().try_for_each(Process::check)
+    }
+}
