@@ -1,10 +1,19 @@
-//! Regenerates the files that are generated and checked in: `cargo run -p xtask -- gen`.
+//! The workspace's tasks.
 //!
-//! Needs neither network nor `protoc`. A test compares what is checked in with what would be
-//! generated, so that neither can drift.
+//! `cargo run -p xtask -- gen` regenerates the files that are generated and checked in. It needs
+//! neither network nor `protoc`. A test compares what is checked in with what would be generated, so
+//! that neither can drift.
+//!
+//! `cargo run -p xtask -- structure` prints the size of each crate and the loops among its files;
+//! `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
+//! so that two commits can be compared in what they log, answer and name. Both take the folder of
+//! another checkout.
 
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use xtask::structure::{CrateStructure, table, workspace_structure};
 
 mod generated;
 mod protobuf;
@@ -13,7 +22,11 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["gen"] => write_all(&root()?),
-        _ => bail!("usage: cargo run -p xtask -- gen"),
+        ["structure"] => print(&table(&workspace_structure(&root()?)?)),
+        ["structure", folder] => print(&table(&workspace_structure(Path::new(folder))?)),
+        ["texts"] => print(&texts(&root()?)?),
+        ["texts", folder] => print(&texts(Path::new(folder))?),
+        _ => bail!("usage: cargo run -p xtask -- gen|structure [FOLDER]|texts [FOLDER]"),
     }
 }
 
@@ -28,6 +41,17 @@ fn write_all(root: &Path) -> Result<()> {
         group.write(root)?;
     }
     Ok(())
+}
+
+/// The texts of the crates that are installed, one a line.
+fn texts(root: &Path) -> Result<String> {
+    let crates = workspace_structure(root)?.into_iter().filter(CrateStructure::is_installed);
+    let texts: BTreeSet<String> = crates.flat_map(|of| of.texts).collect();
+    Ok(texts.iter().map(|text| format!("{text:?}\n")).collect())
+}
+
+fn print(text: &str) -> Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("print to standard output")
 }
 
 #[cfg(test)]

@@ -1,0 +1,17 @@
+//! Which source file imports from which, in every crate of the workspace, and the loops among them.
+//!
+//! An edge is any path that leads from one file to another: a `use`, a path that begins with
+//! `crate`, `self` or `super`, or one that begins with the name of a module in scope. Code that is
+//! compiled for tests alone has no edges, and generated code is no file. A parent that re-exports
+//! from a child that imports from its parent is a loop as any other.
+
+mod attributes;
+mod graph;
+mod modules;
+mod report;
+mod resolve;
+mod syntax;
+mod workspace;
+
+pub use report::{CrateStructure, Loop, table, workspace_structure};
+pub use workspace::{Member, Target, members};
