@@ -52,3 +52,20 @@ $(PYTHON)/.installed: docs/examples/python/requirements.txt
 	python3 -m venv $(PYTHON) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON)/bin/pip install --quiet --disable-pip-version-check -r docs/examples/python/requirements.txt
 	@touch $@
+
+# Tools that look at the dependencies, kept by version.
+MACHETE = $(CACHE)/tools/cargo-machete-0.9.2/bin/cargo-machete
+DENY    = $(CACHE)/tools/cargo-deny-0.20.2/bin/cargo-deny
+
+.PHONY: deps
+
+## deps: dependencies that nothing uses, and licences, sources and second versions that deny.toml does not allow
+deps: $(MACHETE) $(DENY)
+	$(MACHETE)
+	$(DENY) check licenses sources bans
+
+$(CACHE)/tools/%:
+	@echo "==> installing $(notdir $@) into $(CACHE)/tools"
+	env -u CARGO_TARGET_DIR cargo install --quiet --locked \
+	  --root "$(CACHE)/tools/$(firstword $(subst /, ,$*))" \
+	  "$(notdir $@)@$(lastword $(subst -, ,$(firstword $(subst /, ,$*))))"

@@ -33,12 +33,10 @@ fn implies_test(condition: &Meta) -> bool {
 
 /// The file that `#[path = "…"]` names.
 pub(crate) fn path(attributes: &[Attribute]) -> Option<String> {
-    attributes.iter().find_map(|attribute| match &attribute.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
-            _ => None,
-        },
-        Meta::NameValue(_) | Meta::Path(_) | Meta::List(_) => None,
+    attributes.iter().find_map(|attribute| {
+        let Meta::NameValue(pair) = &attribute.meta else { return None };
+        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &pair.value else { return None };
+        pair.path.is_ident("path").then(|| text.value())
     })
 }
 
@@ -60,7 +58,7 @@ pub(crate) fn of_item(item: &Item) -> &[Attribute] {
         Item::Type(item) => &item.attrs,
         Item::Union(item) => &item.attrs,
         Item::Use(item) => &item.attrs,
-        _ => &[],
+        Item::Verbatim(_) | _ => &[],
     }
 }
 
@@ -71,7 +69,7 @@ pub(crate) fn of_impl_item(item: &ImplItem) -> &[Attribute] {
         ImplItem::Fn(item) => &item.attrs,
         ImplItem::Type(item) => &item.attrs,
         ImplItem::Macro(item) => &item.attrs,
-        _ => &[],
+        ImplItem::Verbatim(_) | _ => &[],
     }
 }
 
@@ -82,6 +80,6 @@ pub(crate) fn of_trait_item(item: &TraitItem) -> &[Attribute] {
         TraitItem::Fn(item) => &item.attrs,
         TraitItem::Type(item) => &item.attrs,
         TraitItem::Macro(item) => &item.attrs,
-        _ => &[],
+        TraitItem::Verbatim(_) | _ => &[],
     }
 }
