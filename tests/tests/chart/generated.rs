@@ -63,7 +63,7 @@ fn rules() -> String {
         },
         "viewer": viewer,
     });
-    format!("{WRITTEN}# changes are made in policy-controller/src/rbac.rs.\n{}", yaml(&rules))
+    format!("{WRITTEN}# changes are made in policy-controller/kube/src/rbac.rs.\n{}", yaml(&rules))
 }
 
 fn webhooks() -> String {
@@ -78,10 +78,7 @@ fn webhooks() -> String {
         "injector": injector_configuration(&installation(INJECTOR_CONFIGURATION)).webhooks,
         "besideLinkerd": beside::configuration(&installation(BESIDE_CONFIGURATION)).webhooks,
     });
-    format!(
-        "{WRITTEN}# changes are made in policy-controller/src/admission, injector and beside.rs.\n{}",
-        yaml(&webhooks)
-    )
+    format!("{WRITTEN}# changes are made in policy-controller/webhooks/src.\n{}", yaml(&webhooks))
 }
 
 fn yaml(value: &Value) -> String {
