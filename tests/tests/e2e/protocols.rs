@@ -98,7 +98,7 @@ async fn ipv6_opaque_ports_and_the_applications_own_tls_are_open_to_whom_policy_
 
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("ca.crt");
-    std::fs::write(&roots, &authority().pem()).unwrap();
+    std::fs::write(&roots, authority().pem()).unwrap();
     let trust = format!("--roots={}", roots.display());
     // The certificate that the client sees is the application's, not the sidecar's.
     let expects = format!("--server-name={APPLICATION}");
