@@ -14,7 +14,7 @@ programs() {
 build() {
     case $1 in
     policy-proxy) with sidecar "$@" ;;
-    *) with release "$@" ;;
+    *) with ship "$@" ;;
     esac
 }
 

@@ -1,5 +1,5 @@
 //! How the sidecar is linked: packed relocations, and the functions that every proxy runs side by side.
-//! Both are about resident memory (docs/performance.md).
+//! Both are about resident memory (docs/performance.md). The program knows the profile it was built with.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,8 +8,14 @@ use std::{env, fs, io};
 /// The functions that run at the start and under load, as `layout/record` finds them.
 const FUNCTIONS: &str = "layout/functions.txt";
 
+/// The profile that ships.
+const SHIPPED: &str = "sidecar";
+
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
+    let folder = env::var("OUT_DIR").map_err(io::Error::other)?;
+    let profile = profile(Path::new(&folder)).unwrap_or("unknown");
+    println!("cargo::rustc-env=PORTCULLIS_PROFILE={profile}");
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
     if !is("CARGO_CFG_TARGET_OS", "linux") || !is("CARGO_CFG_TARGET_ENV", "gnu") {
         return Ok(());
@@ -17,14 +23,19 @@ fn main() -> io::Result<()> {
     // 24 bytes each otherwise, all of them read at the start and resident from then on: 0.6 MB. Needs
     // glibc 2.36 where it runs.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    if is("PROFILE", "release") {
+    if profile == SHIPPED {
         println!("cargo::rerun-if-changed={FUNCTIONS}");
-        let folder = env::var("OUT_DIR").map_err(io::Error::other)?;
         let script = Path::new(&folder).join("layout.ld");
         fs::write(&script, layout(&fs::read_to_string(FUNCTIONS)?))?;
         println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
     }
     Ok(())
+}
+
+/// The name of the profile: cargo tells build scripts whether it is derived from `dev` or `release` alone,
+/// but keeps their output in `<target>/<profile>/build/<package>/out`.
+fn profile(out: &Path) -> Option<&str> {
+    out.ancestors().nth(3)?.file_name()?.to_str()
 }
 
 /// The kernel maps program text sixteen pages around each one that is touched, so that functions which

@@ -15,6 +15,10 @@ use std::sync::Arc;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// The cargo profile that this program was built with.
+const PROFILE: &str = env!("PORTCULLIS_PROFILE");
+/// The one that ships.
+const SHIPPED: &str = "sidecar";
 /// A setting is missing or invalid (sysexits: EX_USAGE).
 const USAGE: u8 = 64;
 /// What was to be done failed.
@@ -52,6 +56,12 @@ type Failed = (u8, Vec<String>);
 fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
     let filter = log::init(&log).map_err(|error| (USAGE, vec![error]))?;
+    if PROFILE != SHIPPED {
+        tracing::info!(
+            profile = PROFILE,
+            "not built as it ships: more processor time and memory than with --profile {SHIPPED}"
+        );
+    }
     let notes = config::environment::review(std::env::vars_os());
     let mut config = match (notes, config::read(args, environment)) {
         (Ok(notes), Ok(config)) => {

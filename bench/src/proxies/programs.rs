@@ -94,11 +94,11 @@ impl Programs {
 }
 
 /// Where a proxy is that was built with the profile of the sidecar, if this program was built with that of
-/// release; else it is beside this one, of the same profile.
+/// what ships otherwise; else it is beside this one, of the same profile.
 pub fn shipped(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(name);
-    let folder = own.parent().filter(|folder| folder.ends_with("release"));
+    let folder = own.parent().filter(|folder| folder.ends_with("ship"));
     let sidecar = folder.map(|release| release.with_file_name("sidecar").join(name));
     Ok(sidecar.unwrap_or(beside))
 }

@@ -17,7 +17,7 @@ pub fn images_profile() -> Vec<String> {
     match std::env::var("PORTCULLIS_IMAGES_PROFILE") {
         Ok(profile) if profile.is_empty() => Vec::new(),
         Ok(profile) => vec!["--profile".to_owned(), profile],
-        Err(_) => vec!["--profile".to_owned(), "images".to_owned()],
+        Err(_) => vec!["--profile".to_owned(), "release".to_owned()],
     }
 }
 
