@@ -93,12 +93,12 @@ impl Programs {
     }
 }
 
-/// Where a proxy is that was built with the profile of the sidecar, if this program was built with that of
-/// what ships otherwise; else it is beside this one, of the same profile.
+/// The path of a program built with the profile `sidecar`, if this one was built with `ship`; else it is
+/// beside this one, of the same profile.
 pub fn shipped(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(name);
     let folder = own.parent().filter(|folder| folder.ends_with("ship"));
-    let sidecar = folder.map(|release| release.with_file_name("sidecar").join(name));
+    let sidecar = folder.map(|ship| ship.with_file_name("sidecar").join(name));
     Ok(sidecar.unwrap_or(beside))
 }
