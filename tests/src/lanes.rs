@@ -21,6 +21,9 @@ use step::{Done, Step};
 /// in which they run.
 const WITH_CLUSTER: [&str; 5] = ["chart", "cluster", "node", "images", "e2e"];
 
+/// Tests of `cluster` that take times of a second: they run when nothing else does.
+const TIMED: &str = "injector::crowded::";
+
 /// How the tests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -45,16 +48,22 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
     let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
     std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
     let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(needs_cluster);
+    let timed = with.iter().filter(|program| program.target == "cluster");
+    let timed = timed.map(|program| Step::tests(program.clone(), 1).chosen(&[TIMED])).collect();
+    let alone = ("alone", timed, kept.join("alone.log"));
     let lanes = [
         ("cluster", with_cluster(root, with)?, kept.join("cluster.log")),
         ("rest", without_cluster(root, without), kept.join("rest.log")),
     ];
-    let done = match order {
+    let mut done = match order {
         Order::AtOnce => at_once(lanes)?,
         Order::OneAfterTheOther => in_turn(lanes.into_iter().rev())?,
         Order::ClusterOnly => in_turn(lanes.into_iter().take(1))?,
         Order::RestOnly => in_turn(lanes.into_iter().skip(1))?,
     };
+    if order != Order::RestOnly {
+        done.extend(run_lane(alone)?);
+    }
     print!("{}", skipped());
     let report = Report::of(done, began.elapsed());
     print!("{report}");
@@ -82,7 +91,8 @@ fn with_cluster(root: &Path, mut programs: Vec<Program>) -> Result<Vec<Step>> {
     let for_each = |program: &Program| if program.target == "cluster" { 2 } else { 1 };
     let tests = programs.into_iter().map(|program| {
         let threads = for_each(&program);
-        Step::tests(program, threads)
+        let step = Step::tests(program.clone(), threads);
+        if program.target == "cluster" { step.chosen(&["--skip", TIMED]) } else { step }
     });
     Ok(first.into_iter().chain(tests).collect())
 }

@@ -14,7 +14,11 @@ impl Sidecar {
     fn start(world: &World) -> Self {
         // That user cannot enter the folder the binary was built in.
         let binary = world.files.path().join("policy-proxy");
-        std::fs::copy(env!("CARGO_BIN_EXE_policy-proxy"), &binary).unwrap();
+        // By another process: what other tests start here meanwhile would hold the copy open for writing,
+        // and what is written to cannot be run.
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy.arg(env!("CARGO_BIN_EXE_policy-proxy")).arg(&binary).status().unwrap();
+        assert!(copied.success(), "{copied}");
         let ips = POD.map(|ip| ip.to_string()).join(",");
         let mut words = vec!["setpriv", "--reuid=2102", "--regid=2102", "--clear-groups"];
         words.push(binary.to_str().unwrap());

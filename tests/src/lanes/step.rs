@@ -20,6 +20,8 @@ pub(super) struct Step {
     command: Command,
     /// Of a program of tests: how many run at once.
     threads: Option<usize>,
+    /// Which of them run.
+    chosen: Vec<&'static str>,
 }
 
 /// What became of a step.
@@ -55,7 +57,7 @@ impl Done {
 impl Step {
     /// A program that is no program of tests.
     pub(super) fn plain(name: &str, command: Command) -> Self {
-        Self { name: name.to_owned(), command, threads: None }
+        Self { name: name.to_owned(), command, threads: None, chosen: Vec::new() }
     }
 
     /// A program of tests, in the folder and with the variables that cargo would give it: so many at
@@ -70,14 +72,19 @@ impl Step {
             .env("CARGO_MANIFEST_DIR", &program.folder)
             .env("CARGO_PKG_NAME", &program.package);
         let name = format!("{} {}", program.package, program.target);
-        Self { name, command, threads: Some(threads) }
+        Self { name, command, threads: Some(threads), chosen: Vec::new() }
+    }
+
+    /// The same, of these tests, as the program's own arguments choose them.
+    pub(super) fn chosen(self, arguments: &[&'static str]) -> Self {
+        Self { chosen: arguments.to_vec(), ..self }
     }
 
     /// Runs it to its end. What it says goes to the file.
     pub(super) fn run(mut self, kept: &mut File) -> Result<Done> {
         let order = self.order()?;
         if let Some(threads) = self.threads {
-            self.command.arg(format!("--test-threads={threads}"));
+            self.command.arg(format!("--test-threads={threads}")).args(&self.chosen);
         }
         writeln!(kept, "\n==> {}", self.name)?;
         let began = Instant::now();
@@ -130,7 +137,11 @@ impl Step {
             return Ok(Vec::new());
         }
         let mut list = Command::new(self.command.get_program());
-        let listed = list.args(["--list", "--format", "terse"]).stdin(Stdio::null()).output();
+        let listed = list
+            .args(["--list", "--format", "terse"])
+            .args(&self.chosen)
+            .stdin(Stdio::null())
+            .output();
         let listed = listed.with_context(|| self.name.clone())?;
         Ok(libtest::names(&String::from_utf8_lossy(&listed.stdout)))
     }

@@ -71,6 +71,7 @@ pub async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -
 ///
 /// # Panics
 /// As there.
+#[track_caller]
 pub fn wait_until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     let mut pauses = Pauses::within(PATIENCE);
     while !holds() {
