@@ -11,8 +11,10 @@
 //! between the check and the watch. This crate knows neither the wire nor Kubernetes.
 
 pub mod error;
+pub mod headers;
 pub mod limiter;
 pub mod middleware;
+pub mod open;
 pub mod record;
 pub mod respond;
 pub mod store;

@@ -4,8 +4,8 @@
 //! to meshed peers only, save for 400, which speaks of nothing but the caller's own request
 //! (proxy-semantics 3.7).
 
+use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
 use crate::limiter::Exceeded;
-use crate::middleware::headers::{PROXY_CONNECTION, PROXY_ERROR};
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use http::request::Parts;

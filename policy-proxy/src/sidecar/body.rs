@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
-use policy_enforce::middleware::headers;
+use policy_enforce::headers;
 use policy_enforce::respond;
 use policy_enforce::respond::{Answer, Asker, Fault};
 use policy_http::http2::{Reset, Watched};

@@ -1,7 +1,7 @@
 //! How far an open request and its response are, and what is counted of them.
 
 use http::{HeaderMap, Response, StatusCode};
-use policy_enforce::middleware::headers;
+use policy_enforce::headers;
 use policy_enforce::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use std::time::{Duration, Instant};
 

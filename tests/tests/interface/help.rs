@@ -9,7 +9,8 @@ use std::process::Command;
 fn printed(program: &str, shown: &str, path: &[String], text: &mut String) {
     let output = Command::new(program).args(path).arg("--help").env_clear().output().unwrap();
     assert!(output.status.success(), "{shown} {path:?}: {}", output.status);
-    let help = String::from_utf8(output.stdout).unwrap();
+    // The programs under test are the programs under another name.
+    let help = String::from_utf8(output.stdout).unwrap().replace("-under-test", "");
     section(shown, path, &help, text);
     let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
     let names = listed.lines().take_while(|line| !line.is_empty());
@@ -23,7 +24,7 @@ fn printed(program: &str, shown: &str, path: &[String], text: &mut String) {
 
 /// The same of a program that the tests do not build.
 fn rendered(command: &mut clap::Command, path: &[String], shown: &str, text: &mut String) {
-    section(shown, path, &format!("{}\n", command.render_long_help()), text);
+    section(shown, path, &format!("{}\n", command.render_help()), text);
     for command in command.get_subcommands_mut().filter(|command| command.get_name() != "help") {
         let path = [path, &[command.get_name().to_owned()]].concat();
         rendered(command, &path, shown, text);

@@ -5,7 +5,7 @@ use super::listener;
 use super::service::Service;
 use super::settings::{AdmissionSettings, CertificateSource};
 use crate::beside::Repoint;
-use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Slot, follow};
+use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Slot, Texts, follow};
 use crate::injector::Injector;
 use crate::metrics::AdmissionMetrics;
 use policy_engine::review::ReviewHandle;
@@ -45,7 +45,7 @@ pub struct Admission {
 
 /// Who keeps the certificate fresh.
 enum Keeper {
-    Files(CertificateFiles, Slot),
+    Files(CertificateFiles, Slot, Texts),
     Provisioner(Box<Provisioner>),
 }
 
@@ -64,8 +64,8 @@ impl Admission {
         let slot = Slot::new(metrics.clone());
         let keeper = match (settings.certificate, client) {
             (CertificateSource::Files(files), _) => {
-                files.load(&slot).await?;
-                Keeper::Files(files, slot.clone())
+                let loaded = files.load(&slot).await?;
+                Keeper::Files(files, slot.clone(), loaded)
             }
             (CertificateSource::Provisioned(provisioning), Some(client)) => {
                 Keeper::Provisioner(Box::new(Provisioner::new(client, provisioning, slot.clone())))
@@ -112,7 +112,7 @@ impl Admission {
         let Self { listener, tls, service, keeper, guard, address: _ } = self;
         let keep = async {
             match keeper {
-                Keeper::Files(files, slot) => follow(files, slot).await,
+                Keeper::Files(files, slot, loaded) => follow(files, slot, loaded).await,
                 Keeper::Provisioner(provisioner) => provisioner.run().await,
             }
         };

@@ -18,20 +18,22 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
+/// Both files as they were read.
 #[derive(Clone, PartialEq, Eq)]
-struct Texts {
+pub(crate) struct Texts {
     certificates: Vec<u8>,
     key: Vec<u8>,
 }
 
 impl CertificateFiles {
-    /// Reads them once.
+    /// Reads them once and puts them in use. Returns what was read, for [`follow`].
     ///
     /// # Errors
     /// [`CertificateError`] names the file that is missing or unusable.
-    pub(crate) async fn load(&self, slot: &Slot) -> Result<(), CertificateError> {
-        slot.put(self.parse(&self.read().await?)?);
-        Ok(())
+    pub(crate) async fn load(&self, slot: &Slot) -> Result<Texts, CertificateError> {
+        let texts = self.read().await?;
+        slot.put(self.parse(&texts)?);
+        Ok(texts)
     }
 
     async fn read(&self) -> Result<Texts, CertificateError> {
@@ -55,8 +57,9 @@ async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
 }
 
 /// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
-pub(crate) async fn follow(files: CertificateFiles, slot: Slot) {
-    let mut seen = files.read().await.ok();
+/// `loaded`: what is in use at the start. Files may have changed since.
+pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Texts) {
+    let mut seen = Some(loaded);
     loop {
         tokio::time::sleep(INTERVAL).await;
         let texts = match files.read().await {

@@ -13,7 +13,7 @@ pub use body::{EndedByPolicy, PolicyBody};
 
 use super::effects::{self, Plan};
 use super::gate::{Forward, Gate, Refusal, Verdict};
-use super::headers;
+use crate::headers;
 use crate::record::{Decided, Recorder, Told};
 use crate::respond::{self, Answer, Asker};
 use crate::store::{InForce, PolicyStore, PortHandle};

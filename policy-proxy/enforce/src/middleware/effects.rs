@@ -1,6 +1,6 @@
 //! Applies the effects of a permit: header changes, redirects, injected failures, timeouts.
 
-use super::headers;
+use crate::headers;
 use crate::respond::Answer;
 use crate::store::InForce;
 use http::request::Parts;

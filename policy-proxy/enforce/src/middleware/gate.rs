@@ -9,8 +9,8 @@
 
 use super::effects::{self, Plan};
 use super::hosts;
-use super::open::Kept;
 use crate::limiter::ClientBucket;
+use crate::open::Kept;
 use crate::respond::Answer;
 use crate::store::{InForce, Live};
 use crate::telemetry::{Caller, SeriesId};

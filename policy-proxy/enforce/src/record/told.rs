@@ -1,7 +1,7 @@
 //! Puts a record together from what is known of a decision and of a request.
 
 use super::entry::{Record, RequestRecord, Verdict};
-use crate::middleware::open::Kept;
+use crate::open::Kept;
 use crate::store::InForce;
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, USER_AGENT};
 use http::request::Parts;

@@ -24,9 +24,11 @@ pub fn label_names(metric: &Metric) -> Vec<&'static str> {
     metric.labels.split_whitespace().flat_map(expand).collect()
 }
 
-/// Every metric of the proxy: those of this crate, of its identity and of its process.
+/// Every metric of the proxy: those of this crate, of its identity and of its process, the build (the last
+/// one here) beside the process.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    ALL.iter().chain(policy_tls::names::ALL).chain(policy_server::names::ALL)
+    let (ours, build) = ALL.split_at(ALL.len().saturating_sub(1));
+    ours.iter().chain(policy_tls::names::ALL).chain(build).chain(policy_server::names::ALL)
 }
 
 policy_tls::metrics! {

@@ -1,6 +1,6 @@
 //! Certificates in files, replaced while they are in use.
 
-use super::http::{allowed, connect, http1, sound, webhook, write_pair};
+use super::http::{allowed, connect, http1, sound, webhook, webhook_after, write_pair};
 use std::time::Duration;
 
 /// Waits until connections that trust `roots` succeed.
@@ -24,6 +24,12 @@ async fn renewed_files_are_served_and_open_connections_go_on() {
     assert!(allowed(open.send_request(sound()).await.unwrap()).await);
     let mut sender = http1(webhook.address, &new).await;
     assert!(allowed(sender.send_request(sound()).await.unwrap()).await);
+}
+
+#[tokio::test]
+async fn files_renewed_before_they_are_watched_are_served() {
+    let (webhook, new) = webhook_after(|folder, _| write_pair(folder)).await;
+    eventually_serves(webhook.address, &new).await;
 }
 
 #[tokio::test]

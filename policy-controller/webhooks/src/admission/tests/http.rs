@@ -42,6 +42,13 @@ pub(super) fn write_pair(folder: &Path) -> RootCertStore {
 }
 
 pub(super) async fn webhook() -> (Webhook, RootCertStore) {
+    webhook_after(|_, roots| roots).await
+}
+
+/// A webhook, after something was done between the reading of its files and its start.
+pub(super) async fn webhook_after(
+    change: impl FnOnce(&Path, RootCertStore) -> RootCertStore,
+) -> (Webhook, RootCertStore) {
     let folder = tempfile::tempdir().unwrap();
     let roots = write_pair(folder.path());
     let settings = AdmissionSettings {
@@ -52,6 +59,7 @@ pub(super) async fn webhook() -> (Webhook, RootCertStore) {
         }),
     };
     let admission = Admission::new(settings, None, None).await.unwrap();
+    let roots = change(folder.path(), roots);
     let address = admission.address();
     let stop = CancellationToken::new();
     let served = tokio::spawn(admission.run(stop.clone()));

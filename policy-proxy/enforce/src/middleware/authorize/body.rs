@@ -1,6 +1,6 @@
 //! The body of a response that the layer watches.
 
-use crate::middleware::open::Kept;
+use crate::open::Kept;
 use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::PortHandle;
 use bytes::Bytes;
