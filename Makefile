@@ -30,6 +30,7 @@ cluster:
 lint:
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
 
 ## gen: rewrite the checked-in generated files (protobuf code, CRD YAML)
 gen:

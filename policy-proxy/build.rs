@@ -33,9 +33,11 @@ fn main() -> io::Result<()> {
 }
 
 /// The name of the profile: cargo tells build scripts whether it is derived from `dev` or `release` alone,
-/// but keeps their output in `<target>/<profile>/build/<package>/out`.
+/// but keeps their output below `<target>/<profile>/build`.
 fn profile(out: &Path) -> Option<&str> {
-    out.ancestors().nth(3)?.file_name()?.to_str()
+    let build =
+        out.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "build"))?;
+    build.parent()?.file_name()?.to_str()
 }
 
 /// The kernel maps program text sixteen pages around each one that is touched, so that functions which

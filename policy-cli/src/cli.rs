@@ -62,7 +62,12 @@ pub fn main() -> ExitCode {
 
 /// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
 fn log() {
-    let filter = EnvFilter::try_from_env("PORTCULLIS_LOG");
+    let programs = [policy_server::log::CONTROLLER, policy_server::log::PROXY];
+    let filter = std::env::var("PORTCULLIS_LOG").map_err(|error| error.to_string());
+    let filter = filter.and_then(|filter| {
+        let filter = policy_server::log::of_all_crates(&filter, &programs);
+        EnvFilter::try_new(filter).map_err(|error| error.to_string())
+    });
     tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("error")))
         .with_writer(std::io::stderr)

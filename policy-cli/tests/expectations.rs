@@ -65,7 +65,7 @@ fn every_example_has_expectations_and_reads_without_complaint() {
     for entry in examples.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         assert!(entry.join("expectations.yaml").is_file(), "{}", entry.display());
         let limits = policy_engine::config::Limits::default();
-        let loaded = policy_controller::source::directory::load(&entry, limits).unwrap();
+        let loaded = policy_engine::source::directory::load(&entry, limits).unwrap();
         assert!(loaded.diagnostics.is_empty(), "{}", loaded.diagnostics[0]);
         count += 1;
     }

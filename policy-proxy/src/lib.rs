@@ -1,9 +1,10 @@
-//! The sidecar proxy, and the layer that enforces the same policy inside somebody else's server.
+//! The sidecar proxy: listeners, connections, redirection, the client of discovery, configuration. What it
+//! enforces policy with is `policy-enforce`, which others embed too.
 //!
 //! ```text
-//! controller ──discover──► store ──► sidecar: accept ► tls ► detect ► http | opaque ──► application
-//!                             │                               │
-//!                             └──────── PolicyLayer ◄── decide (policy-core) ──► respond, record
+//! controller ──discover──► policy-enforce: store ──► sidecar: accept ► tls ► detect ► http | opaque ──► application
+//!                                            │                                    │
+//!                                            └────────── gate ◄── decide ─────────┘
 //! ```
 //!
 //! Each worker is one thread with a runtime of its own and listeners of its own. A request takes one
@@ -12,8 +13,8 @@
 //!
 //! **Invariants.** Nothing is forwarded without a [`policy_core::Permit`]. What was decided is what is
 //! forwarded. A connection is registered before it is decided on, so that no policy change falls
-//! between the check and the watch. Only `discover`, the two clients of
-//! `identity` and the transport header name `policy_proto`.
+//! between the check and the watch. Only `discover` and the transport header name
+//! `policy_proto`.
 
 pub mod admin;
 pub mod args;

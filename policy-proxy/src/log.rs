@@ -16,9 +16,6 @@ pub struct LogConfig {
     pub json: bool,
 }
 
-/// The libraries that the proxy is made of. What a filter says of `policy_proxy` it says of them.
-const LIBRARIES: [&str; 4] = ["policy_http", "policy_tls", "policy_server", "policy_enforce"];
-
 /// The filter of the log that this process writes.
 pub struct LogFilter {
     current: Mutex<String>,
@@ -76,6 +73,6 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
     if filter.trim().is_empty() {
         return Err("``: expected a filter, for example `info` or `policy_proxy=debug,warn`".into());
     }
-    let all = policy_server::log::of_all_crates(filter, "policy_proxy", &LIBRARIES);
+    let all = policy_server::log::of_all_crates(filter, &[policy_server::log::PROXY]);
     EnvFilter::try_new(all).map_err(|error| format!("`{filter}`: {error}"))
 }

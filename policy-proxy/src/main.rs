@@ -56,12 +56,6 @@ type Failed = (u8, Vec<String>);
 fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
     let filter = log::init(&log).map_err(|error| (USAGE, vec![error]))?;
-    if PROFILE != SHIPPED {
-        tracing::info!(
-            profile = PROFILE,
-            "not built as it ships: more processor time and memory than with --profile {SHIPPED}"
-        );
-    }
     let notes = config::environment::review(std::env::vars_os());
     let mut config = match (notes, config::read(args, environment)) {
         (Ok(notes), Ok(config)) => {
@@ -73,6 +67,12 @@ fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
             return Err((USAGE, errors.flat_map(|error| error.0).collect()));
         }
     };
+    if PROFILE != SHIPPED {
+        tracing::info!(
+            profile = PROFILE,
+            "not built as it ships: more processor time and memory than with --profile {SHIPPED}"
+        );
+    }
     config.admin.log_filter = Some(Arc::new(filter));
     run::run(config).map_err(|error| (FAILURE, vec![error.to_string()]))
 }

@@ -3,9 +3,9 @@
 
 use crate::fixture::{self, Scale};
 use anyhow::Context;
-use policy_controller::source::directory::Diagnostic;
 use policy_crds::Kind;
 use policy_discovery::serve::{Feed, ServeConfig, Server};
+use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use policy_engine::{
     ControllerConfig, Latest, Policies, PortPolicy, WorkloadKey, WorkloadState, start,

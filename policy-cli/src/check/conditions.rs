@@ -5,9 +5,9 @@ use super::finding::{Finding, Unknown};
 use super::places::Places;
 use super::world::World;
 use crate::cluster::unknown;
-use policy_controller::source::directory::Severity;
 use policy_crds::{Body, ObjectKey};
 use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
+use policy_engine::source::Severity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

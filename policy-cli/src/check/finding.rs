@@ -1,7 +1,7 @@
 //! What is found, and what cannot be said.
 
-use policy_controller::source::directory::Severity;
 use policy_crds::ObjectKey;
+use policy_engine::source::Severity;
 
 /// Something that cannot be said of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,10 +20,10 @@ use crate::cluster::settings::Settings;
 use crate::inventory::Inventory;
 use finding::Finding;
 use places::Places;
-use policy_controller::source::directory::{Diagnostic, Severity};
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
 use policy_engine::source::SourceError;
+use policy_engine::source::{Diagnostic, Severity};
 use std::path::Path;
 use world::World;
 

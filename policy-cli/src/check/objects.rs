@@ -3,9 +3,9 @@
 
 use super::finding::Finding;
 use super::world::World;
-use policy_controller::source::directory::Severity;
 use policy_crds::{Body, Kind};
 use policy_engine::annotation_errors;
+use policy_engine::source::Severity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Finds objects and their fields in files, or among what a cluster gave.
 
 use super::finding::Finding;
-use policy_controller::source::directory::{Diagnostic, Place};
 use policy_crds::ObjectKey;
 use policy_crds::document::{self, Document, Location};
+use policy_engine::source::Diagnostic;
+use policy_engine::source::directory::Place;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;

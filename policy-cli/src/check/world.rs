@@ -1,8 +1,8 @@
 //! What is looked at.
 
 use crate::cluster::gaps::Gaps;
-use policy_controller::source::directory::Severity;
 use policy_engine::Compiled;
+use policy_engine::source::Severity;
 
 /// What is looked at.
 pub(super) struct World<'a> {

@@ -10,7 +10,7 @@ use crate::inventory::Inventory;
 use crate::output::{self, Format, Paint};
 use anyhow::Context;
 use clap::Args;
-use policy_controller::source::directory::{Diagnostic, Severity};
+use policy_engine::source::{Diagnostic, Severity};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -7,12 +7,12 @@ use super::world::World;
 use crate::verdict::Found;
 use crate::world::complete;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use policy_controller::source::directory::load;
 use policy_core::{
     Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
     ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
 };
 use policy_crds::Object;
+use policy_engine::source::directory::load;
 use policy_engine::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A source whose objects are completed on their way to the controller, and can be looked at.
 
 use super::complete;
-use policy_controller::source::directory::Diagnostic;
 use policy_crds::{Object, ObjectKey};
+use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

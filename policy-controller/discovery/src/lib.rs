@@ -6,7 +6,7 @@
 //!       └──what ought to be in force──▶ programmed ◀── replicas
 //! ```
 //!
-//! **Invariants.** Nothing here names a Kubernetes type: callers are told of workloads and objects as
+//! **Invariants.** Nothing that serves names a Kubernetes type: callers are told of workloads and objects as
 //! the engine does.
 
 mod keys;

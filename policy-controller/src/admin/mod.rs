@@ -3,7 +3,8 @@
 
 mod debug;
 
-use crate::guard::{self, Guard};
+use crate::guard;
+use crate::guard::Guard;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;

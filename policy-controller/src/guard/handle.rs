@@ -77,18 +77,6 @@ impl Guard {
             .with_recorder(Arc::new(self.shared.metrics.clone()))
     }
 
-    /// Whether a connection of `client` to the admission port is let through. It speaks TLS that is
-    /// not the mesh's.
-    ///
-    /// # Errors
-    /// The reason to refuse it.
-    pub fn admission(&self, client: SocketAddr) -> Result<(), Denied> {
-        let Some(port) = self.shared.ports.admission else { return Err(Denied::PortUndeclared) };
-        let peer = Peer::new(client, policy_tls::peer::PeerTls::Passthrough);
-        let decided = admin::connection(&self.shared.store.port(port), &peer);
-        decided.inspect_err(|reason| self.shared.metrics.refused(port, *reason))
-    }
-
     /// Whether an address is our node's, as far as that is known.
     pub fn is_node(&self, client: IpAddr) -> bool {
         let live = self.shared.store.port(self.shared.ports.admin).live();
@@ -126,6 +114,10 @@ impl Guard {
 
 impl PortGuard for Guard {
     fn admission(&self, client: SocketAddr) -> Result<(), Denied> {
-        Self::admission(self, client)
+        let Some(port) = self.shared.ports.admission else { return Err(Denied::PortUndeclared) };
+        // It speaks TLS that is not the mesh's.
+        let peer = Peer::new(client, policy_tls::peer::PeerTls::Passthrough);
+        let decided = admin::connection(&self.shared.store.port(port), &peer);
+        decided.inspect_err(|reason| self.shared.metrics.refused(port, *reason))
     }
 }

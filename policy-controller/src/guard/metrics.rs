@@ -1,6 +1,7 @@
 //! Metrics of the guard.
 
-use crate::metric_names::{self, Metric};
+use crate::metric_names;
+use crate::metric_names::Metric;
 use policy_core::Denied;
 use policy_enforce::record::Verdict;
 use policy_enforce::{Record, Recorder};

@@ -14,6 +14,7 @@ use policy_engine::compile_objects;
 use policy_engine::config::ControllerConfig;
 use policy_engine::publish::WorkloadKey;
 use policy_tls::peer::{Peer, PeerTls};
+use policy_webhooks::admission::PortGuard as _;
 use std::sync::Arc;
 use std::time::Duration;
 

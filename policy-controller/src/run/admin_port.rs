@@ -2,7 +2,8 @@
 
 use super::error::RunError;
 use super::vital::Vital;
-use crate::admin::{self, Admin, Readiness};
+use crate::admin;
+use crate::admin::{Admin, Readiness};
 use policy_server::ProcessMetrics;
 use prometheus_client::registry::Registry;
 use std::io;

@@ -16,14 +16,13 @@ use std::sync::Arc;
 /// make: text is shared with the request, and nothing is copied for policies that look at no header.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// Method.
-    pub method: Method,
+    method: Method,
     /// The canonical target.
-    pub uri: Uri,
+    uri: Uri,
     /// Of the client's side.
-    pub version: Version,
+    version: Version,
     /// HTTP/1: the canonical `Host`.
-    pub host: Option<HeaderValue>,
+    host: Option<HeaderValue>,
     headers: HeaderMap,
     /// Which headers are kept: [`Evaluator::looks_at`] of the policy that let the request in. Not the
     /// policy itself, which would live as long as the request.
@@ -31,6 +30,21 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The version that the client's side speaks.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// HTTP/1: the canonical `Host`.
+    pub fn host(&self) -> Option<&HeaderValue> {
+        self.host.as_ref()
+    }
+
     /// Keeps what matters of a head that is canonical.
     pub fn of(head: &Parts, evaluator: &Arc<Evaluator>) -> Self {
         let mut headers = HeaderMap::new();

@@ -1,14 +1,33 @@
 //! Filters of log lines that name a program mean the libraries it is made of, too.
 
-/// The filter of log lines, as `tracing_subscriber` reads it, with each directive about the program `name`
-/// repeated for the libraries that it is made of.
-pub fn of_all_crates(filter: &str, name: &str, libraries: &[&str]) -> String {
+/// The libraries that `policy-controller` is made of, as filters name them.
+pub const CONTROLLER: (&str, &[&str]) = (
+    "policy_controller",
+    &[
+        "policy_engine",
+        "policy_kube",
+        "policy_discovery",
+        "policy_webhooks",
+        "policy_issuer",
+        "policy_server",
+    ],
+);
+
+/// The libraries that `policy-proxy` is made of, as filters name them.
+pub const PROXY: (&str, &[&str]) =
+    ("policy_proxy", &["policy_http", "policy_tls", "policy_server", "policy_enforce"]);
+
+/// The filter of log lines, as `tracing_subscriber` reads it, with each directive about a program repeated
+/// for the libraries that it is made of. What is said of a library itself stands behind that and wins.
+pub fn of_all_crates(filter: &str, programs: &[(&str, &[&str])]) -> String {
     let mut directives: Vec<String> = Vec::new();
     for directive in directives_of(filter) {
-        directives.push(directive.to_owned());
-        let Some(rest) = directive.trim_start().strip_prefix(name) else { continue };
-        directives.extend(libraries.iter().map(|library| format!("{library}{rest}")));
+        for (name, libraries) in programs {
+            let Some(rest) = directive.trim_start().strip_prefix(name) else { continue };
+            directives.extend(libraries.iter().map(|library| format!("{library}{rest}")));
+        }
     }
+    directives.extend(directives_of(filter).map(str::to_owned));
     directives.join(",")
 }
 
@@ -27,30 +46,41 @@ fn directives_of(filter: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_all_crates as expanded;
+    use super::*;
 
-    const NAME: &str = "policy_controller";
-    const LIBRARIES: [&str; 2] = ["policy_engine", "policy_kube"];
+    const PROGRAM: (&str, &[&str]) = ("policy_controller", &["policy_engine", "policy_kube"]);
 
-    fn of_all_crates(filter: &str) -> String {
-        expanded(filter, NAME, &LIBRARIES)
+    #[test]
+    fn what_is_said_of_a_program_is_said_of_its_libraries() {
+        for (filter, expected) in [
+            (
+                "policy_controller=info,warn",
+                "policy_engine=info,policy_kube=info,policy_controller=info,warn",
+            ),
+            ("policy_controller", "policy_engine,policy_kube,policy_controller"),
+            (
+                "hyper=off,policy_controller[watch{kind=a,b}]=debug",
+                "policy_engine[watch{kind=a,b}]=debug,policy_kube[watch{kind=a,b}]=debug,\
+                 hyper=off,policy_controller[watch{kind=a,b}]=debug",
+            ),
+            // What is said of a library comes later, and the later one of two counts.
+            (
+                "policy_kube=off,policy_controller=debug",
+                "policy_engine=debug,policy_kube=debug,policy_kube=off,policy_controller=debug",
+            ),
+            ("", ""),
+            ("debug", "debug"),
+            ("kube=trace,policy_proxy=debug", "kube=trace,policy_proxy=debug"),
+        ] {
+            assert_eq!(of_all_crates(filter, &[PROGRAM]), expected, "{filter}");
+        }
     }
 
     #[test]
-    fn what_is_said_of_the_controller_is_said_of_its_libraries() {
-        let all = |rest: &str| {
-            let names = [NAME].into_iter().chain(LIBRARIES);
-            names.map(|name| format!("{name}{rest}")).collect::<Vec<_>>().join(",")
-        };
-        assert_eq!(of_all_crates("policy_controller=info,warn"), all("=info") + ",warn");
-        assert_eq!(of_all_crates("policy_controller"), all(""));
-        let span = "[watch{kind=a,b}]=debug";
-        assert_eq!(
-            of_all_crates(&format!("hyper=off,{NAME}{span}")),
-            "hyper=off,".to_owned() + &all(span)
-        );
-        for other in ["", "debug", "kube=trace,policy_proxy=debug"] {
-            assert_eq!(of_all_crates(other), other);
+    fn several_programs_of_one_process_have_their_libraries() {
+        let all = of_all_crates("policy_controller=debug,policy_proxy=info", &[CONTROLLER, PROXY]);
+        for directive in ["policy_issuer=debug", "policy_http=info", "policy_tls=info"] {
+            assert!(all.split(',').any(|part| part == directive), "{directive} in {all}");
         }
     }
 }

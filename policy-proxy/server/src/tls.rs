@@ -2,7 +2,7 @@
 //! handshakes.
 //!
 //! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
-//! [`crate::identity`]): a client without one may still carry a token. Changed files take
+//! [`policy_tls::identity`]): a client without one may still carry a token. Changed files take
 //! effect for new handshakes; open connections keep what they began with. Files that cannot be used
 //! change nothing.
 

@@ -88,7 +88,7 @@ pub(super) async fn answer(
                 told.judged(&forward.kept);
             }
             // Nothing has been awaited since the decision, so no review can have missed this.
-            let Forward { permit, plan, kept, policy, series } = forward;
+            let Forward { permit, plan, kept, policy, series, .. } = forward;
             let exchange = Exchange::new(series, started, asking.asker.is_grpc());
             let guard = connection.open(kept, permit, Arc::clone(&policy), exchange);
             if policy.informs() {

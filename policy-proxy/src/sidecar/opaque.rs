@@ -213,7 +213,7 @@ impl Member for Carried {
             Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
             Stale::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
-                if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
+                if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     return;
                 }
                 ErrorKind::TlsCertificateExpired

@@ -201,10 +201,10 @@ impl Open {
     /// What a record of its end tells.
     fn request(&self, begun: Begun) -> RequestRecord<'_> {
         RequestRecord {
-            method: &self.kept.method,
+            method: self.kept.method(),
             host: self.kept.authority(),
             target: self.kept.target(),
-            version: self.kept.version,
+            version: self.kept.version(),
             status: begun.status,
             request_bytes: None,
             response_bytes: None,

@@ -124,11 +124,13 @@ async fn another_identity_of_the_same_mesh_is_not_believed() {
 
 #[tokio::test]
 async fn the_right_name_from_another_authority_is_not_believed() {
-    let (ours, theirs) = (Authority::new(), Authority::new());
-    let (mut controller, _clients) = controller(&identity(&theirs, "policy.example")).await;
-    let own = IdentityHandle::new(identity(&ours, "web.example"));
-    let client = client(&controller, "policy.example", own);
-    refused(&client, &mut controller).await;
+    let same_name = || Authority::named("the name of both");
+    for (ours, theirs) in [(Authority::new(), Authority::new()), (same_name(), same_name())] {
+        let (mut controller, _clients) = controller(&identity(&theirs, "policy.example")).await;
+        let own = IdentityHandle::new(identity(&ours, "web.example"));
+        let client = client(&controller, "policy.example", own);
+        refused(&client, &mut controller).await;
+    }
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ async fn the_identity_in_the_certificate_decides() {
 
 #[tokio::test]
 async fn certificates_that_do_not_verify_fail_the_handshake_and_are_counted() {
-    let authority = Authority::new();
+    let authority = Authority::named("the name of both");
     let (app, setup) = setup(&authority, server(detect(), everybody())).await;
     let bot = [san(&name("bot"))];
     let expired = authority.leaf_with(&bot, |params| {
@@ -137,11 +137,12 @@ async fn certificates_that_do_not_verify_fail_the_handshake_and_are_counted() {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     });
     let foreign = Authority::new().leaf(&bot);
-    for leaf in [expired, server_only, foreign] {
+    let forged = Authority::named("the name of both").leaf(&bot);
+    for leaf in [expired, server_only, foreign, forged] {
         assert_eq!(status(&setup, &authority.client(leaf)).await, None);
     }
     assert_eq!(app.requests(), 0);
-    for (error, count) in [("tls_certificate_expired", 1), ("tls_certificate_untrusted", 2)] {
+    for (error, count) in [("tls_certificate_expired", 1), ("tls_certificate_untrusted", 3)] {
         setup.counted(&format!("inbound_tcp_errors_total{{error=\"{error}\"}}"), count).await;
     }
 }

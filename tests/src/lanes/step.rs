@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// Most that a step may take. The longest takes a quarter of it on two processors without any cache.
+const BOUND: Duration = Duration::from_secs(40 * 60);
+
 /// A program, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Step {
@@ -80,8 +83,20 @@ impl Step {
         Self { chosen: arguments.to_vec(), ..self }
     }
 
-    /// Runs it to its end. What it says goes to the file.
-    pub(super) fn run(mut self, kept: &mut File) -> Result<Done> {
+    /// Runs it to its end. What it says goes to the file. A step that cannot be run has failed.
+    pub(super) fn run(self, kept: &mut File) -> Done {
+        let (name, began) = (self.name.clone(), Instant::now());
+        self.try_run(kept).unwrap_or_else(|error| Done {
+            name,
+            passed: false,
+            time: began.elapsed(),
+            tests: Vec::new(),
+            failures: Vec::new(),
+            end: vec![format!("{error:#}")],
+        })
+    }
+
+    fn try_run(mut self, kept: &mut File) -> Result<Done> {
         let order = self.order()?;
         if let Some(threads) = self.threads {
             self.command.arg(format!("--test-threads={threads}")).args(&self.chosen);
@@ -104,21 +119,34 @@ impl Step {
         loop {
             match said.recv_timeout(Duration::from_millis(100)) {
                 Ok(line) => {
+                    if line.ends_with("has been running for over 60 seconds") {
+                        println!("{}: {line}", self.name);
+                    }
                     writeln!(kept, "{line}")?;
                     lines.push((began.elapsed(), line));
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if ended.is_none() && child.try_wait()?.is_some() {
-                        ended = Some(Instant::now());
-                    }
-                    if ended.is_some_and(|ended| ended.elapsed() > LAST_WORDS) {
-                        break;
-                    }
-                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if ended.is_none() && child.try_wait()?.is_some() {
+                ended = Some(Instant::now());
+            }
+            if ended.is_some_and(|ended| ended.elapsed() > LAST_WORDS) {
+                break;
+            }
+            if began.elapsed() > BOUND {
+                lines.push((BOUND, format!("ended after {} minutes", BOUND.as_secs() / 60)));
+                child.kill()?;
+                break;
             }
         }
-        let passed = child.wait()?.success();
+        let status = child.wait()?;
+        // A program of tests that ends before it has a result has not run them all.
+        let told = |line: &Line| line.1.starts_with("test result: ok.");
+        let passed = status.success() && (self.threads.is_none() || lines.iter().any(told));
+        if !passed {
+            lines.push((began.elapsed(), format!("{}: {status}", self.name)));
+        }
         let threads = self.threads.unwrap_or_default();
         let end = lines.get(lines.len().saturating_sub(60)..).unwrap_or_default();
         Ok(Done {
@@ -143,6 +171,7 @@ impl Step {
             .stdin(Stdio::null())
             .output();
         let listed = listed.with_context(|| self.name.clone())?;
+        anyhow::ensure!(listed.status.success(), "{} --list: {}", self.name, listed.status);
         Ok(libtest::names(&String::from_utf8_lossy(&listed.stdout)))
     }
 }

@@ -54,6 +54,7 @@ pub enum Verdict {
 
 /// A request to be forwarded. Only a permit makes one.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Forward {
     /// Proof that forwarding is allowed.
     pub permit: Permit,

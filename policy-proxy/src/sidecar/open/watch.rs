@@ -107,7 +107,7 @@ impl Member for HttpConnection {
             Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
             Stale::Expired(since) => {
                 let grace = self.worker.shared.config.timeouts.grace;
-                if judge.now.duration_since(since).is_ok_and(|late| late < grace) {
+                if judge.now().duration_since(since).is_ok_and(|late| late < grace) {
                     self.end_gracefully();
                     return;
                 }

@@ -38,8 +38,7 @@ pub enum Stale {
 /// Judges proofs at one point in time, each chain once.
 pub struct Judge {
     own: Option<Arc<TlsIdentity>>,
-    /// The point in time.
-    pub now: SystemTime,
+    now: SystemTime,
     judged: HashMap<Vec<CertificateDer<'static>>, bool>,
 }
 
@@ -57,6 +56,11 @@ impl Judge {
     /// By the roots in force now.
     pub fn new(own: Option<Arc<TlsIdentity>>) -> Self {
         Self { own, now: SystemTime::now(), judged: HashMap::new() }
+    }
+
+    /// The point in time that it judges by.
+    pub fn now(&self) -> SystemTime {
+        self.now
     }
 
     /// Why a proof does not count any longer; `None`: it does. Signatures are looked at only after roots
