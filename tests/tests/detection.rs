@@ -20,9 +20,13 @@ const JUDGED: &[u8] = b"\r\nforwarded: ";
 /// A sidecar in front of an application that answers everything and remembers what it got.
 struct World {
     address: SocketAddr,
+    upstream: SocketAddr,
     sidecar: Child,
     application: Arc<Application>,
 }
+
+/// Said to the application itself.
+const LAST: &[u8] = b"last\n";
 
 #[derive(Default)]
 struct Application {
@@ -51,14 +55,21 @@ impl Application {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What arrived since the last call, once all connections have ended.
-    fn take(&self) -> Vec<u8> {
+    /// What arrived since the last call, once all connections have ended. `upstream`: where it listens.
+    fn take(&self, upstream: SocketAddr) -> Vec<u8> {
+        // Connections are accepted in their order: with this one, those that the sidecar made before.
+        let mut last = TcpStream::connect(upstream).unwrap();
+        last.write_all(LAST).unwrap();
+        last.shutdown(Shutdown::Write).unwrap();
+        last.read_to_end(&mut Vec::new()).unwrap();
         let start = Instant::now();
         while self.open.load(Ordering::SeqCst) > 0 {
             assert!(start.elapsed() < Duration::from_secs(20), "a connection stays open");
             thread::sleep(Duration::from_micros(200));
         }
-        std::mem::take(&mut *self.got.lock().unwrap()).concat()
+        let mut got = std::mem::take(&mut *self.got.lock().unwrap());
+        got.retain(|bytes| bytes != LAST);
+        got.concat()
     }
 }
 
@@ -80,7 +91,7 @@ impl World {
         let mut line = String::new();
         BufReader::new(sidecar.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().parse().expect("the sidecar prints its address");
-        Self { address, sidecar, application }
+        Self { address, upstream, sidecar, application }
     }
 
     fn connect(&self) -> TcpStream {
@@ -105,7 +116,7 @@ impl World {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         drop(stream);
-        (answer, self.application.take())
+        (answer, self.application.take(self.upstream))
     }
 }
 
