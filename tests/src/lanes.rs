@@ -24,6 +24,11 @@ const WITH_CLUSTER: [&str; 5] = ["chart", "cluster", "node", "images", "e2e"];
 /// Tests of `cluster` that take times of a second: they run when nothing else does.
 const TIMED: &str = "injector::crowded::";
 
+/// Programs of other tests that take times of a second and less, by package and name: they run when
+/// nothing else does.
+const ALONE: [(&str, &str); 3] =
+    [("policy-proxy", "sidecar"), ("policy-tests", "detection"), ("policy-tests", "pipeline")];
+
 /// How the tests are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -48,9 +53,16 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
     let kept = target.unwrap_or_else(|| root.join("target")).join("test-output");
     std::fs::create_dir_all(&kept).with_context(|| kept.display().to_string())?;
     let (with, without): (Vec<_>, Vec<_>) = programs.into_iter().partition(needs_cluster);
+    let (quiet, without): (Vec<_>, Vec<_>) = without.into_iter().partition(is_alone);
     let timed = with.iter().filter(|program| program.target == "cluster");
-    let timed = timed.map(|program| Step::tests(program.clone(), 1).chosen(&[TIMED])).collect();
-    let alone = ("alone", timed, kept.join("alone.log"));
+    let timed = timed.map(|program| Step::tests(program.clone(), 1).chosen(&[TIMED]));
+    let quiet = quiet.into_iter().map(|program| Step::tests(program, 1));
+    let alone: Vec<Step> = match order {
+        Order::AtOnce | Order::OneAfterTheOther => quiet.chain(timed).collect(),
+        Order::ClusterOnly => timed.collect(),
+        Order::RestOnly => quiet.collect(),
+    };
+    let alone = ("alone", alone, kept.join("alone.log"));
     let lanes = [
         ("cluster", with_cluster(root, with)?, kept.join("cluster.log")),
         ("rest", without_cluster(root, without), kept.join("rest.log")),
@@ -61,9 +73,7 @@ pub fn run(root: &Path, order: Order) -> Result<bool> {
         Order::ClusterOnly => in_turn(lanes.into_iter().take(1))?,
         Order::RestOnly => in_turn(lanes.into_iter().skip(1))?,
     };
-    if order != Order::RestOnly {
-        done.extend(run_lane(alone)?);
-    }
+    done.extend(run_lane(alone)?);
     print!("{}", skipped());
     let report = Report::of(done, began.elapsed());
     print!("{report}");
@@ -74,6 +84,10 @@ type Lane = (&'static str, Vec<Step>, PathBuf);
 
 fn needs_cluster(program: &Program) -> bool {
     program.package == "policy-tests" && WITH_CLUSTER.contains(&&*program.target)
+}
+
+fn is_alone(program: &Program) -> bool {
+    ALONE.contains(&(&*program.package, &*program.target))
 }
 
 /// Everything that is built for the cluster, then its tests.
