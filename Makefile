@@ -26,8 +26,8 @@ cluster:
 	@echo "==> the images for the tests in real pods"
 	@"$${CARGO_TARGET_DIR:-target}/debug/test-cluster" images
 
-## lint: formatting and every lint, as errors
-lint:
+## lint: formatting, dependencies and every lint, as errors
+lint: deps
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
