@@ -4,19 +4,16 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http2::SendRequest;
 use policy_core::Protocol;
+use policy_testkit::http2_client;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 pub(crate) async fn client(setup: &Setup) -> Sender {
-    let io = TokioIo::new(setup.connect().await);
-    let (sender, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
-    tokio::spawn(connection);
-    sender
+    http2_client(setup.connect().await).await
 }
 
 fn get(target: &str) -> Request<Full<Bytes>> {
@@ -209,9 +206,7 @@ async fn trailers_say_nothing_that_only_a_head_may_say() {
     }]);
     let policy = with_routes(server(detect(), nobody()), vec![route(role, everybody())]);
     let setup = Setup::new(policy, app.address).await;
-    let io = TokioIo::new(setup.connect().await);
-    let (mut sender, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
-    tokio::spawn(connection);
+    let mut sender = http2_client(setup.connect().await).await;
     let mut trailers = http::HeaderMap::new();
     for name in ["l5d-client-id", "L5D_client-id", "host", "content-length", "x-role", "x-sum"] {
         let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();

@@ -18,6 +18,7 @@ use policy_enforce::store::{StoreConfig, UndeclaredPorts};
 use policy_enforce::{PolicyStore, Telemetry};
 use policy_proxy::sidecar::{Listener, Target};
 use policy_proxy::{Sidecar, SidecarConfig};
+use policy_testkit::{Answer, http1_client};
 use policy_tls::identity::IdentityHandle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -410,10 +411,7 @@ impl Client {
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(stream);
-        let (sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-        tokio::spawn(connection.with_upgrades());
-        Self { sender }
+        Self { sender: http1_client(stream).await }
     }
 
     pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Response<Incoming> {
@@ -447,10 +445,8 @@ pub(crate) fn request(target: &str, headers: &[(&str, &str)]) -> Request<Full<By
 }
 
 pub(crate) async fn got(response: Response<Incoming>) -> Got {
-    let (head, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    let body = String::from_utf8_lossy(&body).into_owned();
-    Got { status: head.status, headers: head.headers, body }
+    let answer = Answer::whole(response).await;
+    Got { status: answer.status, body: answer.text(), headers: answer.headers }
 }
 
 /// Writes bytes to a new connection, closes the sending half if asked, and returns all that comes

@@ -1,14 +1,16 @@
-//! What tests of several crates need: waiting, free ports, and certificates.
+//! What tests of several crates need: waiting, free ports, certificates, and HTTP clients.
 //!
 //! Nothing here knows what is tested, so that every crate's tests can have it. What cannot go on
 //! panics, which ends the test.
 
 mod authority;
+mod client;
 mod long;
 mod ports;
 mod wait;
 
 pub use authority::{Authority, Leaf, dns, lasting, leaf_params, self_signed, uri};
+pub use client::{Answer, http1_client, http2_client};
 pub use long::long_or;
 pub use ports::free_port;
 pub use wait::{PATIENCE, soon, wait_for, wait_until, wait_until_blocking, wait_within};

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper::{Method, Request};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use policy_cli::request::connect;
+use policy_testkit::{http1_client, http2_client};
 use policy_tests::cluster::node::Node;
 use serde_json::json;
 use std::convert::Infallible;
@@ -166,9 +167,7 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) async fn open(from: IpAddr, to: SocketAddr) -> Self {
         let stream = connect(to, Some(from)).await.unwrap();
-        let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-        let (mut sender, connection) = handshake.await.unwrap();
-        tokio::spawn(connection);
+        let mut sender = http2_client(stream).await;
         let (messages, outgoing) = mpsc::unbounded_channel();
         let frames = UnboundedReceiverStream::new(outgoing);
         let frames = frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
@@ -210,8 +209,7 @@ pub(crate) async fn goes_on(answer: &mut Incoming) -> bool {
 /// A response over HTTP/1.1 that goes on for ever.
 async fn stream(from: IpAddr, to: SocketAddr) -> Incoming {
     let connection = connect(to, Some(from)).await.unwrap();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await.unwrap();
-    tokio::spawn(connection);
+    let mut sender = http1_client(connection).await;
     let request = Request::get("/lines")
         .header("host", "server")
         .header("echo-stream", "1000000")

@@ -8,9 +8,9 @@ use super::world::{PATIENCE, authority, eventually, meshed_namespace, node};
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::Request;
-use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use policy_cli::request::connect;
+use policy_testkit::http1_client;
 use policy_tests::cluster::node::{Place, Sandbox, TOOLS};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -170,8 +170,7 @@ spec:
 /// frame that is sent into it; absent: there is no tunnel.
 async fn web_socket(from: IpAddr, to: SocketAddr) -> (u16, Option<Vec<u8>>) {
     let connection = connect(to, Some(from)).await.unwrap();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await.unwrap();
-    tokio::spawn(connection.with_upgrades());
+    let mut sender = http1_client(connection).await;
     let request = Request::get("/chat")
         .header("host", "server")
         .header("connection", "Upgrade")

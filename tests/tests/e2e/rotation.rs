@@ -8,8 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use policy_testkit::http1_client;
 use policy_tests::chart::{Helm, folder, succeeded};
 use policy_tests::cluster::node::Node;
 use rustls::{ClientConfig, RootCertStore};
@@ -57,8 +56,7 @@ impl Client {
         let stream = TcpStream::connect(self.to).await.unwrap();
         let stream = self.connector.connect(self.name.clone(), stream).await.unwrap();
         let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
+        let mut sender = http1_client(stream).await;
         let answer = sender.send_request(request).await.unwrap();
         (answer.status().as_u16(), answer.into_body(), certificate)
     }

@@ -2,12 +2,11 @@
 
 use crate::world::{GRPC, HTTP};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http::{Method, Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use policy_testkit::soon;
+use policy_testkit::{Answer, http1_client, http2_client, soon};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -61,19 +60,9 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(stream);
         let sender = match kind {
-            Kind::Http1 => {
-                let (sender, connection) = soon(http1::handshake(io)).await.unwrap();
-                tokio::spawn(connection.with_upgrades());
-                Sender::Http1(sender)
-            }
-            Kind::Http2 | Kind::Grpc => {
-                let handshake = http2::handshake(TokioExecutor::new(), io);
-                let (sender, connection) = soon(handshake).await.unwrap();
-                tokio::spawn(connection);
-                Sender::Http2(sender)
-            }
+            Kind::Http1 => Sender::Http1(soon(http1_client(stream)).await),
+            Kind::Http2 | Kind::Grpc => Sender::Http2(soon(http2_client(stream)).await),
         };
         Self { kind, sender }
     }
@@ -112,11 +101,10 @@ impl Client {
     /// The code of the answer to a request for `path`.
     pub(crate) async fn ask(&mut self, path: &str) -> u16 {
         let request = self.request(path, &[]);
-        let (head, body) = self.send(request).await.into_parts();
-        let trailers = soon(body.collect()).await.expect("a whole answer").trailers().cloned();
+        let answer = soon(Answer::whole(self.send(request).await)).await;
         match self.kind {
-            Kind::Http1 | Kind::Http2 => head.status.as_u16(),
-            Kind::Grpc => grpc_status(&head.headers, trailers.as_ref()).expect("a gRPC status"),
+            Kind::Http1 | Kind::Http2 => answer.status.as_u16(),
+            Kind::Grpc => answer.grpc_status().expect("a gRPC status"),
         }
     }
 
@@ -133,11 +121,4 @@ impl Client {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-}
-
-/// The status of a call, from the trailers or from a trailers-only answer.
-pub(crate) fn grpc_status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> Option<u16> {
-    let value =
-        trailers.and_then(|t| t.get("grpc-status")).or_else(|| headers.get("grpc-status"))?;
-    value.to_str().ok()?.parse().ok()
 }
