@@ -5,7 +5,7 @@ use crate::field::join_key;
 use crate::object::FieldError;
 use crate::reader::{one_of, quote};
 use policy_core::near::nearest;
-use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
+use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -53,15 +53,6 @@ pub struct Reading<T> {
     pub value: T,
     /// Everything that is wrong; the fields begin with `metadata.annotations`.
     pub errors: Vec<FieldError>,
-}
-
-/// What holds for ports that nothing declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UndeclaredPorts {
-    /// They are refused.
-    Deny,
-    /// The default policy holds.
-    Default,
 }
 
 /// A set of ports, kept as ranges.

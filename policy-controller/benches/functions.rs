@@ -4,8 +4,9 @@
 
 #![allow(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
 
+use policy_core::WorkloadKey;
 use policy_crds::{Object, parse_all};
-use policy_engine::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
+use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use policy_measure::Function;
 use serde_json::{Value, json};
 use std::num::NonZeroU16;

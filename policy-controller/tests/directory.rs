@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use policy_controller::source::directory::DirectorySource;
-use policy_engine::{ControllerConfig, WorkloadKey, start};
+use policy_core::WorkloadKey;
+use policy_engine::{ControllerConfig, start};
 use std::num::NonZeroU16;
 use std::time::Duration;
 

@@ -35,6 +35,7 @@ pub mod revision;
 pub mod target;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod workload;
 
 pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
@@ -56,3 +57,4 @@ pub use policy::{
 pub use request::{Connection, RequestView, Tls};
 pub use revision::Revision;
 pub use target::{Target, canonical_path, canonical_target};
+pub use workload::{UndeclaredPorts, WorkloadKey, WorkloadKind};

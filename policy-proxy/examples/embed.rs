@@ -18,10 +18,9 @@ use hyper_util::rt::TokioIo;
 use policy_core::{
     AuthorizationSet, DefaultPolicy, InformationalHeaders, ObjectRef, Origin, Owner, PathHandling,
     PathPattern, Protocol, RequestMatch, Revision, Route, RouteKind, RouteTable, Rule,
-    ServerPolicy, Unmatched,
+    ServerPolicy, UndeclaredPorts, Unmatched,
 };
 use policy_enforce::record::{AccessLog, Format};
-use policy_enforce::store::UndeclaredPorts;
 use policy_enforce::{PolicyLayer, PolicyStore, StoreConfig, Telemetry};
 use policy_tls::peer::{Peer, PeerTls};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +36,7 @@ use tower_layer::Layer;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let port = NonZeroU16::new(8081).ok_or("port 0")?;
     let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))?;
-    store.declare(&BTreeSet::from([port]), UndeclaredPorts::Refuse);
+    store.declare(&BTreeSet::from([port]), UndeclaredPorts::Deny);
     store.apply(port, Arc::new(policy()), Revision::default())?;
     let layer = PolicyLayer::new(&store, port, "example/embed")
         .with_recorder(Arc::new(AccessLog::to_stderr(Format::Json)));

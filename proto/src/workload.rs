@@ -1,26 +1,7 @@
 //! The token by which a proxy names its workload. Opaque to the proxy; its injector wrote it.
 
-use std::fmt;
-
-/// A workload of a cluster, as a token names it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkloadName {
-    /// Namespace.
-    pub namespace: String,
-    /// What it is.
-    pub kind: WorkloadNameKind,
-    /// Name.
-    pub name: String,
-}
-
-/// What a token can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WorkloadNameKind {
-    /// A pod.
-    Pod,
-    /// An ExternalWorkload.
-    ExternalWorkload,
-}
+use policy_core::{WorkloadKey, WorkloadKind};
+use std::sync::Arc;
 
 /// Why a text names no workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,54 +28,42 @@ pub enum TokenError {
 
 /// Reads a token: `{"ns":"…","pod":"…"}` or `{"ns":"…","external_workload":"…"}`, further keys and
 /// white space at the end being ignored; else `namespace:pod`.
-pub fn parse_workload(token: &str) -> Result<WorkloadName, TokenError> {
+pub fn parse_workload(token: &str) -> Result<WorkloadKey, TokenError> {
     if token.starts_with('{') { parse_json(token) } else { parse_legacy(token) }
 }
 
 /// Writes the token: JSON in one line with a line feed at the end, as Linkerd's injector does.
-pub fn format_workload(workload: &WorkloadName) -> String {
-    let WorkloadName { namespace, kind, name } = workload;
+pub fn format_workload(workload: &WorkloadKey) -> String {
+    let WorkloadKey { namespace, kind, name } = workload;
     let key = match kind {
-        WorkloadNameKind::Pod => "pod",
-        WorkloadNameKind::ExternalWorkload => "external_workload",
+        WorkloadKind::Pod => "pod",
+        WorkloadKind::ExternalWorkload => "external_workload",
     };
     let quote = |text: &str| serde_json::Value::from(text).to_string();
     format!("{{\"ns\":{},\"{key}\":{}}}\n", quote(namespace), quote(name))
 }
 
-/// `namespace/name`, for logs.
-impl fmt::Display for WorkloadName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            WorkloadNameKind::Pod => write!(f, "{}/{}", self.namespace, self.name),
-            WorkloadNameKind::ExternalWorkload => {
-                write!(f, "{}/externalworkload/{}", self.namespace, self.name)
-            }
-        }
-    }
-}
-
-fn parse_json(token: &str) -> Result<WorkloadName, TokenError> {
+fn parse_json(token: &str) -> Result<WorkloadKey, TokenError> {
     let value: serde_json::Value =
         serde_json::from_str(token).map_err(|error| TokenError::Syntax(error.to_string()))?;
     let text = |key: &'static str| match value.get(key) {
         None => Ok(None),
         Some(value) => match value.as_str() {
-            Some(text) => Ok(Some(text.to_owned())),
+            Some(text) => Ok(Some(Arc::from(text))),
             None => Err(TokenError::Missing(key)),
         },
     };
     let namespace = text("ns")?.ok_or(TokenError::Missing("ns"))?;
     let (kind, name) = match (text("pod")?, text("external_workload")?) {
-        (Some(name), None) => (WorkloadNameKind::Pod, name),
-        (None, Some(name)) => (WorkloadNameKind::ExternalWorkload, name),
+        (Some(name), None) => (WorkloadKind::Pod, name),
+        (None, Some(name)) => (WorkloadKind::ExternalWorkload, name),
         (Some(_), Some(_)) => return Err(TokenError::TwoKinds),
         (None, None) => return Err(TokenError::NoKind),
     };
-    Ok(WorkloadName { namespace, kind, name })
+    Ok(WorkloadKey { namespace, kind, name })
 }
 
-fn parse_legacy(token: &str) -> Result<WorkloadName, TokenError> {
+fn parse_legacy(token: &str) -> Result<WorkloadKey, TokenError> {
     let shown = || shorten(token);
     let (namespace, name) = token.split_once(':').ok_or_else(|| TokenError::NoColon(shown()))?;
     if namespace.is_empty() {
@@ -103,8 +72,7 @@ fn parse_legacy(token: &str) -> Result<WorkloadName, TokenError> {
     if name.is_empty() {
         return Err(TokenError::Empty("pod", shown()));
     }
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    Ok(WorkloadName { namespace, kind: WorkloadNameKind::Pod, name })
+    Ok(WorkloadKey::pod(namespace, name))
 }
 
 /// Enough of a stranger's text to recognise it.
@@ -116,22 +84,24 @@ fn shorten(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn pod(namespace: &str, name: &str) -> WorkloadName {
-        WorkloadName { namespace: namespace.into(), kind: WorkloadNameKind::Pod, name: name.into() }
-    }
-
     #[test]
     fn both_spellings_name_the_same_pod() {
-        assert_eq!(parse_workload("{\"ns\":\"a\",\"pod\":\"b\"}\n"), Ok(pod("a", "b")));
-        assert_eq!(parse_workload("{\"x\":1,\"pod\":\"b\",\"ns\":\"a\"}  "), Ok(pod("a", "b")));
-        assert_eq!(parse_workload("a:b"), Ok(pod("a", "b")));
-        assert_eq!(parse_workload("a:b:c"), Ok(pod("a", "b:c")));
+        assert_eq!(
+            parse_workload("{\"ns\":\"a\",\"pod\":\"b\"}\n"),
+            Ok(WorkloadKey::pod("a", "b"))
+        );
+        assert_eq!(
+            parse_workload("{\"x\":1,\"pod\":\"b\",\"ns\":\"a\"}  "),
+            Ok(WorkloadKey::pod("a", "b"))
+        );
+        assert_eq!(parse_workload("a:b"), Ok(WorkloadKey::pod("a", "b")));
+        assert_eq!(parse_workload("a:b:c"), Ok(WorkloadKey::pod("a", "b:c")));
     }
 
     #[test]
     fn a_written_token_reads_back() {
-        for kind in [WorkloadNameKind::Pod, WorkloadNameKind::ExternalWorkload] {
-            let name = WorkloadName { namespace: "a\"b".into(), kind, name: "ü\n".into() };
+        for kind in [WorkloadKind::Pod, WorkloadKind::ExternalWorkload] {
+            let name = WorkloadKey { namespace: "a\"b".into(), kind, name: "ü\n".into() };
             let token = format_workload(&name);
             assert!(token.ends_with("}\n"), "{token}");
             assert_eq!(parse_workload(&token), Ok(name));

@@ -3,13 +3,12 @@
 
 use crate::fixture::{self, Scale};
 use anyhow::Context;
+use policy_core::WorkloadKey;
 use policy_crds::Kind;
 use policy_discovery::serve::{Feed, ServeConfig, Server};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_engine::{
-    ControllerConfig, Latest, Policies, PortPolicy, WorkloadKey, WorkloadState, start,
-};
+use policy_engine::{ControllerConfig, Latest, Policies, PortPolicy, WorkloadState, start};
 use policy_proto::compat::EncodeOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;

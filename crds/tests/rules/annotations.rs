@@ -1,11 +1,10 @@
 //! Annotations that policy depends on.
 
-use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling};
+use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
 use policy_crds::annotation::{
     Annotations, DEFAULT_POLICY, INFORMATIONAL_HEADERS, OPAQUE_PORTS, PATH_NORMALIZATION,
-    REQUIRE_IDENTITY, UNDECLARED_PORTS, UndeclaredPorts, default_policy, informational_headers,
-    meet, opaque_ports, own_name, path_normalization, require_identity_ports, shared_name,
-    undeclared_ports,
+    REQUIRE_IDENTITY, UNDECLARED_PORTS, default_policy, informational_headers, meet, opaque_ports,
+    own_name, path_normalization, require_identity_ports, shared_name, undeclared_ports,
 };
 use std::num::NonZeroU16;
 

@@ -11,10 +11,13 @@ pub(crate) use report::{Access, Need, Port, Report, Withhold, Workloads};
 use crate::cluster::unknown;
 use crate::inventory::Inventory;
 use grants::rows;
-use policy_core::{ObjectRef, Owner, ServerPolicy, Undeclared, Withheld};
+use policy_core::{
+    ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, Withheld, WorkloadKey,
+    WorkloadKind,
+};
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::CompiledWorkload;
 use policy_engine::view::{PolicyView, protocol_name};
-use policy_engine::{CompiledWorkload, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use select::Target;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

@@ -5,8 +5,8 @@ use crate::cluster::refusal::explain;
 use crate::cluster::{Cluster, Scope, list, unknown};
 use crate::inventory::Inventory;
 use anyhow::bail;
+use policy_core::{WorkloadKey, WorkloadKind};
 use policy_crds::{Kind, ObjectKey, nearest};
-use policy_engine::WorkloadKey;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -116,7 +116,6 @@ fn workloads(inventory: &Inventory) -> impl Iterator<Item = &WorkloadKey> {
 }
 
 fn named(inventory: &Inventory, kind: Kind, name: &str) -> BTreeSet<WorkloadKey> {
-    use policy_engine::WorkloadKind;
     let wanted = if kind == Kind::Pod { WorkloadKind::Pod } else { WorkloadKind::ExternalWorkload };
     let fits = |key: &&WorkloadKey| key.kind == wanted && *key.name == *name;
     workloads(inventory).filter(fits).cloned().collect()

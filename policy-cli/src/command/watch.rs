@@ -8,6 +8,7 @@ use crate::output::{self, Format, Paint};
 use anyhow::{Context, bail};
 use clap::Args;
 use policy_controller::args::ClusterArgs;
+use policy_core::WorkloadKey;
 use policy_core::feature::Feature;
 use policy_engine::view::PolicyView;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
@@ -16,7 +17,7 @@ use policy_proto::messages::{
     Hello, PortUpdate, Resync, Subscribe, WatchRequest, Workload, watch_response,
 };
 use policy_proto::native::{ApplyError, PortState, encode_features};
-use policy_proto::workload::{WorkloadName, WorkloadNameKind, format_workload};
+use policy_proto::workload::format_workload;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -236,11 +237,7 @@ async fn stream(asking: &Asking<'_>, shown: &mut Option<PolicyView>) -> anyhow::
 }
 
 fn opening(target: &WorkloadPort) -> [Kind; 2] {
-    let workload = format_workload(&WorkloadName {
-        namespace: target.namespace.clone(),
-        kind: WorkloadNameKind::Pod,
-        name: target.name.clone(),
-    });
+    let workload = format_workload(&WorkloadKey::pod(&target.namespace, &target.name));
     let features: BTreeSet<Feature> = Feature::ALL.into_iter().collect();
     [
         Kind::Hello(Hello {

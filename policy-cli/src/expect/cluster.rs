@@ -1,9 +1,9 @@
 //! Settings of the controller, as expectations state them.
 
 use super::error::ExpectError;
-use policy_core::{DefaultPolicy, NetworkMatch};
+use policy_core::{DefaultPolicy, NetworkMatch, UndeclaredPorts};
+use policy_engine::ControllerConfig;
 use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_engine::{ControllerConfig, UndeclaredPorts};
 use serde::{Deserialize, Deserializer};
 
 /// Settings of the controller, by the names of its flags.

@@ -9,11 +9,11 @@ use crate::world::complete;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use policy_core::{
     Connection, Denied, Evaluator, Identity, Memo, PathHandling, Protocol, RequestView,
-    ServerPolicy, TargetFault, Tls, canonical_target, fold_mapped,
+    ServerPolicy, TargetFault, Tls, WorkloadKey, canonical_target, fold_mapped,
 };
 use policy_crds::Object;
 use policy_engine::source::directory::load;
-use policy_engine::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
+use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::path::Path;
 use std::sync::Arc;
 

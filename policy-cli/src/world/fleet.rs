@@ -7,7 +7,7 @@ use policy_core::Identity;
 use policy_enforce::record::Recorder;
 use policy_enforce::{PolicyStore, StoreConfig, Telemetry};
 use policy_engine::WorkloadState;
-use policy_proto::workload::{WorkloadName, WorkloadNameKind, format_workload};
+use policy_proto::workload::format_workload;
 use policy_proxy::discover;
 use policy_proxy::discover::DiscoverConfig;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, StartError, Target};
@@ -208,11 +208,7 @@ impl Fleet {
             .map_err(|error| broken(error.to_string()))?;
         let controller = ControllerAddress::loopback(self.controller)
             .map_err(|error| broken(error.to_string()))?;
-        let token = format_workload(&WorkloadName {
-            namespace: state.key.namespace.to_string(),
-            kind: WorkloadNameKind::Pod,
-            name: state.key.name.to_string(),
-        });
+        let token = format_workload(&state.key);
         let stop = CancellationToken::new();
         let config = DiscoverConfig::new(controller, &token);
         tokio::spawn(discover::run(config, store.clone(), identity, stop.clone()));

@@ -2,12 +2,12 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
-use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadState};
+use crate::publish::WorkloadState;
 use crate::question::condition::ConditionTable;
 use crate::question::workload::{Content, Resolved};
 use crate::source::{Batch, Change, Diagnostic, SourceError, directory};
 use parking_lot::Mutex;
-use policy_core::{ServerPolicy, Undeclared, WorkloadPolicy};
+use policy_core::{ServerPolicy, Undeclared, UndeclaredPorts, WorkloadKey, WorkloadPolicy};
 use policy_crds::{Object, pods_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

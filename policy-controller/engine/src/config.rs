@@ -1,8 +1,7 @@
 //! What the controller is told, as understood: checked once, then never again.
 
-use crate::publish::UndeclaredPorts;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol};
+use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroUsize};

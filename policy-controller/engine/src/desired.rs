@@ -7,11 +7,11 @@
 use crate::engine::{Changes, Engine};
 use crate::incremental::Query;
 use crate::incremental::content_hash;
-use crate::publish::{WorkloadKey, WorkloadState};
+use crate::publish::WorkloadState;
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{Shape, WorkloadOf, workload_key};
 use hashbrown::HashMap;
-use policy_core::{ObjectRef, ServerPolicy};
+use policy_core::{ObjectRef, ServerPolicy, WorkloadKey};
 use policy_crds::{Kind, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;

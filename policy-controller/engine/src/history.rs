@@ -4,11 +4,11 @@
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::latest::Latest;
-use crate::publish::{PortPolicy, WorkloadKey, WorkloadState};
+use crate::publish::{PortPolicy, WorkloadState};
 use crate::question::condition::ConditionTable;
 use crate::source::{Batch, Change};
 use crate::subscriptions::Subscriptions;
-use policy_core::ServerPolicy;
+use policy_core::{ServerPolicy, WorkloadKey};
 use policy_crds::{Object, ObjectKey};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

@@ -3,61 +3,12 @@
 
 use crate::epoch;
 use crate::latest::Latest;
-use policy_core::{Facts, Revision, ServerPolicy};
+use policy_core::{Facts, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-
-/// Names a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkloadKey {
-    /// Namespace.
-    pub namespace: Arc<str>,
-    /// What it is.
-    pub kind: WorkloadKind,
-    /// Name within its namespace.
-    pub name: Arc<str>,
-}
-
-/// What a workload is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WorkloadKind {
-    /// A pod.
-    Pod,
-    /// A machine outside the cluster.
-    ExternalWorkload,
-}
-
-impl WorkloadKey {
-    /// A pod.
-    pub fn pod(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), kind: WorkloadKind::Pod, name: name.into() }
-    }
-
-    /// An ExternalWorkload.
-    pub fn external(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.into(),
-            kind: WorkloadKind::ExternalWorkload,
-            name: name.into(),
-        }
-    }
-}
-
-/// `namespace/name`, with `externalworkload/` between them where it is one.
-impl fmt::Display for WorkloadKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            WorkloadKind::Pod => write!(f, "{}/{}", self.namespace, self.name),
-            WorkloadKind::ExternalWorkload => {
-                write!(f, "{}/externalworkload/{}", self.namespace, self.name)
-            }
-        }
-    }
-}
 
 /// What is known of a workload apart from the policies of its ports.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,16 +26,6 @@ pub struct WorkloadState {
     /// The mesh identity it stands for: derived from the ServiceAccount, or as the ExternalWorkload
     /// states it. Only this identity may watch the workload.
     pub identity: Arc<str>,
-}
-
-/// What holds for ports that nothing declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum UndeclaredPorts {
-    /// The workload's default policy.
-    #[default]
-    Default,
-    /// They are refused as `port_undeclared`.
-    Deny,
 }
 
 /// The policy of one port, and which state of the world it reflects.

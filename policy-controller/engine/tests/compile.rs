@@ -12,11 +12,13 @@
 mod common;
 
 use common::*;
-use policy_core::{DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared};
+use policy_core::{
+    DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared, UndeclaredPorts, WorkloadKey,
+};
 use policy_engine::Compiled;
 use policy_engine::conditions::ConditionKind;
 use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_engine::{ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory};
+use policy_engine::{ControllerConfig, compile_directory};
 use std::path::Path;
 
 const GET: &str = "GET /";

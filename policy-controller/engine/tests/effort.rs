@@ -11,7 +11,8 @@
 mod common;
 
 use common::{ON_SERVER, mesh_tls, objects, policy, port, server};
-use policy_engine::{ControllerConfig, History, WorkloadKey};
+use policy_core::WorkloadKey;
+use policy_engine::{ControllerConfig, History};
 
 /// Pods `p0`, `p1`, … of an application of their own each hundred, all watched.
 fn history(pods: usize) -> History {

@@ -11,9 +11,11 @@
 mod common;
 
 use common::objects;
-use policy_core::{Connection, Decision, Facts, Identity, RequestView, ServerPolicy, Tls, naive};
+use policy_core::{
+    Connection, Decision, Facts, Identity, RequestView, ServerPolicy, Tls, WorkloadKey, naive,
+};
 use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey};
-use policy_engine::{ControllerConfig, History, WorkloadKey, compile_objects};
+use policy_engine::{ControllerConfig, History, compile_objects};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

@@ -11,12 +11,12 @@
 mod common;
 
 use common::*;
-use policy_core::Owner;
+use policy_core::{Owner, WorkloadKey};
 use policy_crds::{Kind, Object};
 use policy_engine::source::{
     Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError,
 };
-use policy_engine::{Controller, ControllerConfig, LookupError, WorkloadKey, start};
+use policy_engine::{Controller, ControllerConfig, LookupError, start};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

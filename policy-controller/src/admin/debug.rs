@@ -2,7 +2,8 @@
 //! machine (a port-forward is).
 
 use http::StatusCode;
-use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadKey};
+use policy_core::WorkloadKey;
+use policy_engine::publish::{LookupError, Policies, PortPolicy};
 use policy_engine::view::PolicyView;
 use serde::Serialize;
 use std::collections::BTreeMap;

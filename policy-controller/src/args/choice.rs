@@ -39,7 +39,7 @@ pub enum GrantsArg {
     Warn,
 }
 
-/// See [`UndeclaredPorts`](policy_engine::publish::UndeclaredPorts).
+/// See [`UndeclaredPorts`](policy_core::UndeclaredPorts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UndeclaredArg {
     /// The default policy.

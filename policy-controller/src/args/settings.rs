@@ -10,11 +10,11 @@ use super::serve_auth::ServeAuth;
 use super::text::items;
 use super::value::{address, default_policy, network, probe_networks};
 use crate::guard::GuardSettings;
+use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
     ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
 };
-use policy_engine::publish::UndeclaredPorts;
 use policy_kube::lease::LeaseSettings;
 use policy_kube::source::{KubernetesConfig, Scope};
 use policy_kube::status::StatusSettings;

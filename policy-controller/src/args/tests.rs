@@ -4,10 +4,9 @@ use super::run::OF_A_CLUSTER;
 use super::*;
 use clap::Parser;
 use ipnet::IpNet;
-use policy_core::DefaultPolicy;
+use policy_core::{DefaultPolicy, UndeclaredPorts};
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{ControllerConfig, KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_engine::publish::UndeclaredPorts;
 use std::num::NonZeroU16;
 
 fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {

@@ -7,11 +7,10 @@ use super::metrics::GuardMetrics;
 use super::settings::{GuardSettings, GuardedPorts};
 use super::shared::Shared;
 use http::Request;
-use policy_core::{Denied, Facts};
-use policy_enforce::store::UndeclaredPorts;
+use policy_core::{Denied, Facts, UndeclaredPorts, WorkloadKey};
 use policy_enforce::{PolicyLayer, PolicyStore, StoreConfig, Telemetry};
 use policy_engine::config::ControllerConfig;
-use policy_engine::publish::{Policies, WorkloadKey};
+use policy_engine::publish::Policies;
 use policy_tls::peer::Peer;
 use policy_webhooks::admission::PortGuard;
 use std::collections::BTreeSet;
@@ -45,7 +44,7 @@ impl Guard {
         let built = |error| LocalPolicyError::Build { error };
         let store = PolicyStore::new(store_config, Arc::new(Telemetry::new(1))).map_err(built)?;
         let numbers: BTreeSet<_> = local.ports().collect();
-        store.declare(&numbers, UndeclaredPorts::Refuse);
+        store.declare(&numbers, UndeclaredPorts::Deny);
         for port in numbers {
             if let Some(policy) = local.policy(port) {
                 store.apply(port, policy.clone(), local.revision()).map_err(built)?;

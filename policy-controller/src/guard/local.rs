@@ -2,11 +2,12 @@
 
 use super::settings::{GuardSettings, GuardedPorts};
 use policy_core::evaluator::BuildError;
-use policy_core::{DefaultPolicy, Denied, Owner, Revision, ServerPolicy};
+use policy_core::{
+    DefaultPolicy, Denied, Owner, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey,
+};
 use policy_crds::{Body, Object};
 use policy_engine::compile_objects;
 use policy_engine::config::ControllerConfig;
-use policy_engine::publish::{UndeclaredPorts, WorkloadKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;

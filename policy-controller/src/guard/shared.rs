@@ -4,8 +4,8 @@ use super::local::Local;
 use super::metrics::GuardMetrics;
 use super::settings::GuardedPorts;
 use ipnet::IpNet;
+use policy_core::WorkloadKey;
 use policy_enforce::PolicyStore;
-use policy_engine::publish::WorkloadKey;
 use std::sync::atomic::AtomicBool;
 
 /// The state of a guard, which its clones and its follower share.

@@ -5,14 +5,13 @@ use crate::args::GuardArgs;
 use crate::testing::objects;
 use http::Request;
 use policy_core::{
-    Authorization, DefaultPolicy, Denied, Facts, Identity, Owner, Requirement, ServerPolicy, Source,
+    Authorization, DefaultPolicy, Denied, Facts, Identity, Owner, Requirement, ServerPolicy,
+    Source, UndeclaredPorts, WorkloadKey,
 };
 use policy_discovery::testing::{Index, port};
-use policy_enforce::store::UndeclaredPorts;
 use policy_enforce::{PolicyStore, StoreConfig, Telemetry};
 use policy_engine::compile_objects;
 use policy_engine::config::ControllerConfig;
-use policy_engine::publish::WorkloadKey;
 use policy_tls::peer::{Peer, PeerTls};
 use policy_webhooks::admission::PortGuard as _;
 use std::sync::Arc;
@@ -258,7 +257,7 @@ fn applied_to_a_cluster_that_denies_the_file_lets_a_mesh_begin() {
         let key = WorkloadKey::pod("default", pod);
         let policy = compiled.port(&key, port(number)).unwrap();
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1))).unwrap();
-        store.declare(&[port(number)].into(), UndeclaredPorts::Refuse);
+        store.declare(&[port(number)].into(), UndeclaredPorts::Deny);
         let http = policy.protocol.is_http();
         store.apply(port(number), policy, policy_core::Revision::default()).unwrap();
         let (handle, peer) = (store.port(port(number)), peer("10.9.9.9", tls));

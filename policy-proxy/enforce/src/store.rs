@@ -14,7 +14,7 @@ mod live;
 pub mod state;
 mod workers;
 
-pub use config::{StoreConfig, UndeclaredPorts};
+pub use config::StoreConfig;
 pub use live::{InForce, Live};
 pub use state::{Event, State, step};
 pub use workers::{Worker, Workers};
@@ -24,7 +24,7 @@ use arc_swap::Guard;
 use cell::PortCell;
 use inner::Inner;
 use policy_core::evaluator::BuildError;
-use policy_core::{Denied, Facts, Revision, ServerPolicy};
+use policy_core::{Denied, Facts, Revision, ServerPolicy, UndeclaredPorts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -100,8 +100,8 @@ impl PolicyStore {
             let declared = ports.contains(&cell.port);
             cell.declared.store(declared, Ordering::Release);
             let event = match undeclared {
-                UndeclaredPorts::Refuse if !declared => Event::Undeclared,
-                UndeclaredPorts::Refuse | UndeclaredPorts::Ask => Event::Declared,
+                UndeclaredPorts::Deny if !declared => Event::Undeclared,
+                UndeclaredPorts::Deny | UndeclaredPorts::Default => Event::Declared,
             };
             self.inner.handle(&cell, event, now);
         }

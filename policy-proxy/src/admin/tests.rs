@@ -4,9 +4,9 @@ use super::*;
 use http_body_util::BodyExt;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Facts, Identity, NetworkMatch, NetworkSymbol,
-    Requirement, Revision, ServerPolicy, Source, Test,
+    Requirement, Revision, ServerPolicy, Source, Test, UndeclaredPorts,
 };
-use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_enforce::store::StoreConfig;
 use policy_enforce::telemetry::Telemetry;
 use std::collections::BTreeSet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,7 +17,7 @@ fn admin(metrics: MetricsAccess, shutdown: bool) -> Admin {
     let facts = Facts { node_local: vec!["10.9.0.1/32".parse().unwrap()], ..Facts::default() };
     let config = StoreConfig { facts: Arc::new(facts), ..StoreConfig::default() };
     let store = PolicyStore::new(config, Arc::new(Telemetry::new(1))).unwrap();
-    store.declare(&BTreeSet::from([ADMIN]), UndeclaredPorts::Ask);
+    store.declare(&BTreeSet::from([ADMIN]), UndeclaredPorts::Default);
     let listen = SocketAddr::from(([127, 0, 0, 1], ADMIN.get()));
     let config = AdminConfig { metrics, shutdown, ..AdminConfig::new(listen) };
     Admin::new(config, store, IdentityHandle::empty(), None, CancellationToken::new())

@@ -3,8 +3,8 @@
 use super::ended::{Ended, limit, pause};
 use super::settings::DiscoverConfig;
 use foldhash::fast::FixedState;
-use policy_core::{Facts, Revision};
-use policy_enforce::store::{PolicyStore, UndeclaredPorts};
+use policy_core::{Facts, Revision, UndeclaredPorts};
+use policy_enforce::store::PolicyStore;
 use policy_proto::compat;
 use policy_proto::linkerd::inbound;
 use policy_proto::linkerd::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
@@ -25,7 +25,7 @@ pub(super) async fn run(
     channel: Channel,
 ) -> Ended {
     store.set_facts(Arc::clone(&config.facts));
-    store.declare(&config.declared, UndeclaredPorts::Ask);
+    store.declare(&config.declared, UndeclaredPorts::Default);
     let mut demand = store.demand();
     let mut tasks = JoinSet::new();
     let mut watched: BTreeMap<NonZeroU16, AbortHandle> = BTreeMap::new();

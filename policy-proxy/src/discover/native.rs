@@ -3,8 +3,8 @@
 use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
 use policy_core::feature::Feature;
-use policy_core::{Revision, ServerPolicy};
-use policy_enforce::store::{PolicyStore, UndeclaredPorts};
+use policy_core::{Revision, ServerPolicy, UndeclaredPorts};
+use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Say;
@@ -200,8 +200,8 @@ impl Session<'_> {
         let facts = decode_facts(facts)
             .map_err(|error| refuse(&format!("facts.{}", error.path), error.message))?;
         let undeclared = match m::Undeclared::try_from(workload.undeclared) {
-            Ok(m::Undeclared::Default) => UndeclaredPorts::Ask,
-            Ok(m::Undeclared::Deny) => UndeclaredPorts::Refuse,
+            Ok(m::Undeclared::Default) => UndeclaredPorts::Default,
+            Ok(m::Undeclared::Deny) => UndeclaredPorts::Deny,
             Ok(m::Undeclared::Unspecified) | Err(_) => {
                 let message = format!("`{}` is not known to this version", workload.undeclared);
                 return Err(refuse("undeclared", message));

@@ -4,8 +4,8 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use policy_core::{Identity, Revision};
-use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_core::{Identity, Revision, UndeclaredPorts};
+use policy_enforce::store::StoreConfig;
 use policy_enforce::{PolicyLayer, PolicyStore, Telemetry};
 use policy_tls::peer::{Peer, PeerTls};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ type Inner = mock::Handle<Request<Body>, Response<Body>>;
 
 fn store(policy: policy_core::ServerPolicy) -> PolicyStore {
     let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1))).unwrap();
-    store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Ask);
+    store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Default);
     store.apply(PORT, Arc::new(policy), Revision::default()).unwrap();
     store
 }

@@ -11,10 +11,10 @@ use policy_core::{
     Authorization, AuthorizationSet, Condition, DefaultPolicy, Identity, IdentityMatch,
     InformationalHeaders, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch,
     Requirement, Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Test,
-    Unmatched,
+    UndeclaredPorts, Unmatched,
 };
 use policy_enforce::record::{Record, Recorder};
-use policy_enforce::store::{StoreConfig, UndeclaredPorts};
+use policy_enforce::store::StoreConfig;
 use policy_enforce::{PolicyStore, Telemetry};
 use policy_proxy::sidecar::{Listener, Target};
 use policy_proxy::{Sidecar, SidecarConfig};
@@ -159,7 +159,7 @@ impl Setup {
     ) -> Self {
         let telemetry = Arc::new(Telemetry::new(1));
         let store = PolicyStore::new(StoreConfig::default(), telemetry.clone()).unwrap();
-        store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Ask);
+        store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Default);
         let log = Arc::new(Log::default());
         let mut config = SidecarConfig::new("ns/web-0");
         config.listeners = vec![Listener {

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use policy_core::testing::default_policy;
 use policy_core::{
     AuthorizationSet, DefaultPolicy, ObjectRef, Origin, PathPattern, Protocol, RequestMatch,
-    Revision, Route, RouteKind, Rule, ServerPolicy, Unmatched,
+    Revision, Route, RouteKind, Rule, ServerPolicy, UndeclaredPorts, Unmatched,
 };
-use policy_enforce::store::{PolicyStore, StoreConfig, UndeclaredPorts};
+use policy_enforce::store::{PolicyStore, StoreConfig};
 use policy_enforce::telemetry::Telemetry;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, Target};
 use policy_tls::identity::IdentityHandle;
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
     let path = std::env::args().nth(2);
     let port = NonZeroU16::new(8080).context("port")?;
     let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)))?;
-    store.declare(&BTreeSet::from([port]), UndeclaredPorts::Refuse);
+    store.declare(&BTreeSet::from([port]), UndeclaredPorts::Deny);
     store.apply(port, Arc::new(everyone(path.as_deref())), Revision::default())?;
     let mut config = SidecarConfig::new("tests/under-test");
     config.listeners = vec![Listener {

@@ -11,9 +11,8 @@
 use super::timing::Timing;
 use crate::serve::{InForce, PortAt};
 use hashbrown::HashMap;
-use policy_core::ObjectRef;
+use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
-use policy_engine::publish::WorkloadKey;
 use policy_engine::report::Count;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;

@@ -3,7 +3,7 @@
 use super::connect::Connector;
 use super::definition::Replica;
 use crate::serve::{InForce, PortAt};
-use policy_engine::publish::{WorkloadKey, WorkloadKind};
+use policy_core::{WorkloadKey, WorkloadKind};
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{InForceRequest, InForceUpdate, PortInForce, PortKey};
 use policy_tls::control::Backoff;

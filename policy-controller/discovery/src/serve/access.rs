@@ -19,9 +19,9 @@ use super::access_metrics::{AccessMetrics, Unwelcome};
 use super::caller::{Caller, Sight, Viewer, instant_of};
 use super::refusal::refusal;
 use super::stale::Stale;
-use policy_core::Identity;
+use policy_core::{Identity, WorkloadKey};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
+use policy_engine::publish::{LookupError, Policies, WorkloadState};
 use policy_server::review::{ReviewError, Reviewer};
 use policy_server::{Allowance, Peer};
 use std::collections::BTreeSet;
@@ -274,12 +274,10 @@ impl Access {
     fn stranger(&self, caller: &Caller, key: &WorkloadKey) -> Status {
         self.metrics.refused(Unwelcome::OtherIdentity);
         let needed = match key.kind {
-            policy_engine::publish::WorkloadKind::Pod => {
+            policy_core::WorkloadKind::Pod => {
                 format!("`<service account>.{}.{}`", key.namespace, self.config.identity_suffix)
             }
-            policy_engine::publish::WorkloadKind::ExternalWorkload => {
-                "of its spec.meshTLS".to_owned()
-            }
+            policy_core::WorkloadKind::ExternalWorkload => "of its spec.meshTLS".to_owned(),
         };
         caller.refusal(&format!("`{key}`, if it exists, is watched by the identity {needed}"))
     }

@@ -9,7 +9,6 @@ use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
 use crate::serve::peer::Connected;
 use crate::serve::refusal::refusal;
-use crate::serve::token;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
@@ -19,6 +18,7 @@ use policy_engine::publish::{LookupError, PortPolicy, WorkloadState};
 use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
+use policy_proto::workload::parse_workload;
 use policy_server::Held;
 use prost::Message;
 use std::convert::Infallible;
@@ -163,7 +163,7 @@ impl Compat {
     async fn lookup(&self, request: &Request<PortSpec>) -> Result<Found, Status> {
         let (caller, spec) = (Caller::of(request.extensions()), request.get_ref());
         self.core.access.admit(&caller)?;
-        let key = token::parse(&spec.workload)
+        let key = parse_workload(&spec.workload)
             .map_err(|error| Status::invalid_argument(format!("Invalid workload: {error}")))?;
         let port = u16::try_from(spec.port).ok().and_then(NonZeroU16::new).ok_or_else(|| {
             let port = spec.port;

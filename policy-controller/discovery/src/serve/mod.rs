@@ -38,7 +38,6 @@ mod slot;
 mod stale;
 #[cfg(test)]
 mod tests;
-mod token;
 
 pub use access::AccessConfig;
 pub use access_metrics::AccessMetrics;

@@ -1,6 +1,7 @@
 //! What clients are told of lookups that failed.
 
-use policy_engine::publish::{LookupError, WorkloadKey};
+use policy_core::WorkloadKey;
+use policy_engine::publish::LookupError;
 use std::num::NonZeroU16;
 use tonic::Status;
 

@@ -6,7 +6,7 @@ use crate::serve::caller::Caller;
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
 use futures_util::stream::BoxStream;
-use policy_engine::publish::WorkloadKind;
+use policy_core::WorkloadKind;
 use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews};
 use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
 use policy_proto::messages::{

@@ -5,12 +5,11 @@ use parking_lot::Mutex;
 use policy_core::{
     Authorization, AuthorizationSet, DefaultPolicy, Facts, HostPattern, InformationalHeaders,
     ObjectRef, Origin, Owner, PathHandling, PathPattern, Protocol, RequestMatch, Requirement,
-    Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, Unmatched,
+    Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, UndeclaredPorts, Unmatched,
+    WorkloadKey,
 };
 use policy_engine::latest;
-use policy_engine::publish::{
-    Command, LookupError, Policies, PortPolicy, Seen, UndeclaredPorts, WorkloadKey, WorkloadState,
-};
+use policy_engine::publish::{Command, LookupError, Policies, PortPolicy, Seen, WorkloadState};
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -4,12 +4,11 @@ use super::common::with_localhost;
 use super::{default, probe};
 use crate::config::ProbeRoutes;
 use crate::incremental::{Context, question};
-use crate::publish::UndeclaredPorts;
 use crate::question::owner::PortsOwned;
 use crate::question::policy::{Pieces, PolicyOf, ServerPieces};
 use crate::question::workload::Shape;
 use crate::resolve::workload;
-use policy_core::{Denied, ServerPolicy};
+use policy_core::{Denied, ServerPolicy, UndeclaredPorts};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! What a Namespace says about ports that no Server owns.
 
-use crate::publish::UndeclaredPorts;
-use policy_core::DefaultPolicy;
+use policy_core::{DefaultPolicy, UndeclaredPorts};
 use std::sync::Arc;
 
 /// The settings of a namespace.

@@ -1,7 +1,7 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 
-use crate::publish::{UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState};
-use policy_core::DefaultPolicy;
+use crate::publish::WorkloadState;
+use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
 use policy_crds::resource::Probe;
 use policy_crds::{Kind, ObjectKey};

@@ -4,9 +4,8 @@
 //! ports are refused, and clients need an identity, where a workload does not say otherwise itself.
 
 use crate::incremental::{Context, question};
-use crate::publish::UndeclaredPorts;
 use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
-use policy_core::DefaultPolicy;
+use policy_core::{DefaultPolicy, UndeclaredPorts};
 use policy_crds::{Body, Kind, ObjectKey, annotation};
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSett
     match &object.body {
         Body::Valid(_) => NamespaceSettings {
             default_policy: annotation::default_policy(annotations).value,
-            undeclared: annotation::undeclared_ports(annotations).value.map(undeclared),
+            undeclared: annotation::undeclared_ports(annotations).value,
             opaque,
             require_identity: annotations.get(annotation::REQUIRE_IDENTITY).cloned(),
         },
@@ -37,13 +36,5 @@ fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSett
             opaque,
             require_identity: Some(EVERY_PORT.into()),
         },
-    }
-}
-
-/// The same choice in the words of what is published.
-pub(crate) fn undeclared(choice: annotation::UndeclaredPorts) -> UndeclaredPorts {
-    match choice {
-        annotation::UndeclaredPorts::Deny => UndeclaredPorts::Deny,
-        annotation::UndeclaredPorts::Default => UndeclaredPorts::Default,
     }
 }

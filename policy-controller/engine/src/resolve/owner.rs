@@ -1,9 +1,9 @@
 //! Which Server owns each port of a workload shape (controller-semantics 2.4).
 
 use crate::incremental::{Context, question};
-use crate::publish::WorkloadKind;
 use crate::question::owner::{Claim, Owners, PortsOwned, SelectorKeys, ServersOf};
 use crate::question::workload::Shape;
+use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Kind, LabelSelector, Object, Resource};
 use std::collections::BTreeSet;

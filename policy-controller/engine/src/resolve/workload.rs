@@ -1,13 +1,12 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 
-use super::namespace;
 use crate::incremental::{Context, question};
-use crate::publish::{UndeclaredPorts, WorkloadKind, WorkloadState};
+use crate::publish::WorkloadState;
 use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
 use crate::question::owner::{PortsOwned, SelectorKeys};
 use crate::question::workload::{Content, Ports, Resolved, Shape, WorkloadOf, object_key};
 use ipnet::IpNet;
-use policy_core::{DefaultPolicy, Facts};
+use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
 use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
@@ -81,7 +80,7 @@ fn content(
             Body::Valid(_) => annotation::default_policy(annotations).value,
             Body::Invalid(_) => Some(DefaultPolicy::Deny),
         },
-        undeclared: annotation::undeclared_ports(annotations).value.map(namespace::undeclared),
+        undeclared: annotation::undeclared_ports(annotations).value,
         opaque,
         require_identity,
         declared: ports.into_iter().chain(probed).chain(proxy.iter().copied()).collect(),

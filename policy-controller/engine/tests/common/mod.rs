@@ -1,9 +1,11 @@
 //! Asking what a set of manifests decides.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use policy_core::{Connection, Decision, Identity, RequestView, ServerPolicy, Tls, naive};
+use policy_core::{
+    Connection, Decision, Identity, RequestView, ServerPolicy, Tls, WorkloadKey, naive,
+};
 use policy_crds::Object;
-use policy_engine::{Compiled, ControllerConfig, WorkloadKey, compile_objects};
+use policy_engine::{Compiled, ControllerConfig, compile_objects};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;

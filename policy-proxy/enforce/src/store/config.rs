@@ -36,12 +36,3 @@ impl Default for StoreConfig {
         }
     }
 }
-
-/// What holds for ports that nothing declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UndeclaredPorts {
-    /// Each is asked for on first use.
-    Ask,
-    /// Refused as `port_undeclared`.
-    Refuse,
-}

@@ -1,7 +1,7 @@
 //! The cells of all ports, and how they are made, filled and given up.
 
 use super::cell::PortCell;
-use super::config::{StoreConfig, UndeclaredPorts};
+use super::config::StoreConfig;
 use super::live::InForce;
 use super::state::{Event, State};
 use super::workers::Workers;
@@ -10,7 +10,7 @@ use crate::telemetry::Telemetry;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use policy_core::evaluator::{BuildError, Evaluator};
-use policy_core::{Facts, Protocol, Revision, ServerPolicy};
+use policy_core::{Facts, Protocol, Revision, ServerPolicy, UndeclaredPorts};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,7 +78,7 @@ impl Inner {
         let overflow = PortCell::new(NO_PORT, State::Rejected, None, Instant::now());
         let control = Control {
             facts: Arc::clone(&config.facts),
-            undeclared: UndeclaredPorts::Ask,
+            undeclared: UndeclaredPorts::Default,
             declared: false,
         };
         Ok(Self {
@@ -145,8 +145,8 @@ impl Inner {
             (control.undeclared, Arc::clone(&control.facts))
         };
         let state = match undeclared {
-            UndeclaredPorts::Refuse if !declared => State::Undeclared,
-            UndeclaredPorts::Refuse | UndeclaredPorts::Ask => State::Waiting,
+            UndeclaredPorts::Deny if !declared => State::Undeclared,
+            UndeclaredPorts::Deny | UndeclaredPorts::Default => State::Waiting,
         };
         let cell = Arc::new(PortCell::new(port, state, self.pending(port, &facts), now));
         cell.declared.store(declared, Ordering::Release);

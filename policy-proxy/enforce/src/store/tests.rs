@@ -51,7 +51,7 @@ fn revision(content: u64) -> Revision {
 
 fn declared(store: &PolicyStore, ports: &[u16]) {
     let ports = ports.iter().copied().map(port).collect();
-    store.declare(&ports, UndeclaredPorts::Ask);
+    store.declare(&ports, UndeclaredPorts::Default);
 }
 
 fn refusal(handle: &PortHandle) -> Option<Denied> {
@@ -194,7 +194,7 @@ async fn undeclared_ports_are_refused_when_the_workload_says_so() {
     let store = store(StoreConfig::default());
     let early = store.port(port(9000));
     let ports = BTreeSet::from([port(80)]);
-    store.declare(&ports, UndeclaredPorts::Refuse);
+    store.declare(&ports, UndeclaredPorts::Deny);
     assert_eq!(refusal(&early), Some(Denied::PortUndeclared));
     assert_eq!(refusal(&store.port(port(9001))), Some(Denied::PortUndeclared));
     assert_eq!(
@@ -202,9 +202,9 @@ async fn undeclared_ports_are_refused_when_the_workload_says_so() {
         ports,
         "nothing is asked for"
     );
-    store.declare(&BTreeSet::from([port(80), port(9000)]), UndeclaredPorts::Refuse);
+    store.declare(&BTreeSet::from([port(80), port(9000)]), UndeclaredPorts::Deny);
     assert_eq!(refusal(&early), Some(Denied::PolicyPending));
-    store.declare(&ports, UndeclaredPorts::Ask);
+    store.declare(&ports, UndeclaredPorts::Default);
     assert!(matches!(**store.port(port(9001)).live(), Live::Waiting));
 }
 

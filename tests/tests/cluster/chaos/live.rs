@@ -6,10 +6,10 @@ use linkerd2_proxy_api::inbound::PortSpec;
 use policy_controller::run::{Embedded, start_embedded};
 use policy_core::{
     Connection, Decision, DefaultPolicy, Facts, Feature, Identity, RequestView, Revision,
-    ServerPolicy, Tls, naive,
+    ServerPolicy, Tls, WorkloadKey, naive,
 };
+use policy_engine::ControllerConfig;
 use policy_engine::source::{Health, WatchState};
-use policy_engine::{ControllerConfig, WorkloadKey};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, WatchMetrics};
 use policy_proto::native;
 use prometheus_client::registry::Registry;

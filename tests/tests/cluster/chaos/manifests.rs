@@ -1,7 +1,7 @@
 //! A workload and who may reach it.
 
 use super::live::Question;
-use policy_engine::WorkloadKey;
+use policy_core::WorkloadKey;
 
 /// Holds the identity that is granted access.
 pub(crate) const CLIENT: Question<'static> = ("203.0.113.1", Some("x.y"), "/get");

@@ -5,8 +5,8 @@ use super::live::{CALL, Gate, Live, Question};
 use super::manifests::{
     CLIENT, MESH, ON_SERVER, STRANGER, mesh, node, object, pod, policy, server, shop, web,
 };
+use policy_core::WorkloadKey;
 use policy_crds::Kind;
-use policy_engine::WorkloadKey;
 use policy_engine::kinds::{REGISTRY, Watched};
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
 use std::collections::BTreeSet;

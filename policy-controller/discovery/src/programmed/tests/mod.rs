@@ -7,9 +7,8 @@ mod timing;
 
 use super::ledger::Ledger;
 use crate::serve::{InForce, PortAt};
-use policy_core::ObjectRef;
+use policy_core::{ObjectRef, WorkloadKey};
 use policy_engine::desired::{News, ShapeNumber, Wanted, WantedPorts};
-use policy_engine::publish::WorkloadKey;
 use policy_engine::report::Count;
 use std::num::NonZeroU16;
 use std::sync::Arc;

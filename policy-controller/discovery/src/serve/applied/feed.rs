@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::serve::applied::{AppliedPort, Refused};
     use crate::testing::{policy, port};
-    use policy_engine::publish::WorkloadKey;
+    use policy_core::WorkloadKey;
 
     fn record(content: u64) -> AppliedPort {
         AppliedPort { current: policy("web"), in_force: None, content, refused: None }

@@ -1,7 +1,7 @@
 //! Who follows what is in force, and which ports each has to be told of.
 
 use parking_lot::Mutex;
-use policy_engine::publish::WorkloadKey;
+use policy_core::WorkloadKey;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::{Arc, Weak};

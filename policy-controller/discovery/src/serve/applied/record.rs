@@ -2,8 +2,7 @@
 
 use super::followers::{Feeds, InForce, Noted, PortAt};
 use parking_lot::Mutex;
-use policy_core::{ObjectRef, Revision, ServerPolicy};
-use policy_engine::publish::WorkloadKey;
+use policy_core::{ObjectRef, Revision, ServerPolicy, WorkloadKey};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::sync::Arc;

@@ -12,14 +12,15 @@ use crate::serve::codec::Payload;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
 use crate::serve::refusal::refusal;
-use crate::serve::{slot, token};
+use crate::serve::slot;
 use hold::Hold;
-use policy_core::Revision;
+use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, WorkloadKey, WorkloadState};
+use policy_engine::publish::{LookupError, WorkloadState};
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, WatchRequest};
 use policy_proto::native::decode_features;
+use policy_proto::workload::parse_workload;
 use port::Port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -140,7 +141,7 @@ impl Session {
     }
 
     async fn open(service: Encodings, hello: Hello, caller: &Caller) -> Result<Self, Status> {
-        let key = token::parse(&hello.workload)
+        let key = parse_workload(&hello.workload)
             .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
         // Names of features this version does not know mean nothing to it.
         let features = decode_features(&hello.features);

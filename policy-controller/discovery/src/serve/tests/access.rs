@@ -41,7 +41,7 @@ async fn a_pod_watches_itself_by_both_apis() {
     assert_eq!(client.workload().await.name, "ns/web-0");
     let update = client.port().await;
     client.ack(&update).await;
-    let pod = policy_engine::WorkloadKey::pod("ns", "web-0");
+    let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     until(|| !mesh.applied.counts().is_empty()).await;
     mesh.index.set(&pod, 80, &policy("other"), 2);
     soon(stream.message()).await.unwrap().unwrap();
@@ -191,7 +191,7 @@ async fn listed_viewers_see_everything_and_what_they_acknowledge_counts_for_noth
     let update = client.port().await;
     client.ack(&update).await;
     // The next message is read after the acknowledgement.
-    mesh.index.set(&policy_engine::WorkloadKey::pod("ns", "web-0"), 80, &policy("other"), 2);
+    mesh.index.set(&policy_core::WorkloadKey::pod("ns", "web-0"), 80, &policy("other"), 2);
     client.port().await;
     assert!(mesh.applied.counts().is_empty());
 }
@@ -206,7 +206,7 @@ async fn the_controllers_own_identity_stands_for_its_own_pods_alone() {
 #[tokio::test]
 async fn a_workload_that_becomes_anothers_ends_its_streams_at_once() {
     let mesh = Mesh::start(AccessConfig::default()).await;
-    let pod = policy_engine::WorkloadKey::pod("ns", "web-0");
+    let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     let channel = mesh.channel(OWN).await;
     let mut stream = soon(watch_port(channel.clone(), "ns:web-0")).await.unwrap();
     let first = vec![Kind::Hello(hello("ns:web-0"))];
@@ -226,7 +226,7 @@ async fn a_workload_that_becomes_anothers_ends_its_streams_at_once() {
 #[tokio::test]
 async fn whatever_else_changes_about_a_workload_its_own_stream_stays() {
     let mesh = Mesh::start(AccessConfig::default()).await;
-    let pod = policy_engine::WorkloadKey::pod("ns", "web-0");
+    let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     let first = vec![Kind::Hello(hello("ns:web-0"))];
     let mut client = Client::over(mesh.channel(OWN).await, first).await.unwrap();
     client.workload().await;
@@ -305,7 +305,7 @@ async fn renewed_files_are_in_force_for_new_connections_and_open_streams_stay() 
     // The old root is trusted no more, and our certificate is not the old root's either.
     let old = mesh.authority.client(OWN, 3600, &mesh.authority);
     assert!(mesh.connect(old).await.is_err());
-    mesh.index.set(&policy_engine::WorkloadKey::pod("ns", "web-0"), 80, &policy("new"), 2);
+    mesh.index.set(&policy_core::WorkloadKey::pod("ns", "web-0"), 80, &policy("new"), 2);
     soon(stream.message()).await.unwrap().unwrap();
     following.abort();
 }
@@ -336,7 +336,7 @@ async fn the_expiry_of_the_certificate_and_the_results_of_handshakes_are_metrics
 
 /// Deletes the pod that is watched and makes another of its name, which is another account's.
 fn replace(index: &Index) {
-    let pod = policy_engine::WorkloadKey::pod("ns", "web-0");
+    let pod = policy_core::WorkloadKey::pod("ns", "web-0");
     index.delete(&pod);
     index.pod("web-0", &[80]);
     index.change(&pod, |state| state.identity = format!("other.ns.{SUFFIX}").into());
