@@ -15,8 +15,10 @@ use common::*;
 use policy_core::{DefaultPolicy, NetworkMatch, Owner, Protocol, Undeclared};
 use policy_engine::Compiled;
 use policy_engine::conditions::ConditionKind;
-use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_engine::{ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory};
+use policy_engine::config::{KubeletExemption, Namespaces, ProbeRoutes, ReferenceGrants};
+use policy_engine::{
+    ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory, compile_objects,
+};
 use std::path::Path;
 
 const GET: &str = "GET /";
@@ -153,6 +155,20 @@ fn ports_that_ask_for_identities_are_the_workload_s_else_the_namespace_s() {
     let owner = |number| compiled.port(&key, port(number)).unwrap().owner.clone();
     assert_eq!(owner(8080), Owner::Default(DefaultPolicy::AllAuthenticated));
     assert_eq!(owner(9001), Owner::Default(DefaultPolicy::AllUnauthenticated));
+}
+
+/// A replica whose watch of Namespaces lags sees pods of one that it has not seen.
+#[test]
+fn a_namespace_that_was_not_read_yet_opens_nothing() {
+    let asked = |namespaces: Namespaces, number: u16| {
+        let config = ControllerConfig { namespaces, ..ControllerConfig::default() };
+        let compiled = compile_objects(objects(&[POD]), &config);
+        [NEIGHBOUR, Who::Meshed("a.b")].map(|who| ask(&compiled, number, who, GET))
+    };
+    assert_eq!(asked(Namespaces::Required, 8080), ["unauthorized", "unauthorized"]);
+    assert_eq!(asked(Namespaces::Required, 9999), ["port_undeclared", "port_undeclared"]);
+    assert_eq!(asked(Namespaces::Optional, 8080), ["allow", "allow"]);
+    assert_eq!(asked(Namespaces::Optional, 9999), ["allow", "allow"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use policy_core::evaluator::BuildError;
 use policy_core::{DefaultPolicy, Denied, Owner, Revision, ServerPolicy};
 use policy_crds::{Body, Object};
 use policy_engine::compile_objects;
-use policy_engine::config::ControllerConfig;
+use policy_engine::config::{ControllerConfig, Namespaces};
 use policy_engine::publish::{UndeclaredPorts, WorkloadKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +92,7 @@ impl Local {
             proxy_ports: BTreeSet::new(),
             localhost_authorization: false,
             undeclared_ports: UndeclaredPorts::Deny,
+            namespaces: Namespaces::Optional,
             ..config.clone()
         };
         let compiled = compile_objects(objects, &config);
