@@ -54,7 +54,8 @@ pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
 pub use publish::{
-    LookupError, Policies, PortPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind, WorkloadState,
+    LookupError, Policies, PortPolicy, PublishedWorkload, UndeclaredPorts, WorkloadKey,
+    WorkloadKind, WorkloadState,
 };
 pub use question::condition as conditions;
 pub use resolve::workload::ports_meant;

@@ -5,7 +5,7 @@ use super::shared::Shared;
 use futures_util::future::select_all;
 use policy_core::{Facts, Owner};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadState};
+use policy_engine::publish::{LookupError, Policies, PortPolicy, PublishedWorkload};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
 async fn open(
     shared: &Shared,
     policies: &Policies,
-) -> Result<(Latest<Arc<WorkloadState>>, Vec<Port>), LookupError> {
+) -> Result<(Latest<Arc<PublishedWorkload>>, Vec<Port>), LookupError> {
     let state = policies.workload(&shared.workload).await?;
     let mut ports = Vec::new();
     for port in shared.local.ports() {
@@ -51,7 +51,7 @@ async fn open(
 }
 
 /// Applies each change until the pod goes away.
-async fn follow(shared: &Shared, mut state: Latest<Arc<WorkloadState>>, mut ports: Vec<Port>) {
+async fn follow(shared: &Shared, mut state: Latest<Arc<PublishedWorkload>>, mut ports: Vec<Port>) {
     loop {
         let facts = facts(shared, &state.read().facts);
         shared.node_known.store(!facts.1, Ordering::Release);

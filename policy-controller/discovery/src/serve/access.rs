@@ -21,7 +21,7 @@ use super::refusal::refusal;
 use super::stale::Stale;
 use policy_core::Identity;
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, Policies, WorkloadKey, WorkloadState};
+use policy_engine::publish::{LookupError, Policies, PublishedWorkload, WorkloadKey, WorkloadState};
 use policy_server::review::{ReviewError, Reviewer};
 use policy_server::{Allowance, Peer};
 use std::collections::BTreeSet;
@@ -147,7 +147,7 @@ impl Access {
         policies: &Policies,
         caller: &Caller,
         key: &WorkloadKey,
-    ) -> Result<(Latest<Arc<WorkloadState>>, Stand), Status> {
+    ) -> Result<(Latest<Arc<PublishedWorkload>>, Stand), Status> {
         self.admit(caller)?;
         if let Caller::Viewer(viewer) = caller {
             self.may_view(caller, viewer, Some(&key.namespace)).await?;

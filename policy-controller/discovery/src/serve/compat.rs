@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
 use policy_core::{Denied, Facts, ServerPolicy};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, PortPolicy, WorkloadState};
+use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload};
 use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
@@ -183,7 +183,7 @@ impl Compat {
 
 /// What was asked for, and what the caller stands on.
 struct Found {
-    state: Latest<Arc<WorkloadState>>,
+    state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
     stand: Stand,
 }
@@ -191,7 +191,7 @@ struct Found {
 /// One open `WatchPort`.
 struct PortWatch {
     service: Compat,
-    state: Latest<Arc<WorkloadState>>,
+    state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
     stand: Stand,
     ending: CancellationToken,
