@@ -3,7 +3,7 @@
 use super::settings::loopback;
 use super::shared::Shared;
 use futures_util::future::select_all;
-use policy_core::{Facts, Owner};
+use policy_core::{Denied, Facts, Owner};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, Policies, PortPolicy, PublishedWorkload};
 use std::num::NonZeroU16;
@@ -72,10 +72,17 @@ async fn follow(shared: &Shared, mut state: Latest<Arc<PublishedWorkload>>, mut 
     }
 }
 
-/// A Server of the cluster decides; where none selects the port, the local policy does.
+/// A Server of the cluster decides; where none selects the port, the local policy does. So it does
+/// where the Server is invalid: nothing says what it was to admit, and denying everybody would close
+/// the webhooks, which refuse what they cannot be asked about, to the whole cluster.
 fn apply(shared: &Shared, port: NonZeroU16, published: &PortPolicy) {
+    let invalid = published.policy.deny == Some(Denied::ServerInvalid);
     let (policy, revision) = match (&published.policy.owner, shared.local.policy(port)) {
         (Owner::Default(_), Some(local)) => (local.clone(), shared.local.revision()),
+        (Owner::Server(server), Some(local)) if invalid => {
+            tracing::warn!(port, %server, "invalid: the local policy stays on this port");
+            (local.clone(), shared.local.revision())
+        }
         (Owner::Default(_) | Owner::Server(_), _) => {
             (published.policy.clone(), published.revision.clone())
         }
