@@ -20,6 +20,7 @@ use policy_engine::{
     ControllerConfig, UndeclaredPorts, WorkloadKey, compile_directory, compile_objects,
 };
 use std::path::Path;
+use std::time::Duration;
 
 const GET: &str = "GET /";
 
@@ -155,6 +156,20 @@ fn ports_that_ask_for_identities_are_the_workload_s_else_the_namespace_s() {
     let owner = |number| compiled.port(&key, port(number)).unwrap().owner.clone();
     assert_eq!(owner(8080), Owner::Default(DefaultPolicy::AllAuthenticated));
     assert_eq!(owner(9001), Owner::Default(DefaultPolicy::AllUnauthenticated));
+}
+
+#[test]
+fn every_port_of_unknown_protocol_waits_as_long_as_is_set() {
+    let timeout = Duration::from_secs(3);
+    let config = ControllerConfig { detect_timeout: timeout, ..ControllerConfig::default() };
+    let protocol =
+        |documents: &[&str], number: u16| web(&compiled_with(documents, &config), number).protocol;
+    let (unknown, invalid) = (server("unknown", "deny"), server("HTTP/9", "deny"));
+    for documents in [&[POD][..], &[POD, &unknown], &[POD, &invalid]] {
+        for number in [8080, 9999] {
+            assert_eq!(protocol(documents, number), Protocol::Detect { timeout }, "{documents:?}");
+        }
+    }
 }
 
 /// A replica whose watch of Namespaces lags sees pods of one that it has not seen.
