@@ -99,6 +99,8 @@ pub enum Claims {
     Route {
         /// The parents that could be read.
         parents: Vec<ParentRef>,
+        /// Whether one could not be read: it may have been any Server of the namespace.
+        unread: bool,
     },
     /// What it would grant; it grants nothing, and is listed there as withheld.
     AuthorizationPolicy {

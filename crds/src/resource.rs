@@ -345,7 +345,7 @@ pub struct Pod {
 }
 
 /// A TCP container port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerPort {
     /// Name, if any.
     pub name: Option<Arc<str>>,

@@ -8,7 +8,8 @@ use crate::cluster::{Asked, Cluster, ClusterFlags, Scope};
 use crate::output::Paint;
 use anyhow::Context;
 use clap::Args;
-use policy_crds::{Object, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey};
+use policy_engine::config::Namespaces;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::SourceError;
 use policy_engine::source::directory::{Place, load};
@@ -102,8 +103,15 @@ impl Inventory {
     ///
     /// # Errors
     /// It cannot be reached, or refuses everything.
-    pub(crate) async fn of_cluster(cluster: Cluster, settings: Settings) -> anyhow::Result<Self> {
+    pub(crate) async fn of_cluster(
+        cluster: Cluster,
+        mut settings: Settings,
+    ) -> anyhow::Result<Self> {
         let Listing { values, mut objects, gaps } = list::list(&cluster).await?;
+        if !gaps.knows_everywhere(Kind::Namespace) {
+            // The controller has read what may not be listed here.
+            settings.config.namespaces = Namespaces::Optional;
+        }
         objects.retain(|object| settings.sees(&object.meta.key));
         Ok(Self {
             asked: cluster.asked.clone(),

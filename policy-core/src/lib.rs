@@ -32,6 +32,7 @@ pub mod pattern;
 pub mod policy;
 pub mod request;
 pub mod revision;
+pub mod symbols;
 pub mod target;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -103,6 +103,7 @@ impl PolicyDiscovery for Fake {
             facts: Some(encode_facts(&Facts::default())),
             declared_ports: ports.iter().map(|port| port.get().into()).collect(),
             undeclared: Undeclared::Default.into(),
+            revision: None,
         };
         let open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
         let encoded = encode_port(&open, &Feature::ALL.into_iter().collect());

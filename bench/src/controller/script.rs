@@ -8,7 +8,7 @@ use policy_crds::Kind;
 use policy_discovery::serve::{Feed, ServeConfig, Server};
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Batch, Change, Health, Source, SourceContext, SourceError};
-use policy_engine::{ControllerConfig, Latest, Policies, PortPolicy, WorkloadState, start};
+use policy_engine::{ControllerConfig, Latest, Policies, PortPolicy, PublishedWorkload, start};
 use policy_proto::compat::EncodeOptions;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(crate) mod said {
 }
 
 /// Which policies are followed without a connection; dropping it ends that.
-type Followed = Vec<(Latest<Arc<WorkloadState>>, Vec<Latest<Arc<PortPolicy>>>)>;
+type Followed = Vec<(Latest<Arc<PublishedWorkload>>, Vec<Latest<Arc<PortPolicy>>>)>;
 
 /// Runs it until standard input ends. A line is an object that is applied, or one of [`said`]. The
 /// first line of standard output is the address; every later one answers a question, with its number.

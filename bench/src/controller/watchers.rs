@@ -181,6 +181,7 @@ impl Watch {
                     features: encode_features(&Feature::ALL.into_iter().collect()),
                     applied: applied.collect(),
                     client: "bench".to_owned(),
+                    workload_revision: None,
                 })))
             }
         }

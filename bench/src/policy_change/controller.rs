@@ -40,6 +40,7 @@ impl Controller {
             facts: Some(m::Facts::default()),
             declared_ports: vec![full.port],
             undeclared: m::Undeclared::Default.into(),
+            revision: None,
         };
         let first = [Kind::Workload(workload), Kind::Port(full)];
         let first = first.map(|kind| m::WatchResponse { kind: Some(kind) }).to_vec();

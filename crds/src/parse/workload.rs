@@ -6,6 +6,7 @@ use super::probe;
 use crate::kind::Kind;
 use crate::reader::{Fields, Known, Node, shared};
 use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -84,11 +85,13 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
         .and_then(|node| node.text())
         .filter(|name| !name.is_empty())
         .map(shared);
+    // A Pod may list tens of thousands of ports.
+    let mut seen = HashSet::new();
     for container in containers(spec)? {
         let ports = ports(&container);
         pod.probes.extend(probe::probes(&container, &ports));
         for port in ports {
-            if !pod.ports.contains(&port) {
+            if seen.insert(port.clone()) {
                 pod.ports.push(port);
             }
         }

@@ -299,7 +299,7 @@ fn every_rule_of_a_parent_is_checked() {
 #[test]
 fn an_invalid_route_claims_every_parent_that_can_be_read() {
     let parents = |spec: &str| match claims(object(POLICY, "HTTPRoute", spec)) {
-        Claims::Route { parents } => {
+        Claims::Route { parents, .. } => {
             parents.iter().map(|p| (p.name.to_string(), p.is_server())).collect::<Vec<_>>()
         }
         other => panic!("{other:?}"),
@@ -319,9 +319,29 @@ fn an_invalid_route_claims_every_parent_that_can_be_read() {
 }
 
 #[test]
+fn a_route_whose_parents_cannot_all_be_read_says_so() {
+    let unread = |spec: &str| match claims(object(POLICY, "HTTPRoute", spec)) {
+        Claims::Route { unread, .. } => unread,
+        other => panic!("{other:?}"),
+    };
+    for spec in [
+        "7",
+        "parentRefs: 7",
+        "parentRefs: [7]",
+        "parentRefs: [{kind: Server}]",
+        "parentRefs: [{name: a}, {group: policy.linkerd.io, kind: Server, name: 7}]",
+    ] {
+        assert!(unread(spec), "{spec}");
+    }
+    for spec in ["rules: 7", "parentRefs: []\nrules: 7", "parentRefs: [{name: a}]\nrules: 7"] {
+        assert!(!unread(spec), "{spec}");
+    }
+}
+
+#[test]
 fn a_forgotten_group_does_not_unbind_the_server() {
     let route = object(GATEWAY, "HTTPRoute", "parentRefs: [{kind: Server, name: a}]");
-    let Claims::Route { parents } = claims(route) else { panic!() };
+    let Claims::Route { parents, .. } = claims(route) else { panic!() };
     assert!(parents.len() == 1 && parents[0].is_server(), "{parents:?}");
 }
 

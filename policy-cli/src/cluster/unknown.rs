@@ -90,7 +90,7 @@ fn references(object: &Object) -> Vec<Reference> {
     match &object.body {
         Body::Valid(resource) => of_resource(resource, &object.meta.key.namespace),
         Body::Invalid(invalid) => match &invalid.claims {
-            Claims::Route { parents } => of_parents(parents, &object.meta.key.namespace),
+            Claims::Route { parents, .. } => of_parents(parents, &object.meta.key.namespace),
             Claims::Nothing
             | Claims::Server { .. }
             | Claims::AuthorizationPolicy { .. }

@@ -244,6 +244,7 @@ fn opening(target: &WorkloadPort) -> [Kind; 2] {
             workload,
             features: encode_features(&features),
             applied: Vec::new(),
+            workload_revision: None,
             client: format!("portcullis/{}", env!("CARGO_PKG_VERSION")),
         }),
         Kind::Subscribe(Subscribe { ports: vec![target.port.get().into()] }),

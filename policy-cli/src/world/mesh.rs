@@ -118,8 +118,7 @@ impl Mesh {
     pub(crate) async fn state(&self, key: &WorkloadKey) -> Result<Arc<WorkloadState>, MeshError> {
         let receiver = self.controller.policies.workload(key).await;
         let receiver = receiver.map_err(|error| MeshError::Lookup(key.clone(), error))?;
-        let state = receiver.current();
-        Ok(state)
+        Ok(receiver.current().state.clone())
     }
 
     /// Starts a pod with its declared ports and `further` ones.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything that compiling depends on besides the objects.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +40,23 @@ pub struct ControllerConfig {
     pub proxy_ports: BTreeSet<NonZeroU16>,
     /// Who may read the proxies' metrics, where no Server owns the port.
     pub metrics: MetricsReaders,
+    /// How long a port of unknown protocol waits for the first bytes.
+    pub detect_timeout: Duration,
+    /// What it means that there is no Namespace of a name.
+    pub namespaces: Namespaces,
     /// Bounds on what others can make the controller hold.
     pub limits: Limits,
+}
+
+/// What it means that there is no Namespace of a name although objects are in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Namespaces {
+    /// It says nothing. Manifests need not have Namespaces.
+    #[default]
+    Optional,
+    /// It has not been read yet and may say anything, so it counts as one that cannot be read. An API
+    /// server has the Namespace of every object.
+    Required,
 }
 
 /// Who may read the proxies' metrics. Both empty: nobody.
@@ -97,6 +113,9 @@ pub enum ReferenceGrants {
 pub struct Limits {
     /// Watched ports per workload that the workload does not declare.
     pub undeclared_ports_per_workload: NonZeroUsize,
+    /// Ports of a workload's own that count as declared. Those beyond it count as undeclared, unless
+    /// a Server, a probe or the proxy names them.
+    pub declared_ports_per_workload: NonZeroUsize,
     /// Bytes of a manifest file; larger ones are refused unread.
     pub file_bytes: u64,
 }
@@ -105,6 +124,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             undeclared_ports_per_workload: NonZeroUsize::new(256).unwrap_or(NonZeroUsize::MIN),
+            declared_ports_per_workload: NonZeroUsize::new(1024).unwrap_or(NonZeroUsize::MIN),
             file_bytes: 10_000_000,
         }
     }
@@ -127,6 +147,8 @@ impl Default for ControllerConfig {
             undeclared_ports: UndeclaredPorts::default(),
             proxy_ports: BTreeSet::new(),
             metrics: MetricsReaders::default(),
+            detect_timeout: Duration::from_secs(10),
+            namespaces: Namespaces::default(),
             limits: Limits::default(),
         }
     }

@@ -165,13 +165,22 @@ impl Engine {
         all.filter_map(|object| workload::workload_key(&object.meta.key)).collect()
     }
 
-    /// A workload, if it exists. Of one that does not nothing is remembered: callers can name as many
-    /// as they like.
+    /// A workload, if it exists.
     pub(crate) fn workload(&mut self, key: &WorkloadKey) -> Option<Arc<Resolved>> {
+        Some(self.workload_and_kinds(key)?.0)
+    }
+
+    /// A workload, if it exists, and the kinds it was made from. Of one that does not nothing is
+    /// remembered: callers can name as many as they like.
+    pub(crate) fn workload_and_kinds(
+        &mut self,
+        key: &WorkloadKey,
+    ) -> Option<(Arc<Resolved>, KindSet)> {
         let object = self.index.object(&workload::object_key(key))?;
         // By the object's own texts, so that those of whoever asked first are not kept beside them.
         let key = workload::workload_key(&object.meta.key)?;
-        self.memo.ask(&WorkloadOf(key), &self.index, &self.config).0
+        let (resolved, kinds) = self.memo.ask(&WorkloadOf(key), &self.index, &self.config);
+        Some((resolved?, kinds))
     }
 
     /// The policy of a port, and the kinds it was made from.

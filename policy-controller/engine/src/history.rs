@@ -4,7 +4,7 @@
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
 use crate::latest::Latest;
-use crate::publish::{PortPolicy, WorkloadState};
+use crate::publish::{PortPolicy, PublishedWorkload, WorkloadState};
 use crate::question::condition::ConditionTable;
 use crate::source::{Batch, Change};
 use crate::subscriptions::Subscriptions;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct History {
     engine: Engine,
     subscriptions: Subscriptions,
-    states: BTreeMap<WorkloadKey, Latest<Arc<WorkloadState>>>,
+    states: BTreeMap<WorkloadKey, Latest<Arc<PublishedWorkload>>>,
     ports: BTreeMap<(WorkloadKey, NonZeroU16), Latest<Arc<PortPolicy>>>,
     version: u64,
 }
@@ -72,10 +72,10 @@ impl History {
         if let Some(receiver) = self.states.get(key)
             && !receiver.is_closed()
         {
-            return Some(receiver.current());
+            return Some(receiver.current().state.clone());
         }
         let receiver = self.subscriptions.workload(&mut self.engine, key).ok()?;
-        let state = receiver.current();
+        let state = receiver.current().state.clone();
         self.states.insert(key.clone(), receiver);
         Some(state)
     }

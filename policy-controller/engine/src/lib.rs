@@ -53,7 +53,7 @@ pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
-pub use publish::{LookupError, Policies, PortPolicy, WorkloadState};
+pub use publish::{LookupError, Policies, PortPolicy, PublishedWorkload, WorkloadState};
 pub use question::condition as conditions;
 pub use resolve::workload::ports_meant;
 pub use review::ReviewHandle;

@@ -6,6 +6,7 @@ use crate::latest::Latest;
 use policy_core::{Facts, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -26,6 +27,24 @@ pub struct WorkloadState {
     /// The mesh identity it stands for: derived from the ServiceAccount, or as the ExternalWorkload
     /// states it. Only this identity may watch the workload.
     pub identity: Arc<str>,
+}
+
+/// A workload, and which state of the world that reflects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedWorkload {
+    /// The workload.
+    pub state: Arc<WorkloadState>,
+    /// What it reflects; `content` is 0. Workloads that were published of one state of the world share
+    /// it.
+    pub revision: Arc<Revision>,
+}
+
+impl Deref for PublishedWorkload {
+    type Target = WorkloadState;
+
+    fn deref(&self) -> &WorkloadState {
+        &self.state
+    }
 }
 
 /// The policy of one port, and which state of the world it reflects.
@@ -51,7 +70,20 @@ pub struct Seen {
     pub lists: u64,
 }
 
+/// How much further than anything that was read here a version can be: more writes than a cluster makes
+/// in months.
+const MOST_AHEAD: u64 = 1 << 40;
+
 impl Seen {
+    /// True if some replica of this controller can have read what `applied` names. Versions of all
+    /// kinds are numbers of one storage.
+    pub fn can_exist(&self, applied: &Revision) -> bool {
+        let newest = self.revision.versions.values().max().copied().unwrap_or(0);
+        let most = newest.saturating_add(MOST_AHEAD);
+        !epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
+            || applied.versions.values().all(|version| *version <= most)
+    }
+
     /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
     /// differ in their counter cannot be compared: the storage was restored between them, and either
     /// side may be the one that has not noticed. Other epochs are accepted.
@@ -91,7 +123,7 @@ pub struct Policies {
 #[derive(Debug)]
 pub enum Command {
     /// Watch a workload.
-    Workload(WorkloadKey, Reply<WorkloadState>),
+    Workload(WorkloadKey, Reply<PublishedWorkload>),
     /// Watch a port.
     Port(WorkloadKey, NonZeroU16, Reply<PortPolicy>),
     /// Every workload there is.
@@ -120,7 +152,7 @@ impl Policies {
     pub async fn workload(
         &self,
         key: &WorkloadKey,
-    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
+    ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Workload(key.clone(), reply)).await?;
         answer.await.map_err(|_| LookupError::Stopped)?

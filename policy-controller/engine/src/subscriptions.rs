@@ -4,8 +4,9 @@ use crate::config::ControllerConfig;
 use crate::engine::{Changes, Engine};
 use crate::incremental::Query;
 use crate::incremental::content_hash;
+use crate::index::KindSet;
 use crate::latest::{self, Latest};
-use crate::publish::{LookupError, PortPolicy, WorkloadState};
+use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{Resolved, Shape, WorkloadOf};
 use hashbrown::HashMap;
@@ -23,6 +24,8 @@ pub(crate) struct Subscriptions {
     port_cap: usize,
     workloads: BTreeMap<WorkloadKey, Held>,
     watchers: Watchers,
+    /// What the last workload that was published reflects: most reflect the same.
+    label: Arc<Revision>,
 }
 
 type Watchers = HashMap<PolicyOf, Watching>;
@@ -64,7 +67,7 @@ impl Watching {
 
 struct Held {
     shape: Arc<Shape>,
-    state: latest::Sender<Arc<WorkloadState>>,
+    state: latest::Sender<Arc<PublishedWorkload>>,
     ports: BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>,
 }
 
@@ -85,6 +88,7 @@ impl Subscriptions {
             port_cap: config.limits.undeclared_ports_per_workload.get(),
             workloads: BTreeMap::new(),
             watchers: Watchers::new(),
+            label: Arc::default(),
         }
     }
 
@@ -93,7 +97,7 @@ impl Subscriptions {
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
-    ) -> Result<Latest<Arc<WorkloadState>>, LookupError> {
+    ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
         Ok(self.held(engine, key)?.state.subscribe())
     }
 
@@ -135,18 +139,22 @@ impl Subscriptions {
 
     /// Tells whoever is concerned what a batch changed.
     pub(crate) fn publish(&mut self, engine: &mut Engine, changes: &Changes) {
-        for key in &changes.workloads {
+        let (every, workloads): (Vec<PolicyOf>, Vec<WorkloadKey>) =
+            match std::mem::take(&mut self.epoch_began) {
+                true => {
+                    let questions = self.watchers.keys().cloned().collect();
+                    (questions, self.workloads.keys().cloned().collect())
+                }
+                false => Default::default(),
+            };
+        for key in changes.workloads.iter().chain(&workloads) {
             if self.workloads.contains_key(key) {
-                match engine.workload(key) {
-                    Some(resolved) => self.follow(engine, key, &resolved),
+                match engine.workload_and_kinds(key) {
+                    Some((resolved, kinds)) => self.follow(engine, key, (&resolved, kinds)),
                     None => self.close(key),
                 }
             }
         }
-        let every: Vec<PolicyOf> = match std::mem::take(&mut self.epoch_began) {
-            true => self.watchers.keys().cloned().collect(),
-            false => Vec::new(),
-        };
         for question in changes.policies.iter().chain(&every) {
             let Some(watching) = self.watchers.get_mut(question) else { continue };
             let published = watching.published(engine, question, &self.epoch);
@@ -197,23 +205,49 @@ impl Subscriptions {
         if !engine.is_synced() {
             return Err(LookupError::NotSynced);
         }
-        let resolved = engine.workload(key).ok_or(LookupError::NotFound)?;
-        Ok(self.workloads.entry(resolved.state.key.clone()).or_insert_with(|| Held {
-            shape: resolved.shape.clone(),
-            state: latest::channel(resolved.state.clone()),
-            ports: BTreeMap::new(),
-        }))
+        let (resolved, kinds) = engine.workload_and_kinds(key).ok_or(LookupError::NotFound)?;
+        let key = resolved.state.key.clone();
+        if !self.workloads.contains_key(&key) {
+            let published = self.published(engine, &resolved, kinds);
+            let state = latest::channel(published);
+            let held = Held { shape: resolved.shape.clone(), state, ports: BTreeMap::new() };
+            self.workloads.insert(key.clone(), held);
+        }
+        self.workloads.get_mut(&key).ok_or(LookupError::NotFound)
     }
 
-    fn follow(&mut self, engine: &mut Engine, key: &WorkloadKey, resolved: &Resolved) {
-        let Some(held) = self.workloads.get_mut(key) else { return };
-        held.state.send_if_modified(|state| {
-            let differs = **state != *resolved.state;
-            if differs {
-                *state = resolved.state.clone();
+    /// A workload with what it reflects.
+    fn published(
+        &mut self,
+        engine: &Engine,
+        resolved: &Resolved,
+        kinds: KindSet,
+    ) -> Arc<PublishedWorkload> {
+        let versions = engine.versions(kinds, resolved.shape.kind);
+        if self.label.versions != versions || self.label.epoch != self.epoch {
+            let epoch = self.epoch.clone();
+            self.label = Arc::new(Revision { epoch, content: 0, versions });
+        }
+        let (state, revision) = (resolved.state.clone(), self.label.clone());
+        Arc::new(PublishedWorkload { state, revision })
+    }
+
+    fn follow(
+        &mut self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+        (resolved, kinds): (&Resolved, KindSet),
+    ) {
+        let epoch = self.epoch.clone();
+        let differs =
+            |now: &PublishedWorkload| *now.state != *resolved.state || now.revision.epoch != epoch;
+        if self.workloads.get(key).is_some_and(|held| differs(&held.state.current())) {
+            let published = self.published(engine, resolved, kinds);
+            if let Some(held) = self.workloads.get(key) {
+                held.state.send(published);
             }
-            differs
-        });
+        }
+        let Some(held) = self.workloads.get_mut(key) else { return };
         if held.shape == resolved.shape {
             return;
         }

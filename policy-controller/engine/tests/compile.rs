@@ -17,9 +17,10 @@ use policy_core::{
 };
 use policy_engine::Compiled;
 use policy_engine::conditions::ConditionKind;
-use policy_engine::config::{KubeletExemption, ProbeRoutes, ReferenceGrants};
-use policy_engine::{ControllerConfig, compile_directory};
+use policy_engine::config::{KubeletExemption, Namespaces, ProbeRoutes, ReferenceGrants};
+use policy_engine::{ControllerConfig, compile_directory, compile_objects};
 use std::path::Path;
+use std::time::Duration;
 
 const GET: &str = "GET /";
 
@@ -155,6 +156,34 @@ fn ports_that_ask_for_identities_are_the_workload_s_else_the_namespace_s() {
     let owner = |number| compiled.port(&key, port(number)).unwrap().owner.clone();
     assert_eq!(owner(8080), Owner::Default(DefaultPolicy::AllAuthenticated));
     assert_eq!(owner(9001), Owner::Default(DefaultPolicy::AllUnauthenticated));
+}
+
+#[test]
+fn every_port_of_unknown_protocol_waits_as_long_as_is_set() {
+    let timeout = Duration::from_secs(3);
+    let config = ControllerConfig { detect_timeout: timeout, ..ControllerConfig::default() };
+    let protocol =
+        |documents: &[&str], number: u16| web(&compiled_with(documents, &config), number).protocol;
+    let (unknown, invalid) = (server("unknown", "deny"), server("HTTP/9", "deny"));
+    for documents in [&[POD][..], &[POD, &unknown], &[POD, &invalid]] {
+        for number in [8080, 9999] {
+            assert_eq!(protocol(documents, number), Protocol::Detect { timeout }, "{documents:?}");
+        }
+    }
+}
+
+/// A replica whose watch of Namespaces lags sees pods of one that it has not seen.
+#[test]
+fn a_namespace_that_was_not_read_yet_opens_nothing() {
+    let asked = |namespaces: Namespaces, number: u16| {
+        let config = ControllerConfig { namespaces, ..ControllerConfig::default() };
+        let compiled = compile_objects(objects(&[POD]), &config);
+        [NEIGHBOUR, Who::Meshed("a.b")].map(|who| ask(&compiled, number, who, GET))
+    };
+    assert_eq!(asked(Namespaces::Required, 8080), ["unauthorized", "unauthorized"]);
+    assert_eq!(asked(Namespaces::Required, 9999), ["port_undeclared", "port_undeclared"]);
+    assert_eq!(asked(Namespaces::Optional, 8080), ["allow", "allow"]);
+    assert_eq!(asked(Namespaces::Optional, 9999), ["allow", "allow"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@
 mod common;
 
 use common::{ON_SERVER, mesh_tls, objects, policy, port, server};
-use policy_core::WorkloadKey;
+use policy_core::{Denied, WorkloadKey};
 use policy_engine::{ControllerConfig, History};
 
 /// Pods `p0`, `p1`, … of an application of their own each hundred, all watched.
@@ -60,6 +60,102 @@ fn an_event_costs_the_same_however_many_pods_it_does_not_concern() {
     assert!(cost(&mut large, objects(&[&unrelated])) <= 2);
     let closed = server("HTTP/1", "audit");
     assert!(cost(&mut large, objects(&[&closed])) < 24);
+}
+
+/// Policies on routes of their own, and a Server that the routes have.
+fn routes(count: usize) -> History {
+    let mut history = History::new(&ControllerConfig::default());
+    let all = (0..count).flat_map(|i| [route("shop", i, "/"), on_route(i)]);
+    let pod = pod(0, "x").into_iter().map(Ok);
+    let server = objects(&[&server("HTTP/1", "deny")]).into_iter().map(Ok);
+    history.apply(pod.chain(server).collect());
+    history.apply(all.flat_map(|text| objects(&[&text])).map(Ok).collect());
+    assert!(history.followed_port(&WorkloadKey::pod("shop", "p0"), port(8080)).is_some());
+    history
+}
+
+fn route(namespace: &str, i: usize, path: &str) -> String {
+    format!(
+        "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+         metadata: {{name: r{i}, namespace: {namespace}}}\nspec:\n  parentRefs: \
+         [{{group: policy.linkerd.io, kind: Server, name: web, namespace: shop}}]\n\
+         \x20 rules: [{{matches: [{{path: {{value: '{path}'}}}}]}}]"
+    )
+}
+
+fn on_route(i: usize) -> String {
+    policy(&format!("p{i}"), &format!("group: policy.linkerd.io, kind: HTTPRoute, name: R{i}"), "")
+}
+
+/// Whether its route is there was looked for among all routes of the namespace, by every policy.
+#[test]
+fn a_route_concerns_the_policies_that_name_it_however_many_name_others() {
+    let (mut small, mut large) = (routes(10), routes(5_000));
+    // Of a route on no Server, so that those of the Server's routes stay as they are.
+    let event = || {
+        let elsewhere = route("shop", 7_000, "/a").replace("name: web", "name: none");
+        objects(&[&elsewhere])
+    };
+    let (few, many) = (cost(&mut small, event()), cost(&mut large, event()));
+    assert_eq!(few, many);
+    assert!(many < 10, "{many} answers for one route that nobody names");
+    // By its name without case.
+    let gone = objects(&[&route("shop", 3, "/")]).remove(0).meta.key;
+    let told = |history: &History| {
+        let about = history.conditions().iter().find(|(key, _)| &*key.name == "p3");
+        about.unwrap().1.iter().all(|condition| condition.status)
+    };
+    assert!(told(&large));
+    large.apply(vec![Err(gone)]);
+    assert!(!told(&large), "its route is gone");
+}
+
+/// A stranger can make as many routes as it likes.
+#[test]
+fn routes_of_a_namespace_that_is_not_permitted_cost_the_server_nothing() {
+    let mut history = routes(10);
+    let strangers = (0..10_000).flat_map(|i| objects(&[&route("strange", i, "/x")]));
+    history.apply(strangers.map(Ok).collect());
+    let key = WorkloadKey::pod("shop", "p0");
+    let before = history.followed_port(&key, port(8080)).unwrap();
+    assert_eq!(before.routes.routes.len(), 10);
+    // Its own conditions, and nothing of the Server.
+    let answers = cost(&mut history, objects(&[&route("strange", 7, "/y")]));
+    assert!(answers <= 3, "{answers} answers for a route that nobody here asked for");
+    let own = cost(&mut history, objects(&[&route("shop", 7, "/y")]));
+    assert!(own < 20, "{own} answers for one of its own routes");
+    // Once they are asked for they count.
+    let grant = "apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\n\
+                 metadata: {name: g, namespace: shop}\nspec:\n\
+                 \x20 from: [{group: policy.linkerd.io, kind: HTTPRoute, namespace: strange}]\n\
+                 \x20 to: [{group: policy.linkerd.io, kind: Server}]";
+    history.apply(objects(&[grant]).into_iter().map(Ok).collect());
+    let after = history.followed_port(&key, port(8080)).unwrap();
+    assert_eq!(after.routes.routes.len(), 10_010);
+}
+
+/// A Pod may list tens of thousands of ports; each that is declared is a policy to every watch of it.
+#[test]
+fn ports_that_a_workload_declares_are_bounded_and_those_beyond_count_as_undeclared() {
+    let ports: Vec<String> =
+        (1..=40_000).map(|number| format!("{{containerPort: {number}}}")).collect();
+    let pod = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: p0, namespace: shop, labels: {{app: web}}, \
+         annotations: {{portcullis.dev/undeclared-ports: deny}}}}, spec: {{containers: \
+         [{{name: a, ports: [{}], readinessProbe: {{tcpSocket: {{port: 39000}}}}}}]}}}}",
+        ports.join(", ")
+    );
+    let mut history = History::new(&ControllerConfig::default());
+    let owned = server("HTTP/1", "deny").replace("port: http", "port: 38000");
+    history.apply(objects(&[&owned, &pod]).into_iter().map(Ok).collect());
+    let key = WorkloadKey::pod("shop", "p0");
+    let declared = history.followed_state(&key).unwrap().declared.clone();
+    let beyond: Vec<u16> = declared.iter().map(|port| port.get()).filter(|p| *p > 1024).collect();
+    assert_eq!((declared.len(), beyond), (1026, vec![38_000, 39_000]));
+    let deny =
+        |history: &mut History, number| history.followed_port(&key, port(number)).unwrap().deny;
+    assert_eq!(deny(&mut history, 1024), None);
+    assert_eq!(deny(&mut history, 1025), Some(Denied::PortUndeclared));
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod common;
 
 use common::objects;
 use policy_core::{
-    Connection, Decision, Facts, Identity, RequestView, ServerPolicy, Tls, WorkloadKey, naive,
+    Connection, Decision, Facts, Identity, Owner, RequestView, ServerPolicy, Tls, Unmatched, naive,
 };
 use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey};
 use policy_engine::{ControllerConfig, History, compile_objects};
@@ -77,10 +77,20 @@ fn catalogue() -> Vec<Object> {
          config.linkerd.io/proxy-require-identity-inbound-ports: 'http,9090'}}".to_owned(),
         "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\nspec: {podCIDR: 10.42.1.0/24}\n\
          status: {addresses: [{type: InternalIP, address: 172.18.0.2}]}".to_owned(),
+        // Two whose parents cannot be read, one of them of another namespace.
+        unread("shop"),
+        unread("strange"),
         grant("auth", "AuthorizationPolicy", "shop", "MeshTLSAuthentication"),
         grant("shop", "HTTPRoute", "strange", "Server"),
     ];
     texts.iter().flat_map(|text| objects(&[text])).collect()
+}
+
+fn unread(namespace: &str) -> String {
+    format!(
+        "apiVersion: policy.linkerd.io/v1beta3\nkind: HTTPRoute\n\
+         metadata: {{name: unread, namespace: {namespace}}}\nspec: {{parentRefs: 7}}"
+    )
 }
 
 fn grant(namespace: &str, from: &str, from_namespace: &str, to: &str) -> String {
@@ -117,7 +127,7 @@ proptest! {
     /// After every transaction, the policies that were kept up to date are those that a fresh
     /// index compiles from the same objects, and equal ones are one allocation.
     #[test]
-    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(25)) {
+    fn what_is_kept_up_to_date_equals_a_fresh_start(history in steps(27)) {
         let all = catalogue();
         let config = ControllerConfig::default();
         let mut kept = History::new(&config);
@@ -160,7 +170,7 @@ proptest! {
 
     /// The order in which objects arrive does not matter.
     #[test]
-    fn the_order_of_events_does_not_matter(order in Just((0..25).collect::<Vec<usize>>()).prop_shuffle()) {
+    fn the_order_of_events_does_not_matter(order in Just((0..27).collect::<Vec<usize>>()).prop_shuffle()) {
         let all = catalogue();
         let config = ControllerConfig::default();
         // Of several versions of an object the last of the catalogue is meant.
@@ -187,7 +197,7 @@ proptest! {
     /// neither does making it invalid.
     #[test]
     fn taking_away_never_permits(
-        score in prop::collection::vec(0_u8..8, 25),
+        score in prop::collection::vec(0_u8..8, 27),
         gone in any::<prop::sample::Index>(),
     ) {
         const GRANTING: [Kind; 5] = [
@@ -229,6 +239,43 @@ proptest! {
         for (key, workload, after) in compared {
             for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
                 let (old, new) = (before.port(key, port).unwrap(), after.port(key, port).unwrap());
+                for question in QUESTIONS {
+                    let permitted = permits(&new, &workload.state.facts, question);
+                    prop_assert!(!permitted || permits(&old, &workload.state.facts, question));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// A route whose parents cannot be read never admits anybody on a port of a Server of its
+    /// namespace, and leaves no such port without routes; it concerns no other namespace.
+    #[test]
+    fn a_route_whose_parents_cannot_be_read_binds_every_server(
+        score in prop::collection::vec(0_u8..8, 27),
+    ) {
+        let all = catalogue();
+        let config = ControllerConfig::default();
+        let chosen = score.iter().zip(&all).filter(|(score, _)| **score >= 4);
+        let mut with: BTreeMap<ObjectKey, Object> =
+            chosen.map(|(_, object)| (object.meta.key.clone(), object.clone())).collect();
+        with.retain(|key, _| &*key.name != "unread");
+        let before = compile_objects(with.values().cloned().collect(), &config);
+        let compiled = |namespace: &str| {
+            let added = objects(&[&unread(namespace)]);
+            compile_objects(with.values().cloned().chain(added).collect(), &config)
+        };
+        let (own, strange) = (compiled("shop"), compiled("strange"));
+        for (key, workload) in &own.workloads {
+            for port in PORTS.map(|p| NonZeroU16::new(p).unwrap()) {
+                let (old, new) = (before.port(key, port).unwrap(), own.port(key, port).unwrap());
+                prop_assert_eq!(&old, &strange.port(key, port).unwrap());
+                if matches!(new.owner, Owner::Server(_)) {
+                    prop_assert_ne!(&new.routes.otherwise, &Unmatched::DefaultRoute);
+                }
                 for question in QUESTIONS {
                     let permitted = permits(&new, &workload.state.facts, question);
                     prop_assert!(!permitted || permits(&old, &workload.state.facts, question));

@@ -2,10 +2,10 @@
 
 use super::files::AuthorityFiles;
 use super::keeper::Provision;
-use super::limit::Rate;
 use super::plan::Rotation;
 use super::roots::Where;
 use policy_engine::config::ControllerConfig;
+use policy_server::Rate;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -20,7 +20,6 @@ mod der;
 mod files;
 mod held;
 mod keeper;
-mod limit;
 mod metric_names;
 mod metrics;
 mod own;
@@ -43,9 +42,9 @@ pub use config::{AUDIENCE, AuthoritySettings, IssuerConfig, SECRET, SERVICE_ACCO
 pub use csr::CsrError;
 pub use files::AuthorityFiles;
 pub use keeper::{Keeper, Provision, ROTATE};
-pub use limit::Rate;
 pub use metrics::IssuerMetrics;
 pub use plan::Rotation;
+pub use policy_server::Rate;
 pub use process::{Issuer, Parts};
 pub use roots::{BUNDLE, CONFIG_MAP, Roots, Where};
 pub use serve::Port;

@@ -3,7 +3,6 @@
 use super::config::{AuthoritySettings, IssuerConfig, SERVICE_ACCOUNT};
 use super::files::Files;
 use super::keeper::{Keeper, Origin, SecretKeeper};
-use super::limit::Limit;
 use super::metrics::IssuerMetrics;
 use super::own::OwnCertificate;
 use super::roots::{Roots, Spread};
@@ -18,6 +17,7 @@ use policy_enforce::PolicyLayer;
 use policy_kube::lease;
 use policy_kube::status::{EventWriter, Events};
 use policy_proto::linkerd::identity::identity_server::IdentityServer;
+use policy_server::Limit;
 use policy_server::Requirement;
 use policy_server::{TlsHandle, TlsMetrics};
 use std::sync::Arc;

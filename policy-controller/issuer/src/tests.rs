@@ -2,7 +2,6 @@
 
 use super::authority::{Lifetime, make};
 use super::held::{Data, Held};
-use super::limit::{Limit, Rate};
 use super::metrics::IssuerMetrics;
 use super::plan::{Rotation, STALE};
 use super::service::Certifier;
@@ -14,6 +13,7 @@ use policy_engine::config::ControllerConfig;
 use policy_kube::testing::refusing_client;
 use policy_proto::linkerd::identity::CertifyRequest;
 use policy_proto::linkerd::identity::identity_server::Identity;
+use policy_server::{Limit, Rate};
 use std::time::{Duration, Instant, SystemTime};
 use tonic::{Code, Request};
 

@@ -133,6 +133,11 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]
     pub undeclared_ports: UndeclaredArg,
 
+    /// How long a port of unknown protocol waits for a client's first bytes, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub detect_timeout: u32,
+
     /// Ports of the proxy itself, declared on every workload beside the one that its annotation
     /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
     #[arg(long, value_name = "PORTS", default_value = "4191")]

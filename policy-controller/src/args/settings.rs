@@ -13,7 +13,7 @@ use crate::guard::GuardSettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
-    ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
+    ControllerConfig, KubeletExemption, Limits, Namespaces, ProbeRoutes, ReferenceGrants,
 };
 use policy_kube::lease::LeaseSettings;
 use policy_kube::source::{KubernetesConfig, Scope};
@@ -25,6 +25,7 @@ use policy_webhooks::injector::InjectorSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the flags mean.
 #[derive(Clone, Debug)]
@@ -190,9 +191,15 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             .map(|item| item.parse().map_err(|_| ArgsError::Port(item.to_owned())))
             .collect::<Result<_, _>>()?,
         metrics: args.metrics.settings()?,
+        detect_timeout: Duration::from_secs(args.detect_timeout.into()),
+        namespaces: match args.manifests {
+            Some(_) => Namespaces::Optional,
+            None => Namespaces::Required,
+        },
         limits: Limits {
             undeclared_ports_per_workload: args.serve.max_undeclared_ports,
             file_bytes: args.serve.max_file_bytes,
+            ..Limits::default()
         },
     };
     Ok(config.validated()?)

@@ -55,6 +55,7 @@ fn every_flag_reaches_its_setting() {
         "--admin-addr=[::]:9990",
         "--cluster-networks=10.0.0.0/8, 192.0.2.1",
         "--default-policy=deny",
+        "--detect-timeout=3",
         "--control-plane-namespace=mesh",
         "--probe-networks=node-local,192.0.2.0/24",
         "--kubelet-exemption=all",
@@ -75,6 +76,7 @@ fn every_flag_reaches_its_setting() {
     let networks: Vec<_> = controller.cluster_networks.iter().map(IpNet::to_string).collect();
     assert_eq!(networks, ["10.0.0.0/8", "192.0.2.1/32"]);
     assert_eq!(controller.default_policy, DefaultPolicy::Deny);
+    assert_eq!(controller.detect_timeout.as_secs(), 3);
     assert!(controller.shared_namespaces.contains("mesh"));
     assert_eq!(controller.probe_networks.len(), 2);
     assert_eq!(controller.kubelet_exemption, KubeletExemption::All);

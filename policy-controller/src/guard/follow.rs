@@ -3,9 +3,9 @@
 use super::settings::loopback;
 use super::shared::Shared;
 use futures_util::future::select_all;
-use policy_core::{Facts, Owner};
+use policy_core::{Denied, Facts, Owner};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, Policies, PortPolicy, WorkloadState};
+use policy_engine::publish::{LookupError, Policies, PortPolicy, PublishedWorkload};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
 async fn open(
     shared: &Shared,
     policies: &Policies,
-) -> Result<(Latest<Arc<WorkloadState>>, Vec<Port>), LookupError> {
+) -> Result<(Latest<Arc<PublishedWorkload>>, Vec<Port>), LookupError> {
     let state = policies.workload(&shared.workload).await?;
     let mut ports = Vec::new();
     for port in shared.local.ports() {
@@ -51,7 +51,7 @@ async fn open(
 }
 
 /// Applies each change until the pod goes away.
-async fn follow(shared: &Shared, mut state: Latest<Arc<WorkloadState>>, mut ports: Vec<Port>) {
+async fn follow(shared: &Shared, mut state: Latest<Arc<PublishedWorkload>>, mut ports: Vec<Port>) {
     loop {
         let facts = facts(shared, &state.read().facts);
         shared.node_known.store(!facts.1, Ordering::Release);
@@ -72,10 +72,17 @@ async fn follow(shared: &Shared, mut state: Latest<Arc<WorkloadState>>, mut port
     }
 }
 
-/// A Server of the cluster decides; where none selects the port, the local policy does.
+/// A Server of the cluster decides; where none selects the port, the local policy does. So it does
+/// where the Server is invalid: nothing says what it was to admit, and denying everybody would close
+/// the webhooks, which refuse what they cannot be asked about, to the whole cluster.
 fn apply(shared: &Shared, port: NonZeroU16, published: &PortPolicy) {
+    let invalid = published.policy.deny == Some(Denied::ServerInvalid);
     let (policy, revision) = match (&published.policy.owner, shared.local.policy(port)) {
         (Owner::Default(_), Some(local)) => (local.clone(), shared.local.revision()),
+        (Owner::Server(server), Some(local)) if invalid => {
+            tracing::warn!(port, %server, "invalid: the local policy stays on this port");
+            (local.clone(), shared.local.revision())
+        }
         (Owner::Default(_) | Owner::Server(_), _) => {
             (published.policy.clone(), published.revision.clone())
         }

@@ -7,7 +7,7 @@ use policy_core::{
 };
 use policy_crds::{Body, Object};
 use policy_engine::compile_objects;
-use policy_engine::config::ControllerConfig;
+use policy_engine::config::{ControllerConfig, Namespaces};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -93,6 +93,7 @@ impl Local {
             proxy_ports: BTreeSet::new(),
             localhost_authorization: false,
             undeclared_ports: UndeclaredPorts::Deny,
+            namespaces: Namespaces::Optional,
             ..config.clone()
         };
         let compiled = compile_objects(objects, &config);

@@ -4,6 +4,7 @@
 
 mod accept;
 mod allowance;
+mod limit;
 pub mod log;
 mod metric_names;
 pub mod names;
@@ -16,6 +17,7 @@ mod tls_metrics;
 
 pub use accept::after_accept_error;
 pub use allowance::{Allowance, Held, Peer};
+pub use limit::{Limit, Limiter, Rate};
 pub use process::ProcessMetrics;
 pub use readiness::{Readiness, Requirement};
 pub use room::Room;

@@ -3,13 +3,14 @@
 //!
 //! TLS 1.3 only, no resumption, a client certificate asked for but optional (see
 //! [`policy_tls::identity`]): a client without one may still carry a token. Changed files take
-//! effect for new handshakes; open connections keep what they began with. Files that cannot be used
-//! change nothing.
+//! effect for new handshakes; open connections keep what they began with, unless a root was taken out
+//! that alone vouched for their client ([`TlsHandle::lost`]). Files that cannot be used change nothing.
 
 use super::tls_metrics::{Handshake, TlsMetrics};
 use policy_core::Identity;
 use policy_tls::identity::{
-    self, Credentials, HandshakeFailure, IdentityError, TlsIdentity, identity_of,
+    self, Credentials, HandshakeFailure, IdentityError, IdentityHandle, Judge, Proof, Stale,
+    TlsIdentity, identity_of,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -72,6 +73,8 @@ pub struct TlsHandle {
     files: Option<Arc<TlsFiles>>,
     /// None until they have been given once.
     loaded: Arc<watch::Sender<Option<Arc<Loaded>>>>,
+    /// What the files held, one after the other: counts how often roots were taken out.
+    read: IdentityHandle,
     metrics: TlsMetrics,
 }
 
@@ -93,6 +96,9 @@ struct Texts {
     roots: Vec<u8>,
 }
 
+/// What files held: the texts, what they mean, and when it expires.
+type Read = (Texts, TlsIdentity, Option<SystemTime>);
+
 impl std::fmt::Debug for Texts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Texts").finish_non_exhaustive()
@@ -107,6 +113,8 @@ pub struct Arrived<S> {
     pub identity: Option<Identity>,
     /// When the client's certificate expires.
     pub expires: Option<SystemTime>,
+    /// What it proved its identity with.
+    pub proof: Option<Arc<Proof>>,
 }
 
 impl TlsHandle {
@@ -117,19 +125,44 @@ impl TlsHandle {
     pub async fn load(files: TlsFiles, metrics: &TlsMetrics) -> Result<Self, TlsError> {
         let loaded = files.parse(files.read().await?)?;
         let handle = Self { files: Some(Arc::new(files)), ..Self::empty(metrics) };
-        handle.use_from_now_on(loaded);
+        handle.use_files(loaded);
         Ok(handle)
     }
 
     /// No credentials yet: handshakes fail until they are given.
     pub fn empty(metrics: &TlsMetrics) -> Self {
         let loaded = Arc::new(watch::Sender::new(None));
-        Self { files: None, loaded, metrics: metrics.clone() }
+        Self { files: None, loaded, read: IdentityHandle::empty(), metrics: metrics.clone() }
     }
 
     /// Uses these credentials for handshakes from now on.
     pub fn put(&self, identity: Arc<TlsIdentity>, expires: Option<SystemTime>) {
         self.use_from_now_on(Loaded::new(identity, expires));
+    }
+
+    fn use_files(&self, (texts, identity, expires): Read) {
+        self.read.replace(identity);
+        if let Some(identity) = self.read.current().clone() {
+            let loaded = Loaded::new(identity, expires);
+            self.use_from_now_on(Loaded { texts: Some(texts), ..loaded });
+        }
+    }
+
+    /// Waits until no root that is trusted then vouches for what a client has proved. Its expiry is
+    /// [stated](Arrived::expires) beforehand.
+    pub async fn lost(&self, proof: Option<&Proof>) {
+        let Some(proof) = proof else { return std::future::pending().await };
+        let mut loaded = self.loaded.subscribe();
+        loop {
+            let own = loaded.borrow_and_update().as_ref().map(|loaded| loaded.identity.clone());
+            if Judge::new(own).stale(proof) == Some(Stale::Untrusted) {
+                return;
+            }
+            if loaded.changed().await.is_err() {
+                // Nobody can replace what is in force any more.
+                return std::future::pending().await;
+            }
+        }
     }
 
     fn use_from_now_on(&self, loaded: Loaded) {
@@ -195,8 +228,8 @@ impl TlsHandle {
                 continue;
             }
             match files.parse(texts) {
-                Ok(loaded) => {
-                    self.use_from_now_on(loaded);
+                Ok(read) => {
+                    self.use_files(read);
                     self.metrics.reloaded("renewed");
                     tracing::info!("certificate of the gRPC port renewed");
                 }
@@ -216,7 +249,8 @@ impl TlsHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.current().ok_or_else(none)?.server.clone());
+        let loaded = self.current().ok_or_else(none)?;
+        let acceptor = TlsAcceptor::from(loaded.server.clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -229,8 +263,10 @@ impl TlsHandle {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         };
-        let leaf = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let chain = stream.get_ref().1.peer_certificates();
+        let leaf = chain.and_then(<[_]>::first);
         let identity = leaf.and_then(|leaf| identity_of(leaf));
+        let proof = identity.as_ref().and_then(|_| Proof::of(&loaded.identity, chain));
         let expires = leaf.and_then(|leaf| not_after(leaf));
         if leaf.is_some() && expires.is_none() {
             // It was found valid now; how long nobody could say.
@@ -241,7 +277,7 @@ impl TlsHandle {
             Some(_) => Handshake::Identity,
             None => Handshake::Anonymous,
         });
-        Ok(Arrived { stream, identity, expires })
+        Ok(Arrived { stream, identity, expires, proof })
     }
 
     /// A server's handshake for whatever is spoken above it; with the identity that the client
@@ -285,7 +321,7 @@ impl TlsFiles {
         })
     }
 
-    fn parse(&self, texts: Texts) -> Result<Loaded, TlsError> {
+    fn parse(&self, texts: Texts) -> Result<Read, TlsError> {
         let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| TlsError::Pem {
             path: self.key.clone(),
             message: error.to_string(),
@@ -299,8 +335,7 @@ impl TlsFiles {
         let roots = certificates(&self.roots, &texts.roots)?;
         let expires = chain.first().and_then(|leaf| not_after(leaf));
         let identity = TlsIdentity::new(Credentials { server_name, roots, chain, key })?;
-        let loaded = Loaded::new(Arc::new(identity), expires);
-        Ok(Loaded { texts: Some(texts), ..loaded })
+        Ok((texts, identity, expires))
     }
 }
 

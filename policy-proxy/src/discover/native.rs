@@ -21,11 +21,14 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-/// What is kept from stream to stream: each port's state, so that the server can go on from it.
+/// What is kept from stream to stream: each port's state, so that the server can go on from it, and
+/// what says how new it has to be.
 pub(super) struct Client {
     config: Arc<DiscoverConfig>,
     store: PolicyStore,
     ports: BTreeMap<NonZeroU16, PortState>,
+    /// The revision of the workload that is in force.
+    workload: Option<m::Revision>,
 }
 
 /// One stream.
@@ -47,7 +50,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Client {
     pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
-        Self { config, store, ports: BTreeMap::new() }
+        Self { config, store, ports: BTreeMap::new(), workload: None }
     }
 
     /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
@@ -107,6 +110,7 @@ impl Client {
             workload: self.config.workload.to_string(),
             features: encode_features(&Feature::ALL.into_iter().collect()),
             applied: self.ports.iter().filter_map(revision).collect(),
+            workload_revision: self.workload.clone(),
             client: concat!("policy-proxy/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -213,6 +217,7 @@ impl Session<'_> {
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
         self.client.store.set_facts(Arc::new(facts));
         self.client.store.declare(&ports, undeclared);
+        self.client.workload.clone_from(&workload.revision);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDis
 use policy_proto::messages::watch_request::Kind as Say;
 use policy_proto::messages::watch_response::Kind as Hear;
 use policy_proto::messages::{self as m, WatchRequest, WatchResponse};
-use policy_proto::native::{EncodedPort, encode_facts, encode_port};
+use policy_proto::native::{EncodedPort, encode_facts, encode_port, encode_revision};
 use policy_proxy::discover;
 use policy_proxy::discover::DiscoverConfig;
 pub(crate) use policy_testkit::{soon, wait_until};
@@ -134,6 +134,7 @@ impl Stream {
             facts: Some(encode_facts(&facts)),
             declared_ports: ports.to_vec(),
             undeclared: undeclared.into(),
+            revision: Some(encode_revision(&revision(7))),
         }))
         .await;
     }

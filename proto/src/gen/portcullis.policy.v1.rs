@@ -828,6 +828,10 @@ pub struct Hello {
     /// Name and version of the client, for logs.
     #[prost(string, tag = "4")]
     pub client: ::prost::alloc::string::String,
+    /// The revision of the Workload that the client enforces at the moment, as it was received; absent:
+    /// it has none. As with `applied`, the client never gets an older Workload.
+    #[prost(message, optional, tag = "5")]
+    pub workload_revision: ::core::option::Option<Revision>,
 }
 /// A port and what is in force on it.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -938,6 +942,10 @@ pub struct Workload {
     /// What holds on all others.
     #[prost(enumeration = "Undeclared", tag = "4")]
     pub undeclared: i32,
+    /// Which state of the world the workload was made from; `content` is 0. Absent: the server does not
+    /// say (an older version).
+    #[prost(message, optional, tag = "5")]
+    pub revision: ::core::option::Option<Revision>,
 }
 /// A list of keys, given by what changed in the middle of it. For a list sent in full, both counts
 /// are 0.

@@ -285,3 +285,40 @@ async fn a_server_of_the_cluster_takes_the_place_of_the_local_policy_until_it_is
     cluster.delete(&server).await.unwrap();
     wait_until("the local policy decides", async || metrics(1).await == 200).await;
 }
+
+/// No webhook is asked about objects of the control plane's namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_server_of_the_cluster_leaves_the_local_policy_in_force() {
+    let Some(cluster) = CLUSTER.get_or_skip().await else { return };
+    let (pod, mesh) = ("guarded-1", Mesh::new());
+    cluster.apply(&own_pod(pod)).await.unwrap();
+    let named = format!("--replica-name={pod}");
+    let controller = controller(&cluster, &mesh, &[&named]).await;
+    let port = controller.admin().port();
+    let metrics = async |last| ask(from(loopback(last), port).await, &page("/metrics")).await.0;
+    let valid = server(pod, port, "127.0.0.2/32");
+    cluster.apply(&valid).await.unwrap();
+    wait_until("the Server decides", async || metrics(1).await == 403).await;
+    let invalid = valid.replace("proxyProtocol: HTTP/1", "proxyProtocol: HTTP/9");
+    cluster.apply(&invalid).await.unwrap();
+    wait_until("the local policy decides", async || {
+        (metrics(1).await, metrics(2).await) == (200, 200)
+    })
+    .await;
+    // It owns every port that it might have meant, the policy port, too.
+    let every = invalid.replace(&format!("port: {port},"), "port: \"\",");
+    cluster.apply(&every).await.unwrap();
+    let deadline = Duration::from_secs(3);
+    let refused = timeout(deadline, async {
+        loop {
+            let channel = mesh.connect(controller.grpc(), Some(&identity("web", "none"))).await;
+            let status = get(&channel, "none:web-0", None).await.unwrap_err();
+            let statuses = (metrics(1).await, status.code());
+            if statuses != (200, Code::NotFound) {
+                return statuses;
+            }
+        }
+    });
+    assert_eq!(refused.await.ok(), None, "the controller's own ports are closed");
+    cluster.delete(&valid).await.unwrap();
+}

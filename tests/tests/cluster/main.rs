@@ -19,6 +19,7 @@ mod issuer;
 mod programmed;
 mod source;
 mod status;
+mod unread;
 
 use policy_tests::cluster::{Cluster, SharedCluster};
 

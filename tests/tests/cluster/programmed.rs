@@ -12,8 +12,8 @@ use line::Line;
 use policy_controller::endpoints::{OwnName, follow_endpoints};
 use policy_crds::Kind;
 use policy_discovery::replicas::Replicas;
-use policy_proto::messages::ObjectsRequest;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
+use policy_proto::messages::{ObjectsRequest, Undeclared};
 use policy_proto::native::PortState;
 use policy_testkit::free_port;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
@@ -283,6 +283,50 @@ async fn a_replica_that_lags_behind_never_undoes_a_revocation() {
     if let Some((_, policy)) = moved.next(8080, &mut PortState::default(), PATIENCE).await {
         assert!(policy.authorizations.is_empty(), "{policy:?}");
     }
+}
+
+#[tokio::test]
+async fn a_replica_that_lags_behind_never_opens_undeclared_ports_again() {
+    let Some(cluster) = cluster_or_skip(Cluster::builder()).await else { return };
+    cluster.install_crds().await.unwrap();
+    let (home, shop) = shop(&cluster, &["a"]).await;
+    let [current, lagging, _] = free();
+    let all = [current, lagging];
+    let line = Line::to(cluster.kubeconfig(), cluster.folder()).await;
+    let _first = replica(cluster.kubeconfig(), &home, current, &all).await;
+    let _second = replica(line.kubeconfig(), &home, lagging, &all).await;
+
+    let (workload, nothing) = (format!("{shop}:a"), BTreeMap::new());
+    let mut watch = Watch::open(&workload, current, &nothing).await.unwrap();
+    let told = watch.workload(PATIENCE).await.unwrap();
+    assert_eq!(told.undeclared(), Undeclared::Default);
+
+    // The namespace closes what nothing declares, and one replica does not hear of it.
+    line.freeze();
+    let deny = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {shop}, \
+         annotations: {{portcullis.dev/undeclared-ports: deny}}}}\n"
+    );
+    cluster.apply(&deny).await.unwrap();
+    let mut told = told;
+    while told.undeclared() != Undeclared::Deny {
+        told = watch.workload(PATIENCE).await.unwrap();
+    }
+    drop(watch);
+
+    // Whoever has nothing gets what the lagging replica has: it cannot know better.
+    let mut fresh = Watch::open(&workload, lagging, &nothing).await.unwrap();
+    let old = fresh.workload(PATIENCE).await.unwrap();
+    assert_eq!(old.undeclared(), Undeclared::Default, "it lags behind");
+
+    // Whoever has the denial gets nothing, until it has caught up.
+    let has = told.revision.unwrap();
+    let open = async || Watch::open_with(&workload, lagging, &nothing, Some(&has)).await.unwrap();
+    let sent = open().await.workload(Duration::from_secs(5)).await;
+    assert!(sent.is_none(), "an older workload was sent: {sent:?}");
+    line.thaw();
+    let caught_up = open().await.workload(PATIENCE).await.unwrap();
+    assert_eq!(caught_up.undeclared(), Undeclared::Deny);
 }
 
 #[tokio::test]

@@ -24,15 +24,15 @@ use std::time::Duration;
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
     let Some(spec) = input.spec(dialect.growing(&["parentRefs", "hostnames", "rules"])) else {
-        return (None, Claims::Route { parents: Vec::new() });
+        return (None, Claims::Route { parents: Vec::new(), unread: true });
     };
-    let parents = parent::parents(&spec, dialect);
+    let (parents, unread) = parent::parents(&spec, dialect);
     if parents.iter().any(parent::is_outbound) {
         annotation::check(input, dialect == Dialect::Grpc);
     }
     let hostnames = host::hostnames(&spec);
     let rules = rules(&spec, dialect);
-    let claims = Claims::Route { parents: parents.clone() };
+    let claims = Claims::Route { parents: parents.clone(), unread };
     let route = hostnames.zip(rules).map(|(hostnames, rules)| route(parents, hostnames, rules));
     (route, claims)
 }

@@ -6,13 +6,16 @@ use crate::parse::name::namespace;
 use crate::reader::{Fields, Node, shared};
 use crate::resource::ParentRef;
 
-pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> Vec<ParentRef> {
-    let Some(node) = spec.get("parentRefs") else { return Vec::new() };
-    let Some(list) = node.list() else { return Vec::new() };
+/// The parents that can be read, and whether there is one that cannot.
+pub(super) fn parents(spec: &Fields<'_>, dialect: Dialect) -> (Vec<ParentRef>, bool) {
+    let Some(node) = spec.get("parentRefs") else { return (Vec::new(), false) };
+    let Some(list) = node.list() else { return (Vec::new(), true) };
     if list.len() > 32 {
         node.error(format!("{} elements, at most 32 are allowed", list.len()));
     }
-    list.iter().filter_map(|node| parent(node, dialect)).collect()
+    let parents: Vec<ParentRef> = list.iter().filter_map(|node| parent(node, dialect)).collect();
+    let unread = parents.len() < list.len();
+    (parents, unread)
 }
 
 /// A parent, if at least its name can be read; everything else that is wrong is reported. One whose

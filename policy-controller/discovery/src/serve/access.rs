@@ -21,9 +21,9 @@ use super::refusal::refusal;
 use super::stale::Stale;
 use policy_core::{Identity, WorkloadKey};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, Policies, WorkloadState};
+use policy_engine::publish::{LookupError, Policies, PublishedWorkload, WorkloadState};
 use policy_server::review::{ReviewError, Reviewer};
-use policy_server::{Allowance, Peer};
+use policy_server::{Allowance, Limit, Peer, Rate};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -34,6 +34,10 @@ use tonic::Status;
 /// Tokens of one peer under review at a time. Reviews take turns, so that one who makes up tokens
 /// holds up others by no more than these.
 const REVIEWS_PER_PEER: u32 = 16;
+
+/// Refused tokens of one peer. Each costs the API server a review, and the controller room among its
+/// requests that the Lease and status need.
+const REFUSALS: Rate = Rate { per_second: 1, burst: 20 };
 
 /// What decides who may watch, beside the objects.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +57,8 @@ pub(crate) struct Access {
     config: AccessConfig,
     metrics: AccessMetrics,
     reviews: Allowance,
+    /// Tokens that were refused.
+    refusals: Limit<Peer>,
     stale: watch::Receiver<Stale>,
     /// Keeps `stale` open where nobody else does.
     _own: Option<watch::Sender<Stale>>,
@@ -85,7 +91,8 @@ impl Access {
             }
         };
         let reviews = Allowance::new(REVIEWS_PER_PEER);
-        Self { config, metrics, reviews, stale, _own: own }
+        let refusals = Limit::new(REFUSALS);
+        Self { config, metrics, reviews, refusals, stale, _own: own }
     }
 
     /// Who a certificate makes its client. `own`: the identity of the controller.
@@ -98,7 +105,7 @@ impl Access {
             None => Caller::Anonymous,
             Some(identity) if own == Some(&identity) => Caller::Controller(identity),
             Some(identity) if self.config.viewers.contains(identity.as_str()) => {
-                Caller::Viewer(Viewer::of_everything(identity.as_str(), None))
+                Caller::Viewer(Viewer::of_identity(identity))
             }
             Some(identity) => Caller::Mesh(identity),
         }
@@ -116,8 +123,18 @@ impl Access {
                 "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
             )));
         };
-        let authenticated =
-            reviewer.authenticate(token).await.map_err(|error| self.review_failed(error))?;
+        // Whose tokens hold is never counted here, whoever else is refused.
+        if !self.refusals.has_left(peer, Instant::now().into_std()) {
+            self.metrics.refused(Unwelcome::TooManyReviews);
+            return Err(Status::resource_exhausted(
+                "too many tokens from this address were refused: try again in a second",
+            ));
+        }
+        let reviewed = reviewer.authenticate(token).await;
+        if matches!(reviewed, Err(ReviewError::Refused(_))) {
+            self.refusals.take(peer, Instant::now().into_std());
+        }
+        let authenticated = reviewed.map_err(|error| self.review_failed(error))?;
         self.metrics.reviewed("accepted");
         let expires = Some(instant_of(authenticated.expires));
         let subject = &authenticated.subject;
@@ -147,7 +164,7 @@ impl Access {
         policies: &Policies,
         caller: &Caller,
         key: &WorkloadKey,
-    ) -> Result<(Latest<Arc<WorkloadState>>, Stand), Status> {
+    ) -> Result<(Latest<Arc<PublishedWorkload>>, Stand), Status> {
         self.admit(caller)?;
         if let Caller::Viewer(viewer) = caller {
             self.may_view(caller, viewer, Some(&key.namespace)).await?;
@@ -159,9 +176,19 @@ impl Access {
             }
             Err(error) => return Err(refusal(key, NonZeroU16::MIN, error)),
         };
+        // A viewer may be a workload besides, and has in force what its own proxy says.
+        let own = match caller {
+            Caller::Viewer(viewer) => {
+                let identity = viewer.identity().cloned();
+                identity.filter(|identity| *identity.as_str() == *state.current().identity)
+            }
+            Caller::Mesh(_) | Caller::Controller(_) | Caller::Loopback | Caller::Anonymous => {
+                caller.identity().cloned()
+            }
+        };
         let stand = Stand {
-            identity: caller.identity().cloned(),
-            own: !matches!(caller, Caller::Viewer(_)),
+            own: own.is_some() || !matches!(caller, Caller::Viewer(_)),
+            identity: own,
             expires: caller.expires(),
             stale: self.stale.clone(),
             stale_before: self.stale.borrow().times,

@@ -38,6 +38,12 @@ impl<K, V> Default for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V> Cache<K, V> {
+    /// The encoding of `policy` under `key`, if some stream holds it.
+    pub(crate) fn known(&self, policy: &Arc<ServerPolicy>, key: K) -> Option<Arc<V>> {
+        let at = (Arc::as_ptr(policy).addr(), key);
+        self.entries.lock().map.get(&at)?.value.upgrade()
+    }
+
     /// The encoding of `policy` under `key`, made by `encode` unless some stream holds it. The flag
     /// says whether it was made.
     pub(crate) fn get(

@@ -29,6 +29,8 @@ pub struct Viewer {
     name: Arc<str>,
     pub(crate) sight: Sight,
     expires: Option<Instant>,
+    /// What its certificate proves, if it came with one: it may be a workload, too.
+    identity: Option<Identity>,
 }
 
 /// Whose policies a viewer may see.
@@ -91,15 +93,26 @@ impl fmt::Display for Caller {
 }
 
 impl Viewer {
-    /// One that may see everything.
+    /// One that may see everything, by its token.
     pub(crate) fn of_everything(name: &str, expires: Option<Instant>) -> Self {
-        Self { name: name.into(), sight: Sight::Everything, expires }
+        Self { name: name.into(), sight: Sight::Everything, expires, identity: None }
+    }
+
+    /// One that may see everything, by its certificate.
+    pub(crate) fn of_identity(identity: Identity) -> Self {
+        let identity_of = Some(identity.clone());
+        Self { identity: identity_of, ..Self::of_everything(identity.as_str(), None) }
+    }
+
+    /// What its certificate proves.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// One whose rights are asked for.
     pub(crate) fn granted(subject: &Arc<Subject>, expires: Option<Instant>) -> Self {
         let name = subject.user.as_str().into();
-        Self { name, sight: Sight::Granted(subject.clone()), expires }
+        Self { name, sight: Sight::Granted(subject.clone()), expires, identity: None }
     }
 
     /// Its name: of the user, or the identity.

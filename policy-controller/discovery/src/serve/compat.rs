@@ -12,9 +12,9 @@ use crate::serve::refusal::refusal;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, Stream};
-use policy_core::{Denied, Facts, ServerPolicy};
+use policy_core::{Denied, Facts, NetworkSymbol, ServerPolicy, symbols};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, PortPolicy, WorkloadState};
+use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload};
 use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
@@ -38,6 +38,8 @@ const MAX_SPEC: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Shape {
     symbols: Facts,
+    /// Whether it is for pods of every node: nothing in the policy names the node.
+    anywhere: bool,
     own: usize,
 }
 
@@ -75,15 +77,35 @@ impl Compat {
     /// What is sent for `policy` to a client of a workload with `facts`.
     fn encoded(&self, policy: &Arc<ServerPolicy>, facts: &Facts) -> Encoded {
         let own = Server { server_ips: server_ips(facts), ..Server::default() }.encode_to_vec();
-        let symbols = Facts { pod_addresses: Vec::new(), ..facts.clone() };
-        let shape = Shape { symbols, own: own.len() };
-        let (shared, made) = self.cache.get(policy, shape, |shape| self.encode(policy, shape));
+        let (shared, made) = self.shared(policy, facts, own.len());
         if made {
             self.core.metrics.encoded("compatible");
         } else {
             self.core.metrics.shared("compatible");
         }
         Encoded { own: own.into(), shared }
+    }
+
+    /// What workloads share that cannot be told apart in a message of `policy`, and whether it was
+    /// made.
+    fn shared(&self, policy: &Arc<ServerPolicy>, facts: &Facts, own: usize) -> (Arc<Bytes>, bool) {
+        let cluster = facts.cluster.clone();
+        let symbols = Facts { cluster, ..Facts::default() };
+        let anywhere = Shape { symbols, anywhere: true, own };
+        if let Some(known) = self.cache.known(policy, anywhere.clone()) {
+            return (known, false);
+        }
+        let symbols = Facts { pod_addresses: Vec::new(), ..facts.clone() };
+        let here = Shape { symbols, anywhere: false, own };
+        if let Some(known) = self.cache.known(policy, here.clone()) {
+            return (known, false);
+        }
+        // The policy is gone through once for each encoding that is made, not for each that is sent.
+        let shape = match symbols::names(policy, NetworkSymbol::NodeLocal) {
+            true => here,
+            false => anywhere,
+        };
+        self.cache.get(policy, shape, |shape| self.encode(policy, shape))
     }
 
     fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Bytes {
@@ -183,7 +205,7 @@ impl Compat {
 
 /// What was asked for, and what the caller stands on.
 struct Found {
-    state: Latest<Arc<WorkloadState>>,
+    state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
     stand: Stand,
 }
@@ -191,7 +213,7 @@ struct Found {
 /// One open `WatchPort`.
 struct PortWatch {
     service: Compat,
-    state: Latest<Arc<WorkloadState>>,
+    state: Latest<Arc<PublishedWorkload>>,
     port: Latest<Arc<PortPolicy>>,
     stand: Stand,
     ending: CancellationToken,

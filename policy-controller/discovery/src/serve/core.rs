@@ -7,8 +7,9 @@ use super::metrics::ServeMetrics;
 use super::peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::publish::Policies;
-use policy_server::{Allowance, Held, Peer};
+use policy_server::{Allowance, Held, Limit, Limiter, Peer};
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 use tonic::Status;
 
 /// What both services share.
@@ -20,11 +21,33 @@ pub(crate) struct Core {
     pub(super) access: Access,
     pub(super) metrics: ServeMetrics,
     pub(super) applied: Applied,
+    /// Lists of everything that holds cause.
+    pub(super) lists: Limit<Peer>,
     /// Numbers of native streams.
     pub(super) sessions: AtomicU64,
 }
 
+/// Lists of everything that one peer's holds may cause: in a row, and after how long one more. What a
+/// client says it has in force cannot be proved, and a hold ends without a list, too, when watches come
+/// to tell what was missed. A hold takes two lists at most.
+const LISTS: (u32, Duration) = (6, Duration::from_secs(300));
+
 impl Core {
+    /// How many lists the holds of each peer may cause.
+    pub(super) fn lists_per_peer() -> Limit<Peer> {
+        let (burst, interval) = LISTS;
+        Limit::of(Limiter::every(interval, burst))
+    }
+
+    /// Has everything listed, unless the holds of `peer` have caused as many lists as they may.
+    pub(super) fn list_for(&self, peer: &Peer) -> bool {
+        let may = self.lists.take(peer, Instant::now());
+        if may {
+            self.policies.refresh();
+        }
+        may
+    }
+
     /// The connection a request came on.
     pub(super) fn connected(extensions: &http::Extensions) -> Result<Connected, Status> {
         let connected = extensions.get::<Connected>().cloned();

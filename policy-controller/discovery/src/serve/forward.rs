@@ -7,6 +7,7 @@
 
 use super::caller::Caller;
 use super::core::Core;
+use super::lanes::{Lanes, Seat};
 use super::metrics::{Call, Method};
 use super::peer::Connected;
 use bytes::Bytes;
@@ -24,7 +25,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::OnceCell;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::body::Body;
 use tonic::server::NamedService;
@@ -46,14 +46,13 @@ struct Inner {
     core: Arc<Core>,
     to: ControllerAddress,
     tls: Option<TlsHandle>,
-    /// Connects again by itself once it has connected.
-    channel: OnceCell<Channel>,
+    lanes: Lanes,
 }
 
 impl Forward {
     /// Forwards to the controller at `to`, to which we prove who we are with `tls`.
     pub(crate) fn new(core: Arc<Core>, to: ControllerAddress, tls: Option<TlsHandle>) -> Self {
-        Self(Arc::new(Inner { core, to, tls, channel: OnceCell::new() }))
+        Self(Arc::new(Inner { core, to, tls, lanes: Lanes::default() }))
     }
 }
 
@@ -91,17 +90,18 @@ impl Inner {
     async fn forward(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, Held, Connected), Status> {
+    ) -> Result<(Response<Body>, (Held, Seat), Connected), Status> {
         let connected = Core::connected(request.extensions())?;
         self.core.access.admit(&Caller::of(request.extensions()))?;
         let held = self.core.take_stream(&connected.peer)?;
         request.headers_mut().remove(AUTHORIZATION);
         // What is known of the connection is nobody else's.
         request.extensions_mut().clear();
-        let mut channel = self.channel.get_or_try_init(|| self.connect()).await?.clone();
+        let seat = self.lanes.take();
+        let mut channel = seat.channel.get_or_try_init(|| self.connect()).await?.clone();
         let ready = channel.ready().await.map_err(|error| self.unreachable(&error))?;
         let response = ready.call(request).await.map_err(|error| self.unreachable(&error))?;
-        Ok((response, held, connected))
+        Ok((response, (held, seat), connected))
     }
 
     async fn connect(&self) -> Result<Channel, Status> {
@@ -130,11 +130,11 @@ struct Forwarded {
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
     call: Call,
     ended: bool,
-    _held: Held,
+    _held: (Held, Seat),
 }
 
 impl Forwarded {
-    fn new(body: Body, connected: Connected, held: Held, call: Call) -> Self {
+    fn new(body: Body, connected: Connected, held: (Held, Seat), call: Call) -> Self {
         let ending = Box::pin(connected.ending.cancelled_owned());
         Self { body, ending, call, ended: false, _held: held }
     }

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
 use policy_server::{Allowance, Arrived, Held, Peer, TlsHandle, after_accept_error};
+use policy_tls::identity::Proof;
 use policy_tls::peer::PeerTls;
 use std::convert::Infallible;
 use std::error::Error;
@@ -118,6 +119,8 @@ struct Known {
     caller: Caller,
     tls: PeerTls,
     expires: Option<Instant>,
+    /// What it proved, and the credentials that it was judged by.
+    proof: Option<(TlsHandle, Arc<Proof>)>,
 }
 
 async fn connection(
@@ -148,7 +151,7 @@ async fn connection(
                 arrived = tls.accept(stream) => arrived,
                 () = shared.drain.cancelled() => return,
             };
-            let Arrived { stream, identity, expires } = match arrived {
+            let Arrived { stream, identity, expires, proof } = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => return tracing::debug!(%remote, %error, "handshake failed"),
             };
@@ -165,10 +168,11 @@ async fn connection(
             }
             let own = tls.identity();
             let caller = shared.core.access.by_certificate(identity.clone(), own.as_ref());
+            let proof = proof.map(|proof| (tls, proof));
             let tls = PeerTls::Terminated(identity);
             let expires = expires.map(instant_of);
-            serve(&shared, Known { remote, peer, caller, tls, expires }, TokioIo::new(stream))
-                .await;
+            let known = Known { remote, peer, caller, tls, expires, proof };
+            serve(&shared, known, TokioIo::new(stream)).await;
         }
     }
     drop(held);
@@ -180,7 +184,7 @@ fn over_loopback(stream: &TcpStream, remote: SocketAddr) -> Known {
     let peer = Peer::at(remote.ip());
     let loopback = peer.address.is_loopback() && local.is_ok_and(|local| local.is_loopback());
     let caller = if loopback { Caller::Loopback } else { Caller::Anonymous };
-    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None }
+    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None, proof: None }
 }
 
 async fn serve<I>(shared: &Arc<Shared>, known: Known, io: I)
@@ -224,6 +228,10 @@ where
     let ended = tokio::select! {
         result = connection.as_mut() => Some(result),
         () = until(last) => None,
+        () = lost(known.proof.as_ref()) => {
+            tracing::info!(%remote, "the client's certificate is not trusted any more");
+            None
+        }
         () = ending.cancelled() => None,
     };
     let result = match ended {
@@ -246,6 +254,14 @@ where
     }
     // Whatever ended it, its streams must not outlive it.
     ending.cancel();
+}
+
+/// Waits until no root vouches for what the client has proved.
+async fn lost(proof: Option<&(TlsHandle, Arc<Proof>)>) {
+    match proof {
+        Some((tls, proof)) => tls.lost(Some(proof)).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn until(time: Option<Instant>) {

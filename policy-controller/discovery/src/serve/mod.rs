@@ -26,6 +26,7 @@ mod encodings;
 mod forward;
 mod health;
 mod identify;
+mod lanes;
 mod listener;
 mod metrics;
 mod native;

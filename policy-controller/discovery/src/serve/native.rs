@@ -40,14 +40,14 @@ impl Native {
         let opened = connected.and_then(|connected| {
             core.access.admit(&caller)?;
             let held = core.take_stream(&connected.peer)?;
-            Ok((connected.ending, held))
+            Ok((connected, held))
         });
-        let (ending, held) = opened.inspect_err(|status| call.end(status.code()))?;
+        let (connected, held) = opened.inspect_err(|status| call.end(status.code()))?;
         // One message in the slot and one in the codec: all that a slow client makes us keep.
         let (sender, receiver) = slot::slot();
         let inbound = request.into_inner();
         tokio::spawn(async move {
-            let run = Session::run(self.encodings, inbound, &sender, &call, (ending, caller));
+            let run = Session::run(self.encodings, inbound, &sender, &call, (connected, caller));
             let ended = run.await;
             call.end(ended.as_ref().map_or_else(Status::code, |()| Code::Ok));
             if let Err(status) = ended {

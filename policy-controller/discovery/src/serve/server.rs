@@ -55,6 +55,7 @@ impl Server {
             access: Access::new(access, metrics.access.clone(), stale),
             metrics,
             applied: Applied::default(),
+            lists: Core::lists_per_peer(),
             sessions: AtomicU64::new(0),
         };
         let report = ReportConfig { replica: "".into(), overviews: None };

@@ -27,6 +27,7 @@ pub fn hello(workload: &str) -> Hello {
         features: encode_features(&Feature::ALL.into_iter().collect()),
         applied: Vec::new(),
         client: "test".into(),
+        workload_revision: None,
     }
 }
 

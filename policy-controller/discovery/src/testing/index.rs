@@ -9,7 +9,9 @@ use policy_core::{
     WorkloadKey,
 };
 use policy_engine::latest;
-use policy_engine::publish::{Command, LookupError, Policies, PortPolicy, Seen, WorkloadState};
+use policy_engine::publish::{
+    Command, LookupError, Policies, PortPolicy, PublishedWorkload, Seen, WorkloadState,
+};
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -102,8 +104,13 @@ pub fn revision(version: u64) -> Revision {
 
 type Ports = BTreeMap<NonZeroU16, latest::Sender<Arc<PortPolicy>>>;
 
+fn published(state: WorkloadState, version: u64) -> Arc<PublishedWorkload> {
+    let revision = Arc::new(revision(version));
+    Arc::new(PublishedWorkload { state: Arc::new(state), revision })
+}
+
 struct Workload {
-    state: latest::Sender<Arc<WorkloadState>>,
+    state: latest::Sender<Arc<PublishedWorkload>>,
     ports: Ports,
 }
 
@@ -184,7 +191,7 @@ impl Index {
             service_account: "default".into(),
             identity: "default.ns.serviceaccount.identity.linkerd.cluster.local".into(),
         };
-        let state = latest::channel(Arc::new(state));
+        let state = latest::channel(published(state, 1));
         let workload = Workload { state, ports: Ports::new() };
         self.workloads.lock().insert(key.clone(), workload);
         key
@@ -229,19 +236,29 @@ impl Index {
         let pod = self.pod(name, declared);
         let mut workload = self.workloads.lock().remove(&pod).unwrap();
         let key = WorkloadKey::external("ns", name);
-        let mut state = WorkloadState::clone(&workload.state.current());
+        let mut state = WorkloadState::clone(&workload.state.current().state);
         (state.key, state.identity) = (key.clone(), identity.into());
-        workload.state = latest::channel(Arc::new(state));
+        workload.state = latest::channel(published(state, 1));
         self.workloads.lock().insert(key.clone(), workload);
         key
     }
 
     /// Changes what is known of a workload.
     pub fn change(&self, key: &WorkloadKey, change: impl FnOnce(&mut WorkloadState)) {
+        self.change_at(key, 1, change);
+    }
+
+    /// The same, of the version `version` of Servers.
+    pub fn change_at(
+        &self,
+        key: &WorkloadKey,
+        version: u64,
+        change: impl FnOnce(&mut WorkloadState),
+    ) {
         let workloads = self.workloads.lock();
-        let mut state = WorkloadState::clone(&workloads[key].state.current());
+        let mut state = WorkloadState::clone(&workloads[key].state.current().state);
         change(&mut state);
-        workloads[key].state.send(Arc::new(state));
+        workloads[key].state.send(published(state, version));
     }
 
     /// Changes what ports a workload declares.

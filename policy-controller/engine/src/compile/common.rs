@@ -5,10 +5,6 @@ use policy_core::{
     Authorization, Condition, DefaultPolicy, NetworkMatch, Requirement, Source, Test,
 };
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a detecting port waits for the first bytes, as in Linkerd.
-pub(super) const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
 /// What is audited stays last.

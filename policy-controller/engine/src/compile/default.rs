@@ -1,7 +1,6 @@
 //! Ports that no Server owns (controller-semantics 2.3).
 
-use super::common::DETECT_TIMEOUT;
-use crate::config::MetricsReaders;
+use crate::config::{ControllerConfig, MetricsReaders};
 use policy_core::{
     Authorization, Condition, DefaultPolicy, IdentityMatch, Owner, Protocol, Requirement,
     ServerPolicy, Source, Test,
@@ -9,9 +8,13 @@ use policy_core::{
 use std::sync::Arc;
 
 /// The policy of such a port, before probes.
-pub(super) fn policy(policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
-    let protocol =
-        if opaque { Protocol::Opaque } else { Protocol::Detect { timeout: DETECT_TIMEOUT } };
+pub(super) fn policy(
+    config: &ControllerConfig,
+    policy: DefaultPolicy,
+    opaque: bool,
+) -> ServerPolicy {
+    let timeout = config.detect_timeout;
+    let protocol = if opaque { Protocol::Opaque } else { Protocol::Detect { timeout } };
     let mut compiled = ServerPolicy::without_grants(Owner::Default(policy), protocol);
     compiled.authorizations = policy.authorizations();
     compiled
@@ -20,9 +23,9 @@ pub(super) fn policy(policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
 /// The policy of the proxy's own port, whatever the default of the workload: those may read metrics who
 /// are named for it, by default any mesh identity and the node (product, *Admin port*). A Server that
 /// owns the port replaces it.
-pub(super) fn proxy_port(readers: &MetricsReaders) -> ServerPolicy {
-    let mut compiled = policy(DefaultPolicy::AllAuthenticated, false);
-    let MetricsReaders { identities, networks } = readers;
+pub(super) fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
+    let mut compiled = policy(config, DefaultPolicy::AllAuthenticated, false);
+    let MetricsReaders { identities, networks } = &config.metrics;
     let by_identity = match &**identities {
         [] => Vec::new(),
         [IdentityMatch::Any] => compiled.authorizations.to_vec(),
@@ -64,7 +67,8 @@ mod tests {
         let identity = identity.map(|name| Identity::Dns(name.into()));
         let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
         let connection = Connection { client: client.parse().unwrap(), tls, facts: &facts };
-        proxy_port(readers).authorizations.iter().any(|grant| grant.holds(&connection))
+        let config = ControllerConfig { metrics: readers.clone(), ..ControllerConfig::default() };
+        proxy_port(&config).authorizations.iter().any(|grant| grant.holds(&connection))
     }
 
     #[test]

@@ -43,11 +43,11 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) {
-        default::proxy_port(&cx.config.metrics)
+        default::proxy_port(cx.config)
     } else if shape.require_identity.contains(port) {
-        default::policy(default::authenticated(policy), opaque)
+        default::policy(cx.config, default::authenticated(policy), opaque)
     } else {
-        default::policy(policy, opaque)
+        default::policy(cx.config, policy, opaque)
     };
     let undeclared =
         !shape.declared.contains(&port) && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;

@@ -1,6 +1,6 @@
 //! The part of a policy that is the same for every port that a Server owns.
 
-use super::common::{DETECT_TIMEOUT, grants_of, with_localhost};
+use super::common::{grants_of, with_localhost};
 use crate::incremental::{Context, question};
 use crate::question::grant::ServerGrants;
 use crate::question::policy::{Pieces, ServerPieces};
@@ -17,7 +17,7 @@ fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<Pieces> {
     let object = cx.object(&question.0).map(|object| (&object.meta, &object.body));
     Arc::new(match object {
         Some((meta, Body::Valid(Resource::Server(server)))) => valid(cx, meta, server),
-        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid(&question.0),
+        Some((_, Body::Valid(_) | Body::Invalid(_))) | None => invalid(cx, &question.0),
     })
 }
 
@@ -25,12 +25,12 @@ fn owner(key: &ObjectKey) -> Owner {
     Owner::Server(key.to_ref())
 }
 
-fn detect() -> Protocol {
-    Protocol::Detect { timeout: DETECT_TIMEOUT }
+fn detect(cx: &Context<'_>) -> Protocol {
+    Protocol::Detect { timeout: cx.config.detect_timeout }
 }
 
-fn invalid(key: &ObjectKey) -> Pieces {
-    let mut policy = ServerPolicy::without_grants(owner(key), detect());
+fn invalid(cx: &Context<'_>, key: &ObjectKey) -> Pieces {
+    let mut policy = ServerPolicy::without_grants(owner(key), detect(cx));
     policy.deny = Some(Denied::ServerInvalid);
     policy.routes.otherwise = Unmatched::Deny(Denied::ServerInvalid);
     Pieces { policy, routed: false }
@@ -39,7 +39,7 @@ fn invalid(key: &ObjectKey) -> Pieces {
 fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
     let key = &meta.key;
     let protocol = match server.protocol {
-        ProxyProtocol::Unknown => detect(),
+        ProxyProtocol::Unknown => detect(cx),
         ProxyProtocol::Http1 => Protocol::Http1,
         ProxyProtocol::Http2 => Protocol::Http2,
         ProxyProtocol::Grpc => Protocol::Grpc,

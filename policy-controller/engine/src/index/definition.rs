@@ -1,6 +1,7 @@
 //! All objects, as tables and edges, and what each batch of changes touches.
 
 use super::edge::{Edge, edges};
+use super::links::Links;
 use super::table::Table;
 use super::topic::Topic;
 use crate::source::{Batch, Change};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     tables: BTreeMap<Kind, Arc<Table>>,
-    edges: Arc<BTreeMap<Edge, BTreeSet<ObjectKey>>>,
+    edges: Arc<Links>,
     versions: Arc<BTreeMap<Kind, Read>>,
     synced: bool,
 }
@@ -97,7 +98,7 @@ impl Index {
 
     /// The objects on this edge, in order.
     pub(crate) fn edge(&self, edge: &Edge) -> impl Iterator<Item = &ObjectKey> {
-        self.edges.get(edge).into_iter().flatten()
+        self.edges.on(edge)
     }
 
     fn replace(&mut self, key: &ObjectKey, new: Option<&Arc<Object>>, touched: &mut Touched) {
@@ -125,15 +126,10 @@ impl Index {
     fn relink(&mut self, key: &ObjectKey, before: &BTreeSet<Edge>, after: &BTreeSet<Edge>) {
         let edges = Arc::make_mut(&mut self.edges);
         for edge in before.difference(after) {
-            if let Some(members) = edges.get_mut(edge) {
-                members.remove(key);
-                if members.is_empty() {
-                    edges.remove(edge);
-                }
-            }
+            edges.remove(edge, key);
         }
         for edge in after.difference(before) {
-            edges.entry(edge.clone()).or_default().insert(key.clone());
+            edges.insert(edge, key);
         }
     }
 }
@@ -158,6 +154,24 @@ mod tests {
         assert!(snapshot.object(&key).is_some());
         assert!(index.object(&key).is_none());
         assert_eq!(index.version(Kind::Server), Some(7));
+    }
+
+    /// Each review of an object that is to be applied holds one.
+    #[test]
+    fn a_snapshot_that_is_held_costs_a_copy_of_what_changes_alone() {
+        let mut index = Index::default();
+        let policy = |n: usize| {
+            let (name, target) = (format!("p{n}"), format!("s{}", n % 5000));
+            Change::Apply(testing::policy_on_server("ns", &name, &target))
+        };
+        index.apply(&batch((0..10_000).map(policy).collect()));
+        let snapshot = index.clone();
+        assert_eq!(index.edges.apart_from(&snapshot.edges), (0, 0));
+        index.apply(&batch(vec![policy(10_001)]));
+        let (edges, objects) = index.edges.apart_from(&snapshot.edges);
+        assert!((1..100).contains(&edges) && objects == 3, "{edges} edges, {objects} objects");
+        let target = Edge::Target(testing::key(Kind::Server, "ns", "s1"));
+        assert_eq!((index.edge(&target).count(), snapshot.edge(&target).count()), (3, 2));
     }
 
     #[test]

@@ -9,8 +9,13 @@ use std::sync::Arc;
 /// The far end of a reference. On it are the objects that refer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Edge {
-    /// Routes that name this Server as a parent, from any namespace, valid or not.
-    Parent(ObjectKey),
+    /// Routes of this namespace that name this Server as a parent, valid or not. Apart by namespace,
+    /// so that who was not asked is not looked through.
+    Parent(ObjectKey, Arc<str>),
+    /// Routes of this namespace that may name any of its Servers, because a parent cannot be read.
+    AnyParent(Arc<str>),
+    /// The route of this name, compared without case: the name is in lower case.
+    Named(ObjectKey),
     /// Policies, ServerAuthorizations and rate limits that name this object. Route names are in
     /// lower case (controller-semantics 2.5).
     Target(ObjectKey),
@@ -22,7 +27,10 @@ impl Edge {
     /// The kinds whose objects can be on it.
     pub(crate) fn kinds(&self) -> KindSet {
         let kinds: &[Kind] = match self {
-            Self::Parent(_) => &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute],
+            Self::Parent(..) | Self::AnyParent(_) => {
+                &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute]
+            }
+            Self::Named(route) => return KindSet::of(route.kind),
             Self::Target(_) => &[
                 Kind::AuthorizationPolicy,
                 Kind::ServerAuthorization,
@@ -39,9 +47,24 @@ impl Edge {
 
     /// The edge of policies that target a route.
     pub(crate) fn route(key: &ObjectKey) -> Self {
-        let name = key.name.to_ascii_lowercase().into();
-        Self::Target(ObjectKey { kind: key.kind, namespace: key.namespace.clone(), name })
+        Self::Target(without_case(key))
     }
+
+    /// The edge of the route that a name means.
+    pub(crate) fn named(key: &ObjectKey) -> Self {
+        Self::Named(without_case(key))
+    }
+}
+
+/// The same key with its name in lower case.
+fn without_case(key: &ObjectKey) -> ObjectKey {
+    let name = key.name.to_ascii_lowercase().into();
+    ObjectKey { kind: key.kind, namespace: key.namespace.clone(), name }
+}
+
+/// Whether a kind is one of routes.
+fn is_route(kind: Kind) -> bool {
+    matches!(kind, Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute)
 }
 
 /// The Server that a parent reference names, seen from a route's namespace.
@@ -58,7 +81,7 @@ pub(crate) fn parents(object: &Object) -> &[ParentRef] {
     match &object.body {
         Body::Valid(Resource::Route(route)) => &route.parents,
         Body::Invalid(invalid) => match &invalid.claims {
-            Claims::Route { parents } => parents,
+            Claims::Route { parents, .. } => parents,
             Claims::Nothing
             | Claims::Server { .. }
             | Claims::AuthorizationPolicy { .. }
@@ -67,6 +90,15 @@ pub(crate) fn parents(object: &Object) -> &[ParentRef] {
         },
         Body::Valid(_) => &[],
     }
+}
+
+/// Whether a parent of a route cannot be read.
+fn has_unread_parent(object: &Object) -> bool {
+    let claims = match &object.body {
+        Body::Invalid(invalid) => &invalid.claims,
+        Body::Valid(_) => return false,
+    };
+    matches!(claims, Claims::Route { unread: true, .. })
 }
 
 /// What an AuthorizationPolicy is for, valid or not.
@@ -102,8 +134,14 @@ pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
     let mut edges: BTreeSet<Edge> = parents(object)
         .iter()
         .filter_map(|parent| server_of(parent, namespace))
-        .map(Edge::Parent)
+        .map(|server| Edge::Parent(server, namespace.clone()))
         .collect();
+    if is_route(object.meta.key.kind) {
+        edges.insert(Edge::named(&object.meta.key));
+    }
+    if has_unread_parent(object) {
+        edges.insert(Edge::AnyParent(namespace.clone()));
+    }
     edges.extend(policy_target(object).map(|target| match target {
         PolicyTarget::Server(name) => Edge::Target(local(Kind::Server, name)),
         PolicyTarget::Namespace => Edge::Target(ObjectKey {

@@ -3,6 +3,7 @@
 mod definition;
 mod edge;
 mod kind_set;
+mod links;
 mod table;
 mod topic;
 

@@ -4,7 +4,7 @@ use super::follow::{Fault, follow};
 use super::route::{Attachment, attachment};
 use crate::annotations::annotation_errors;
 use crate::incremental::{Context, question};
-use crate::index::{parents, server_of};
+use crate::index::{Edge, parents, server_of};
 use crate::kinds::Field;
 use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::question::grant::{PolicyGrant, RefFault};
@@ -163,10 +163,8 @@ fn route_named(
     namespace: &Arc<str>,
     name: &str,
 ) -> Option<ObjectKey> {
-    cx.list(kind, namespace)
-        .map(|object| &object.meta.key)
-        .find(|key| key.name.eq_ignore_ascii_case(name))
-        .cloned()
+    let key = ObjectKey { kind, namespace: namespace.clone(), name: name.into() };
+    cx.edge(Edge::named(&key)).first().copied().cloned()
 }
 
 fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> ObjectCondition {

@@ -4,6 +4,7 @@ use crate::config::ReferenceGrants;
 use crate::incremental::Context;
 use crate::kinds::{self, Field, GrantRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a reference leads.
@@ -104,4 +105,16 @@ pub(crate) fn permitted(
         from_matches && to_matches
     });
     if offered { Ok(()) } else { Err(Fault::NotPermitted) }
+}
+
+/// The other namespaces from which some object may name `to`, by the ReferenceGrants beside it. Each
+/// reference is [followed](follow) on its own nonetheless.
+pub(crate) fn permitted_namespaces(cx: &mut Context<'_>, to: &ObjectKey) -> BTreeSet<Arc<str>> {
+    let grants = cx.list(Kind::ReferenceGrant, &to.namespace);
+    let valid = grants.filter_map(|object| match &object.body {
+        Body::Valid(Resource::ReferenceGrant(grant)) => Some(grant),
+        Body::Valid(_) | Body::Invalid(_) => None,
+    });
+    let namespaces = valid.flat_map(|grant| grant.from.iter().map(|from| from.namespace.clone()));
+    namespaces.filter(|namespace| *namespace != to.namespace).collect()
 }

@@ -1,6 +1,6 @@
 //! Which routes a Server has (controller-semantics 2.6; product, *Decisions*).
 
-use super::follow::{Fault, follow};
+use super::follow::{Fault, follow, permitted_namespaces};
 use crate::incremental::{Context, question};
 use crate::index::{Edge, parents, server_of};
 use crate::question::condition::Reason;
@@ -62,8 +62,14 @@ fn rule(rule: &RouteRule, source: &Source) -> Rule {
 fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
     let server = &question.0;
     let mut accepted: Vec<(bool, Rank, Arc<Route>)> = Vec::new();
-    let mut bound = false;
-    for key in cx.edge(Edge::Parent(server.clone())) {
+    // An invalid route that may have named this Server binds it, as one that names it does.
+    let mut bound = !cx.edge(Edge::AnyParent(server.namespace.clone())).is_empty();
+    let mut keys = cx.edge(Edge::Parent(server.clone(), server.namespace.clone()));
+    for namespace in permitted_namespaces(cx, server) {
+        // What nobody here asked for is not looked through, however much of it there is.
+        keys.extend(cx.edge(Edge::Parent(server.clone(), namespace)));
+    }
+    for key in keys {
         let Some(object) = cx.object(key) else { continue };
         let own = parents(object)
             .iter()

@@ -66,6 +66,7 @@ fn content(
     let require_identity = listed(IDENTITY, annotations, require_identity.as_ref(), &known);
     let probed = probes.iter().map(|probe: &Probe| probe.port);
     let proxy: BTreeSet<NonZeroU16> = proxy_ports(cx, object).collect();
+    let most = cx.config.limits.declared_ports_per_workload.get();
     Content {
         kind: kind_of(object),
         namespace: object.meta.key.namespace.clone(),
@@ -83,7 +84,7 @@ fn content(
         undeclared: annotation::undeclared_ports(annotations).value,
         opaque,
         require_identity,
-        declared: ports.into_iter().chain(probed).chain(proxy.iter().copied()).collect(),
+        declared: ports.into_iter().take(most).chain(probed).chain(proxy.iter().copied()).collect(),
         proxy,
         named_ports,
         probes,

@@ -73,7 +73,7 @@ fn invalid(key: ObjectKey, error: FieldError) -> Object {
     let claims = match key.kind {
         Kind::Server => Claims::Server { workloads: None, port: None },
         Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => {
-            Claims::Route { parents: Vec::new() }
+            Claims::Route { parents: Vec::new(), unread: true }
         }
         Kind::AuthorizationPolicy => Claims::AuthorizationPolicy { target: None },
         Kind::ServerAuthorization => Claims::ServerAuthorization { server: None },

@@ -3,11 +3,12 @@
 use super::api::{Failure, StatusApi};
 use super::desired::bounded;
 use super::metrics::EventMetrics;
-use super::queue::{Limiter, backoff};
+use super::queue::backoff;
 use foldhash::fast::FixedState;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use policy_server::Limiter;
 use serde_json::{Value, json};
 use std::hash::BuildHasher;
 use std::sync::Arc;

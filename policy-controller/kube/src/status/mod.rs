@@ -24,6 +24,5 @@ mod writer;
 
 pub use events::{EventWriter, Events};
 pub use metrics::{EventMetrics, StatusMetrics};
-pub use queue::Limiter;
 pub use settings::{CONTROLLER_NAME, StatusSettings};
 pub use writer::{StatusInputs, StatusWriter};

@@ -4,11 +4,12 @@
 use super::api::{Failure, Found, Outcome};
 use super::desired::{Desired, Fingerprint, Told};
 use super::merge::{self, Item};
-use super::queue::{Limiter, Queue, backoff};
+use super::queue::{Queue, backoff};
 use super::settings::StatusSettings;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::VersionedTable;
 use policy_engine::stated::StatedTable;
+use policy_server::Limiter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

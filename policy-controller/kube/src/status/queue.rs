@@ -109,40 +109,6 @@ impl Queue {
     }
 }
 
-/// A token bucket: so many in a row, and so many a second from then on.
-#[derive(Clone, Debug)]
-pub struct Limiter {
-    interval: Duration,
-    burst: Duration,
-    /// When the bucket would be full.
-    full_at: Option<Instant>,
-}
-
-impl Limiter {
-    /// At least one a second, at least one in a row.
-    pub fn new(per_second: u32, burst: u32) -> Self {
-        let second = Duration::from_secs(1);
-        let interval = second.checked_div(per_second.max(1)).unwrap_or(second);
-        Self { interval, burst: interval.saturating_mul(burst.max(1)), full_at: None }
-    }
-
-    /// Takes a token if there is one.
-    ///
-    /// # Errors
-    /// When there will be one.
-    pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
-        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
-        let after = full_at.checked_add(self.interval).unwrap_or(full_at);
-        let missing = after.saturating_duration_since(now).saturating_sub(self.burst);
-        if missing.is_zero() {
-            self.full_at = Some(after);
-            Ok(())
-        } else {
-            Err(now.checked_add(missing).unwrap_or(now))
-        }
-    }
-}
-
 /// How long to wait after so many failures in a row: doubled each time up to a bound, and spread by
 /// `noise` so that replicas and objects do not come back together.
 pub(crate) fn backoff(failures: u32, first: Duration, most: Duration, noise: u64) -> Duration {
@@ -205,23 +171,6 @@ mod tests {
         assert_eq!((queue.take(now), queue.len()), (Some(server("a")), 0));
         queue.done(&server("a"), None);
         assert_eq!(queue.take(later), None, "it was left where it waited, too");
-    }
-
-    #[test]
-    fn so_many_in_a_row_and_so_many_a_second() {
-        let (mut limiter, start) = (Limiter::new(10, 3), Instant::now());
-        let mut granted = Vec::new();
-        let mut now = start;
-        while granted.len() < 8 {
-            match limiter.take(now) {
-                Ok(()) => granted.push((now - start).as_millis()),
-                Err(when) => now = when,
-            }
-        }
-        assert_eq!(granted, [0, 0, 0, 100, 200, 300, 400, 500]);
-        now += Duration::from_secs(60);
-        let burst = (0..5).filter(|_| limiter.take(now).is_ok()).count();
-        assert_eq!(burst, 3, "rest does not add up");
     }
 
     #[test]

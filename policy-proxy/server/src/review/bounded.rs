@@ -34,6 +34,8 @@ pub struct Bounded<R> {
     room: Semaphore,
     patience: Duration,
     tokens: Mutex<Memory<[u8; 32], Authenticated>>,
+    /// Why tokens were refused. Apart, so that made-up ones leave the others' answers alone.
+    refused: Mutex<Memory<[u8; 32], String>>,
     rights: Mutex<Memory<Right, ()>>,
 }
 
@@ -49,6 +51,7 @@ impl<R: Reviewer> Bounded<R> {
             room: Semaphore::new(AT_ONCE),
             patience,
             tokens: Mutex::new(Memory::new(remembered)),
+            refused: Mutex::new(Memory::new(remembered)),
             rights: Mutex::new(Memory::new(remembered)),
         }
     }
@@ -79,9 +82,18 @@ impl<R: Reviewer> Reviewer for Bounded<R> {
             {
                 return Ok(known);
             }
-            let reviewed = self.bounded(self.inner.authenticate(token)).await?;
-            self.tokens.lock().insert(hash, reviewed.clone());
-            Ok(reviewed)
+            if let Some(reason) = self.refused.lock().get(&hash) {
+                return Err(ReviewError::Refused(reason));
+            }
+            let reviewed = self.bounded(self.inner.authenticate(token)).await;
+            match &reviewed {
+                Ok(known) => self.tokens.lock().insert(hash, known.clone()),
+                Err(ReviewError::Refused(reason)) => {
+                    self.refused.lock().insert(hash, reason.clone());
+                }
+                Err(ReviewError::Unavailable(_)) => {}
+            }
+            reviewed
         })
     }
 
@@ -171,6 +183,9 @@ mod tests {
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 self.under_way.fetch_sub(1, Ordering::SeqCst);
+                if token == "forged" {
+                    return Err(ReviewError::Refused("made up".to_owned()));
+                }
                 let subject = Subject { user: token.to_owned(), ..Subject::default() };
                 let expires = SystemTime::now() + self.lives;
                 Ok(Authenticated { subject: Arc::new(subject), expires })
@@ -203,6 +218,20 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         bounded.authenticate("a").await.unwrap();
         assert_eq!(asked(&bounded), 3);
+    }
+
+    #[tokio::test]
+    async fn a_refused_token_is_not_asked_about_again_for_a_few_seconds() {
+        let inner = Counting { lives: Duration::from_secs(600), ..Counting::default() };
+        let bounded = Bounded::within(inner, PATIENCE, Duration::from_secs(1));
+        for _ in 0..10 {
+            let refused = bounded.authenticate("forged").await.unwrap_err();
+            assert_eq!(refused, ReviewError::Refused("made up".to_owned()));
+        }
+        assert_eq!(asked(&bounded), 1);
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        bounded.authenticate("forged").await.unwrap_err();
+        assert_eq!(asked(&bounded), 2);
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use policy_core::{
     ServerPolicy, Tls, WorkloadKey, naive,
 };
 use policy_engine::ControllerConfig;
+use policy_engine::config::Namespaces;
 use policy_engine::source::{Health, WatchState};
 use policy_kube::source::{KubernetesConfig, KubernetesSource, WatchMetrics};
 use policy_proto::native;
@@ -57,8 +58,11 @@ impl Live {
         let mut registry = Registry::default();
         WatchMetrics::register(&connecting.metrics(), &mut registry);
         let source = timeout(PATIENCE, connecting.connected()).await.expect("no API server");
-        let config =
-            ControllerConfig { default_policy: DefaultPolicy::Deny, ..ControllerConfig::default() };
+        let config = ControllerConfig {
+            default_policy: DefaultPolicy::Deny,
+            namespaces: Namespaces::Required,
+            ..ControllerConfig::default()
+        };
         let embedded = start_embedded(config, source, ([127, 0, 0, 1], 0).into()).await.unwrap();
         let mut synced = embedded.policies.synced();
         let listed = timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;

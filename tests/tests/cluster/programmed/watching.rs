@@ -6,7 +6,7 @@ use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::watch_response::Kind as Answer;
 use policy_proto::messages::{
-    Ack, Hello, PortRevision, PortUpdate, Revision, WatchRequest, WatchResponse,
+    Ack, Hello, PortRevision, PortUpdate, Revision, WatchRequest, WatchResponse, Workload,
 };
 use policy_proto::native::{PortState, encode_features};
 use std::collections::BTreeMap;
@@ -31,6 +31,16 @@ impl Watch {
         controller: SocketAddr,
         applied: &BTreeMap<u32, Revision>,
     ) -> Option<Self> {
+        Self::open_with(workload, controller, applied, None).await
+    }
+
+    /// The same, stating what workload is applied, too.
+    pub(crate) async fn open_with(
+        workload: &str,
+        controller: SocketAddr,
+        applied: &BTreeMap<u32, Revision>,
+        workload_revision: Option<&Revision>,
+    ) -> Option<Self> {
         let address = format!("http://{controller}");
         let channel = Endpoint::from_shared(address).ok()?.connect().await.ok()?;
         let mut client = PolicyDiscoveryClient::new(channel);
@@ -43,6 +53,7 @@ impl Watch {
             features: encode_features(&Feature::ALL.into_iter().collect()),
             applied: applied.iter().map(revision).collect(),
             client: "test".into(),
+            workload_revision: workload_revision.cloned(),
         };
         let (requests, receiver) = mpsc::channel(16);
         requests.send(WatchRequest { kind: Some(Kind::Hello(hello)) }).await.ok()?;
@@ -54,6 +65,20 @@ impl Watch {
     pub(crate) async fn acknowledge(&self, update: &PortUpdate) {
         let ack = Ack { port: update.port, revision: update.revision.clone() };
         _ = self.requests.send(WatchRequest { kind: Some(Kind::Ack(ack)) }).await;
+    }
+
+    /// The next workload; nothing within the time.
+    pub(crate) async fn workload(&mut self, within: Duration) -> Option<Workload> {
+        tokio::time::timeout(within, async {
+            loop {
+                let message = self.stream.message().await.unwrap().expect("the stream goes on");
+                if let Some(Answer::Workload(workload)) = message.kind {
+                    return workload;
+                }
+            }
+        })
+        .await
+        .ok()
     }
 
     /// The next policy of the port, acknowledged; nothing within the time.

@@ -1,9 +1,11 @@
-//! A stream that is held, and counted as such.
+//! A stream that is held, and counted as such, and the lists that end it.
 
+use crate::serve::core::Core;
 use crate::serve::metrics::OpenGauge;
 use policy_core::Revision;
 use policy_engine::hold;
 use policy_engine::publish::Seen;
+use policy_server::Peer;
 
 /// A wait for this replica to catch up.
 pub(crate) struct Hold {
@@ -26,5 +28,39 @@ impl Hold {
     /// True if one more list is needed; true once for each that ended.
     pub(crate) fn asks_again(&mut self, seen: &Seen) -> bool {
         self.wait.asks_again(seen)
+    }
+}
+
+/// The lists that the holds of one stream ask for.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    peer: Peer,
+    /// How many lists had ended when one was last asked for.
+    asked: Option<u64>,
+    /// Whether one is to be asked for as soon as the peer may.
+    owed: bool,
+}
+
+impl Lists {
+    /// None asked for yet, on behalf of `peer`.
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self { peer, asked: None, owed: false }
+    }
+
+    /// Whether one could not be asked for yet.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// Asks for one, unless none has ended since one was last asked for: the end of that one is the
+    /// time to ask again.
+    pub(crate) fn ask(&mut self, core: &Core, seen: &Seen) {
+        if self.asked == Some(seen.lists) {
+            return;
+        }
+        self.owed = !core.list_for(&self.peer);
+        if !self.owed {
+            self.asked = Some(seen.lists);
+        }
     }
 }

@@ -9,18 +9,21 @@ mod port;
 use crate::serve::access::Stand;
 use crate::serve::caller::Caller;
 use crate::serve::codec::Payload;
+use crate::serve::core::Core;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
+use crate::serve::peer::Connected;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
-use hold::Hold;
+use hold::{Hold, Lists};
 use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
-use policy_engine::publish::{LookupError, WorkloadState};
+use policy_engine::publish::{LookupError, PublishedWorkload};
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, WatchRequest};
 use policy_proto::native::decode_features;
 use policy_proto::workload::parse_workload;
+use policy_server::Peer;
 use port::Port;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -29,7 +32,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 /// How long the first message may take.
@@ -44,10 +46,15 @@ pub(crate) struct Session {
     number: u64,
     key: WorkloadKey,
     features: Features,
-    state: Latest<Arc<WorkloadState>>,
+    state: Latest<Arc<PublishedWorkload>>,
     stand: Stand,
     /// Whether the workload as it is has to be sent.
     workload_due: bool,
+    /// What the client has of the workload and this replica must have seen before it sends anything:
+    /// the workload is the first message, and policies are read by its facts.
+    workload_hold: Option<Hold>,
+    /// The lists that holds ask for.
+    lists: Lists,
     /// Boxed, for a map has room for eleven where most watches have a few.
     ports: BTreeMap<NonZeroU16, Box<Port>>,
     /// Ports to be answered with a denial because they cannot be watched.
@@ -76,15 +83,16 @@ impl Session {
         mut inbound: Streaming<WatchRequest>,
         out: &Sender,
         call: &Call,
-        (ending, caller): (CancellationToken, Caller),
+        (connected, caller): (Connected, Caller),
     ) -> Result<(), Status> {
+        let Connected { peer, ending, .. } = connected;
         let hello = tokio::select! {
             hello = first(&mut inbound) => hello?,
             () = ending.cancelled() => return Ok(()),
         };
         call.received();
         // What is done once or seldom is boxed, so that a watch that waits does not hold room for it.
-        let mut session = Box::pin(Self::open(service, hello, &caller)).await?;
+        let mut session = Box::pin(Self::open(service, hello, (peer, &caller))).await?;
         Box::pin(session.follow_declared()).await?;
         let mut open = true;
         let mut seen = session.service.core.policies.seen();
@@ -140,7 +148,11 @@ impl Session {
         }
     }
 
-    async fn open(service: Encodings, hello: Hello, caller: &Caller) -> Result<Self, Status> {
+    async fn open(
+        service: Encodings,
+        hello: Hello,
+        (peer, caller): (Peer, &Caller),
+    ) -> Result<Self, Status> {
         let key = parse_workload(&hello.workload)
             .map_err(|error| Status::invalid_argument(format!("hello.workload: {error}")))?;
         // Names of features this version does not know mean nothing to it.
@@ -149,10 +161,16 @@ impl Session {
         for (index, entry) in hello.applied.iter().enumerate() {
             let field = format!("hello.applied[{index}]");
             let port = fields::port_number(&format!("{field}.port"), entry.port)?;
-            applied.insert(
-                port,
-                fields::revision(&format!("{field}.revision"), entry.revision.as_ref())?,
-            );
+            let field = format!("{field}.revision");
+            let revision = fields::revision(&field, entry.revision.as_ref())?;
+            check(&service.core, &field, &revision)?;
+            applied.insert(port, revision);
+        }
+        let has = hello.workload_revision.as_ref();
+        let has =
+            has.map(|has| fields::revision("hello.workload_revision", Some(has))).transpose()?;
+        if let Some(has) = &has {
+            check(&service.core, "hello.workload_revision", has)?;
         }
         let core = &service.core;
         let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
@@ -161,6 +179,8 @@ impl Session {
         let number = service.core.sessions.fetch_add(1, Ordering::Relaxed);
         // The same, in the texts that all who follow the workload share.
         let key = state.current().key.clone();
+        let mut lists = Lists::new(peer);
+        let workload_hold = has.as_ref().and_then(|has| hold_for(core, &mut lists, has));
         Ok(Self {
             service,
             number,
@@ -169,6 +189,8 @@ impl Session {
             state,
             stand,
             workload_due: true,
+            workload_hold,
+            lists,
             ports: BTreeMap::new(),
             refused: BTreeMap::new(),
             applied,
@@ -200,40 +222,36 @@ impl Session {
     async fn open_port(&mut self, port: NonZeroU16, subscribed: bool) -> Result<(), LookupError> {
         let policy = self.service.core.policies.port(&self.key, port).await?;
         let applied = self.applied.remove(&port);
-        let hold = applied.as_ref().and_then(|applied| self.hold(applied));
+        let hold = match &applied {
+            Some(applied) => hold_for(&self.service.core, &mut self.lists, applied),
+            None => None,
+        };
         self.refused.remove(&port);
         let watched = Box::new(Port::new(policy, subscribed, hold, applied));
         self.ports.insert(port, watched);
         Ok(())
     }
 
-    /// The wait for what the client applied and this replica may not have seen.
-    fn hold(&self, applied: &Revision) -> Option<Hold> {
-        let seen = self.service.core.policies.seen();
-        let seen = seen.borrow();
-        if !seen.is_behind(applied) {
-            return None;
-        }
-        // Where events do not come any more, only a list shows what was missed.
-        self.service.core.policies.refresh();
-        let gauge = Some(self.service.core.metrics.hold());
-        Some(Hold::new(applied, &seen, gauge))
-    }
-
     fn holds(&self) -> bool {
-        self.ports.values().any(|port| port.hold.is_some())
+        self.workload_hold.is_some() || self.ports.values().any(|port| port.hold.is_some())
     }
 
     /// Lets go what this replica has caught up with.
     fn end_holds(&mut self) {
-        let seen = self.service.core.policies.seen();
+        let core = &self.service.core;
+        let seen = core.policies.seen();
         let seen = seen.borrow();
-        for port in self.ports.values_mut() {
-            if port.hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
-                port.hold = None;
-            } else if port.hold.as_mut().is_some_and(|hold| hold.asks_again(&seen)) {
-                self.service.core.policies.refresh();
+        let mut again = self.lists.is_owed();
+        let ports = self.ports.values_mut().map(|port| &mut port.hold);
+        for hold in ports.chain([&mut self.workload_hold]) {
+            if hold.as_ref().is_some_and(|hold| hold.has_ended(&seen)) {
+                *hold = None;
+            } else if let Some(hold) = hold {
+                again |= hold.asks_again(&seen);
             }
+        }
+        if again && self.holds() {
+            self.lists.ask(&self.service.core, &seen);
         }
     }
 
@@ -260,6 +278,27 @@ impl Drop for Session {
             self.close_port(port);
         }
     }
+}
+
+/// Refuses what no replica can have sent.
+fn check(core: &Core, field: &str, revision: &Revision) -> Result<(), Status> {
+    let seen = core.policies.seen();
+    let can_exist = seen.borrow().can_exist(revision);
+    can_exist.then_some(()).ok_or_else(|| {
+        Status::invalid_argument(format!("{field}.versions: no object has such a version"))
+    })
+}
+
+/// The wait for what a client has applied and this replica may not have seen.
+fn hold_for(core: &Core, lists: &mut Lists, applied: &Revision) -> Option<Hold> {
+    let seen = core.policies.seen();
+    let seen = seen.borrow();
+    if !seen.is_behind(applied) {
+        return None;
+    }
+    // Where events do not come any more, only a list shows what was missed.
+    lists.ask(core, &seen);
+    Some(Hold::new(applied, &seen, Some(core.metrics.hold())))
 }
 
 /// The Hello that every watch begins with.

@@ -7,7 +7,7 @@ use crate::serve::encodings::{own_part, update};
 use policy_core::{DefaultPolicy, Denied, Owner, Revision, UndeclaredPorts};
 use policy_engine::publish::LookupError;
 use policy_proto::messages::{Undeclared, WatchResponse, Workload, watch_response};
-use policy_proto::native::encode_facts;
+use policy_proto::native::{encode_facts, encode_revision};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 impl Session {
     /// Whether something is to be sent.
     pub(super) fn is_due(&self) -> bool {
-        self.workload_due
-            || !self.refused.is_empty()
-            || self.ports.values().any(|port| port.is_due())
+        let ports = || self.ports.values().any(|port| port.is_due());
+        let any = self.workload_due || !self.refused.is_empty() || ports();
+        any && self.workload_hold.is_none()
     }
 
     /// The next message: the workload first, then ports in order. `None`: what was due turned out
@@ -62,6 +62,7 @@ impl Session {
                 UndeclaredPorts::Default => Undeclared::Default.into(),
                 UndeclaredPorts::Deny => Undeclared::Deny.into(),
             },
+            revision: Some(encode_revision(&state.revision)),
         };
         let kind = Some(watch_response::Kind::Workload(workload));
         Payload::shared(WatchResponse { kind }.encode_to_vec().into())

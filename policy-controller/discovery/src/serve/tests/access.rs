@@ -197,6 +197,33 @@ async fn listed_viewers_see_everything_and_what_they_acknowledge_counts_for_noth
 }
 
 #[tokio::test]
+async fn a_viewer_that_is_the_workload_itself_says_what_is_in_force_there() {
+    let viewers = [OWN.into()].into();
+    let mesh = Mesh::start(AccessConfig { viewers, ..AccessConfig::default() }).await;
+    let other = mesh.index.external("vm-0", "vm.example", &[80]);
+    mesh.index.set(&other, 80, &policy("vm"), 1);
+    let channel = mesh.channel(OWN).await;
+    for token in ["{\"ns\":\"ns\",\"external_workload\":\"vm-0\"}", "ns:web-0"] {
+        let first = vec![Kind::Hello(hello(token))];
+        let mut client = Client::over(channel.clone(), first).await.unwrap();
+        client.workload().await;
+        let update = client.port().await;
+        client.ack(&update).await;
+        let pod = policy_core::WorkloadKey::pod("ns", "web-0");
+        if token == "ns:web-0" {
+            until(|| !mesh.applied.counts().is_empty()).await;
+            // It is its own no longer than the workload is.
+            mesh.index.change(&pod, |state| state.identity = "other.example".into());
+            assert_eq!(client.end().await.code(), Code::PermissionDenied);
+        } else {
+            mesh.index.set(&other, 80, &policy("next"), 2);
+            client.port().await;
+            assert!(mesh.applied.counts().is_empty(), "another's workload");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_controllers_own_identity_stands_for_its_own_pods_alone() {
     let mesh = Mesh::start(AccessConfig::default()).await;
     let (code, _) = refusal(mesh.channel(CONTROLLER).await, "ns:web-0").await;
@@ -286,7 +313,7 @@ async fn identities_at_one_address_do_not_use_up_each_others_share() {
 }
 
 #[tokio::test]
-async fn renewed_files_are_in_force_for_new_connections_and_open_streams_stay() {
+async fn renewed_files_are_in_force_for_new_connections_and_a_root_that_goes_ends_open_ones() {
     let mesh = Mesh::start(AccessConfig::default()).await;
     let following = mesh.tls.clone().follow_every(Duration::from_millis(20));
     let following = tokio::spawn(following);
@@ -297,16 +324,34 @@ async fn renewed_files_are_in_force_for_new_connections_and_open_streams_stay() 
     until(|| text(&mesh).contains(failed)).await;
     soon(get(mesh.channel(OWN).await, "ns:web-0")).await.unwrap();
     let other = Authority::new();
-    other.write(mesh.directory.path(), CONTROLLER);
-    let renewed = "policy_watch_certificate_reloads_total{result=\"renewed\"} 1";
-    until(|| text(&mesh).contains(renewed)).await;
-    let channel = mesh.connect(other.client(OWN, 3600, &other)).await.unwrap();
-    soon(get(channel, "ns:web-0")).await.unwrap();
-    // The old root is trusted no more, and our certificate is not the old root's either.
+    let files = mesh.authority.write(mesh.directory.path(), CONTROLLER);
+    let renewed = |times: u32| {
+        format!("policy_watch_certificate_reloads_total{{result=\"renewed\"}} {times}")
+    };
+    until(|| text(&mesh).contains(&renewed(1))).await;
+    // A root that comes is trusted by new connections.
+    let both = format!("{}{}", mesh.authority.root.pem(), other.root.pem());
+    std::fs::write(&files.roots, both).unwrap();
+    until(|| text(&mesh).contains(&renewed(2))).await;
+    let channel = mesh.connect(other.client(OWN, 3600, &mesh.authority)).await.unwrap();
+    let mut newer = soon(watch_port(channel, "ns:web-0")).await.unwrap();
+    let pod = policy_core::WorkloadKey::pod("ns", "web-0");
+    mesh.index.set(&pod, 80, &policy("new"), 2);
+    for stream in [&mut stream, &mut newer] {
+        soon(stream.message()).await.unwrap().unwrap();
+    }
+    // A root that goes takes along whom it alone vouched for.
+    std::fs::write(&files.roots, other.root.pem()).unwrap();
+    until(|| text(&mesh).contains(&renewed(3))).await;
+    assert_eq!(soon(stream.message()).await.unwrap(), None, "it ends with OK");
+    mesh.index.set(&pod, 80, &policy("newest"), 3);
+    soon(newer.message()).await.unwrap().unwrap();
     let old = mesh.authority.client(OWN, 3600, &mesh.authority);
-    assert!(mesh.connect(old).await.is_err());
-    mesh.index.set(&policy_core::WorkloadKey::pod("ns", "web-0"), 80, &policy("new"), 2);
-    soon(stream.message()).await.unwrap().unwrap();
+    let refused = match mesh.connect(old).await {
+        Ok(channel) => get(channel, "ns:web-0").await.is_err(),
+        Err(_) => true,
+    };
+    assert!(refused, "the root is trusted no more");
     following.abort();
 }
 

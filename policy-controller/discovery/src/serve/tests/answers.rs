@@ -1,9 +1,10 @@
 //! `PolicyDiscovery.Watch`: acknowledgements, refusals, and what the client has already.
 
-use crate::testing::client::{Client, hello, until};
+use crate::testing::client::{Client, hello, refusal, until};
 use crate::testing::{Harness, policy, port, revision, routed};
+use policy_core::UndeclaredPorts;
 use policy_proto::messages::watch_request::Kind;
-use policy_proto::messages::{Hello, Nack, PortRevision, Resync};
+use policy_proto::messages::{Hello, Nack, PortRevision, Resync, Undeclared};
 use policy_proto::native::{PortState, encode_revision};
 use tonic::Code;
 
@@ -106,6 +107,30 @@ async fn a_replica_behind_its_client_sends_nothing_until_it_has_caught_up() {
     client.quiet().await;
 }
 
+/// Undeclared ports that were closed would be open again, without a revision that a hold could go by.
+#[tokio::test]
+async fn a_workload_older_than_the_clients_is_not_sent() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 4);
+    harness.index.see(4, 1);
+    let has = Some(encode_revision(&revision(5)));
+    let ahead = || Hello { workload_revision: has.clone(), ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, ahead()).await;
+    client.quiet().await;
+    harness.index.refreshed().await;
+    harness.index.change_at(&pod, 5, |state| state.undeclared = UndeclaredPorts::Deny);
+    client.quiet().await;
+    harness.index.see(5, 1);
+    let workload = client.workload().await;
+    assert_eq!(workload.undeclared(), Undeclared::Deny);
+    assert_eq!(workload.revision, has);
+    assert_eq!(client.port().await.port, 80);
+    let mut client = Client::open(&harness, ahead()).await;
+    client.workload().await;
+    assert!(!harness.index.is_asked().await, "it has been seen");
+}
+
 #[tokio::test]
 async fn a_complete_list_begun_after_the_client_asked_ends_every_hold() {
     let harness = Harness::start().await;
@@ -143,6 +168,46 @@ async fn a_hold_has_everything_listed_until_a_list_begun_after_it_has_ended() {
     client.quiet().await;
     harness.index.see(2, 3);
     assert_eq!(client.port().await.port, 80);
+    assert!(!harness.index.is_asked().await);
+}
+
+/// What a client says it has in force is not proved by anything.
+#[tokio::test]
+async fn what_one_client_claims_has_everything_listed_in_no_great_number() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let mut lists = 0;
+    for round in 0..20 {
+        let ahead = Hello { applied: applied(900 + round, 1), ..hello("ns:web-0") };
+        let mut client = Client::open(&harness, ahead).await;
+        client.workload().await;
+        client.quiet().await;
+        lists += u32::from(harness.index.is_asked().await);
+    }
+    assert_eq!(lists, 6);
+    // The hold stands nevertheless, and ends when the watches have told what was missed.
+    let ahead = Hello { applied: applied(900, 1), ..hello("ns:web-0") };
+    let mut client = Client::open(&harness, ahead).await;
+    client.workload().await;
+    client.quiet().await;
+    harness.index.see(900, 1);
+    assert_eq!(client.port().await.port, 80);
+}
+
+#[tokio::test]
+async fn a_version_that_no_object_can_have_is_refused_and_has_nothing_listed() {
+    let harness = Harness::start().await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &policy("web"), 1);
+    let forged = Hello { applied: applied(u64::MAX, 1), ..hello("ns:web-0") };
+    let has = Some(encode_revision(&revision(u64::MAX)));
+    let other = Hello { workload_revision: has, ..hello("ns:web-0") };
+    for (hello, field) in [(forged, "applied[0].revision"), (other, "workload_revision")] {
+        let (code, text) = refusal(&harness, vec![Kind::Hello(hello)]).await;
+        let expected = format!("hello.{field}.versions: no object has such a version");
+        assert_eq!((code, text), (Code::InvalidArgument, expected));
+    }
     assert!(!harness.index.is_asked().await);
 }
 

@@ -5,7 +5,10 @@ use crate::testing::{Harness, QUIET, policy, routed, soon};
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use linkerd2_proxy_api::inbound::{PortSpec, Server};
 use linkerd2_proxy_api::net::ip_address::Ip;
-use policy_core::Facts;
+use policy_core::{
+    Authorization, Condition, Facts, NetworkMatch, NetworkSymbol, Requirement, ServerPolicy,
+    Source, Test,
+};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tonic::transport::Channel;
@@ -134,4 +137,44 @@ async fn watches_over_the_bound_of_a_peer_are_refused_until_one_ends() {
         }
     };
     soon(again).await;
+}
+
+/// A policy with a grant of its own for the addresses of the pod's node.
+fn for_the_node(name: &str) -> Arc<ServerPolicy> {
+    let mut policy = ServerPolicy::clone(&policy(name));
+    let network = NetworkMatch::symbol(NetworkSymbol::NodeLocal);
+    let source = Source::Default("probe".into());
+    let condition = Condition { source: source.clone(), test: Test::Network(vec![network]) };
+    let requirement = Requirement::All([condition].into());
+    let grant = Authorization { source, requirement, audit: false };
+    policy.authorizations = [Arc::new(grant)].into();
+    Arc::new(policy)
+}
+
+/// Beside Linkerd a policy is on many nodes, and mostly names none.
+#[tokio::test]
+async fn a_policy_that_does_not_name_the_node_is_encoded_once_for_all_nodes() {
+    for (policy, expected) in [(policy("web"), 1), (for_the_node("web"), 100)] {
+        let harness = Harness::start().await;
+        let mut streams = Vec::new();
+        for node in 0..100_u8 {
+            let pod = harness.index.pod(&format!("web-{node}"), &[80]);
+            harness.index.change(&pod, |state| {
+                let facts = Facts::clone(&state.facts);
+                let node_local = vec![format!("10.9.0.{node}/32").parse().unwrap()];
+                state.facts = Arc::new(Facts { node_local, ..facts });
+            });
+            harness.index.set(&pod, 80, &policy, 1);
+            let mut stream = watch(&harness, &format!("ns:web-{node}"), 80).await.unwrap();
+            let server = soon(stream.message()).await.unwrap().unwrap();
+            let own = format!("10.9.0.{node}");
+            let names = server.authorizations[0].networks.iter().any(|network| {
+                let net = network.net.as_ref().and_then(|net| net.ip.as_ref()?.ip.as_ref());
+                matches!(net, Some(Ip::Ipv4(bits)) if Ipv4Addr::from(*bits).to_string() == own)
+            });
+            assert_eq!(names, expected == 100, "{server:?}");
+            streams.push(stream);
+        }
+        assert_eq!(harness.metrics.encodings().0, expected);
+    }
 }

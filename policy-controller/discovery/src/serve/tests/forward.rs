@@ -74,7 +74,8 @@ async fn linkerd() -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = OutboundPoliciesServer::new(Linkerd { seen: sender });
-    let server = tonic::transport::Server::builder().add_service(service);
+    let server = tonic::transport::Server::builder();
+    let server = server.max_concurrent_streams(200).add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     (address, ReceiverStream::new(seen))
 }
@@ -138,6 +139,24 @@ async fn a_forwarded_stream_counts_as_its_peers_and_ends_with_ok_when_its_connec
     // What it held is given back.
     let mut stream = soon(outbound.watch(spec("c"))).await.unwrap().into_inner();
     assert_eq!(soon(stream.message()).await.unwrap(), Some(answer(&spec("c"))));
+}
+
+/// A server accepts so many streams of a connection, and leaves further ones waiting.
+#[tokio::test]
+async fn more_watches_than_a_connection_may_have_streams_are_answered() {
+    let (mesh, seen) = beside().await;
+    tokio::spawn(async move {
+        let mut seen = seen;
+        while seen.next().await.is_some() {}
+    });
+    let mut outbound = OutboundPoliciesClient::new(mesh.channel(OWN).await);
+    let mut watches = Vec::new();
+    for n in 0..450 {
+        let workload = spec(&format!("w{n}"));
+        let mut stream = soon(outbound.watch(workload.clone())).await.unwrap().into_inner();
+        assert_eq!(soon(stream.message()).await.unwrap(), Some(answer(&workload)), "{n}");
+        watches.push(stream);
+    }
 }
 
 #[tokio::test]

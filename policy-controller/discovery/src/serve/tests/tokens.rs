@@ -112,6 +112,28 @@ async fn a_token_that_does_not_hold_is_no_credentials_whoever_brings_it() {
 }
 
 #[tokio::test]
+async fn made_up_tokens_of_one_client_are_reviewed_in_no_great_number_and_others_go_on() {
+    let mesh = mesh().await;
+    let channel = stranger(&mesh).await;
+    let mut codes = std::collections::BTreeMap::new();
+    for _ in 0..200 {
+        let (code, _) = ask(channel.clone(), "Bearer bad", "ns:web-0").await.unwrap_err();
+        *codes.entry(i32::from(code)).or_insert(0) += 1;
+    }
+    let reviewed = codes[&i32::from(Code::Unauthenticated)];
+    assert!((20..100).contains(&reviewed), "{codes:?}");
+    assert_eq!(reviewed + codes[&i32::from(Code::ResourceExhausted)], 200, "{codes:?}");
+    // Whoever proves an identity is somebody else, at whatever address.
+    ask(mesh.channel(OWN).await, "Bearer ops", "ns:web-0").await.unwrap();
+    let again = async {
+        while ask(channel.clone(), "Bearer ops", "ns:web-0").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    soon(again).await;
+}
+
+#[tokio::test]
 async fn where_nobody_reviews_tokens_none_is_accepted() {
     let mesh = Mesh::start(AccessConfig::default()).await;
     let refused = ask(stranger(&mesh).await, "Bearer ops", "ns:web-0").await.unwrap_err();

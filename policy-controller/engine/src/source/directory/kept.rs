@@ -29,7 +29,9 @@ pub(super) fn deprived(object: &Object) -> Object {
                 workloads: Some(server.workloads.clone()),
                 port: Some(server.port.clone()),
             }),
-            Resource::Route(route) => invalid(Claims::Route { parents: route.parents.clone() }),
+            Resource::Route(route) => {
+                invalid(Claims::Route { parents: route.parents.clone(), unread: false })
+            }
             Resource::RateLimit(limit) => {
                 invalid(Claims::RateLimit { server: Some(limit.server.clone()) })
             }

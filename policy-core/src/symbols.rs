@@ -1,0 +1,27 @@
+//! Which network symbols a policy names: what they stand for differs per workload.
+
+use crate::authorization::{Authorization, Requirement, Test};
+use crate::network::{NetworkSymbol, NetworkTerm};
+use crate::policy::ServerPolicy;
+
+/// Whether some grant or exemption of `policy` names `symbol`. Where none does, the policy means the same
+/// on every workload, whatever the symbol stands for there.
+pub fn names(policy: &ServerPolicy, symbol: NetworkSymbol) -> bool {
+    let own = policy.authorizations.iter();
+    let exempt = policy.exemptions.iter().map(|exemption| &exemption.authorization);
+    let routes = policy.routes.routes.iter().flat_map(|route| route.authorizations.iter());
+    own.chain(exempt).chain(routes).any(|grant| grants_to(grant, symbol))
+}
+
+fn grants_to(grant: &Authorization, symbol: NetworkSymbol) -> bool {
+    let conditions = match &grant.requirement {
+        Requirement::Nothing => return false,
+        Requirement::All(conditions) => conditions,
+    };
+    conditions.iter().any(|condition| match &condition.test {
+        Test::Network(terms) => {
+            terms.iter().any(|network| network.term == NetworkTerm::Symbol(symbol))
+        }
+        Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough => false,
+    })
+}
