@@ -71,9 +71,11 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look
         Err(fault) => {
             let kind = match fault {
                 Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
-                Fault::Connect | Fault::Broken | Fault::UnaskedUpgrade | Fault::Timeout => {
-                    ErrorKind::Connect
-                }
+                Fault::Connect
+                | Fault::Broken
+                | Fault::UnaskedUpgrade
+                | Fault::Timeout
+                | Fault::HeadTooLarge => ErrorKind::Connect,
             };
             return carried.worker.tcp_error(kind, client);
         }

@@ -11,6 +11,8 @@ mod frames;
 #[cfg(test)]
 mod grpc;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http1;

@@ -10,6 +10,7 @@
 //!    an attempt at smuggling).
 
 use super::{heads, maps};
+use crate::bounds::MOST_FIELDS;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
@@ -69,8 +70,8 @@ pub enum Bad {
 }
 
 /// Reads the head that `bytes` begin with, and says how many of them it took. `None`: it is not
-/// complete. `before`: how many of the bytes were there when it was last not complete. At most 16,384
-/// fields are read, whatever `bounds` says.
+/// complete. `before`: how many of the bytes were there when it was last not complete. At most
+/// [`MOST_FIELDS`] are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no request in `bytes`, however many follow.
@@ -278,8 +279,6 @@ pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
     tokens(list.as_bytes()).any(|own| own.eq_ignore_ascii_case(token))
 }
 
-/// A header map panics where it would hold more than 24,576.
-const MOST_FIELDS: usize = 16 * 1024;
 /// Fields for which there is room without an allocation.
 const USUAL_FIELDS: usize = 100;
 /// Fields that are added on the way to the application.
