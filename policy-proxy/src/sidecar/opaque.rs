@@ -112,6 +112,9 @@ impl Carried {
                 }
             }
         }
+        if decision.is_ok() {
+            self.handle.permitted();
+        }
         let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);
         if refused == Some(Denied::ProtocolMismatch) {

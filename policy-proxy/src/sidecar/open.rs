@@ -155,6 +155,7 @@ impl HttpConnection {
         policy: Arc<InForce>,
         exchange: Exchange,
     ) -> OpenGuard {
+        self.handle.permitted();
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         if let Some(series) = policy.counters.series(self.worker.index, exchange.series) {
             series.request();

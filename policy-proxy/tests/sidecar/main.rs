@@ -37,6 +37,8 @@ mod leaks;
 #[cfg(test)]
 mod opaque;
 #[cfg(test)]
+mod ports;
+#[cfg(test)]
 mod proof;
 #[cfg(test)]
 mod revocation;
