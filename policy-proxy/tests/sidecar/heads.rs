@@ -13,6 +13,7 @@ use policy_core::{Effect, EffectKind, ServerPolicy, Source};
 use policy_proto::transport::Session;
 use policy_proxy::SidecarConfig;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// Requests with this header are for `vip` alone, all others for everybody.
@@ -98,6 +99,45 @@ async fn cookies_are_judged_and_forwarded_as_the_one_line_that_applications_read
     }
     let joined = "cookie: a=1; role=admin; b=2".to_owned();
     assert_eq!(ask(&["a=1", "role=admin; b=2"]).await, (200, vec![joined]));
+}
+
+#[tokio::test]
+async fn a_line_that_ends_in_lf_alone_is_refused() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let head = "GET / HTTP/1.1\r\nHost: a\r\nx-a: b\r\nConnection: close\r\n\r\n";
+    for (at, _) in head.match_indices("\r\n") {
+        let mut lone = head.to_owned();
+        lone.remove(at);
+        let answer = raw(setup.address, lone.as_bytes(), false).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{lone:?}: {answer}");
+    }
+    assert_eq!(app.requests(), 0);
+    let answer = raw(setup.address, format!("\r\n{head}").as_bytes(), false).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_carried_whatever_the_method() {
+    let mesh = Mesh::new(server(detect(), everybody())).await;
+    let io = mesh.open("bot", PORT, Some(Session::Http2)).await;
+    let (sender, connection) = h2::client::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    let mut sender = sender.ready().await.unwrap();
+    for method in ["GET", "DELETE", "OPTIONS", "POST"] {
+        for version in ["HTTP/1.1", "HTTP/1.0"] {
+            let request = Request::builder().method(method).uri("http://web.example/upload");
+            let request = request.header("l5d-orig-proto", version).body(()).unwrap();
+            let (response, mut stream) = sender.send_request(request, false).unwrap();
+            // So that nobody knows how long it is when its head is forwarded.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            stream.send_data(Bytes::from_static(b"12345"), false).unwrap();
+            stream.send_data(Bytes::from_static(b"6789"), true).unwrap();
+            let mut body = response.await.unwrap().into_body();
+            let data = body.data().await.unwrap().unwrap();
+            assert_eq!(&data[..], b"9 bytes\n", "{method} {version}");
+        }
+    }
 }
 
 /// A sidecar that takes heads of `bytes`.
