@@ -130,6 +130,8 @@ pub enum TargetFault {
     MissingHost,
     /// A header that a matcher looks at has bytes outside visible ASCII.
     ObsText,
+    /// A header of HTTP/2 begins or ends with a blank, which HTTP/1 would take off.
+    OuterBlanks,
 }
 
 impl Denied {
@@ -183,7 +185,7 @@ impl Denied {
 
 impl TargetFault {
     /// Every fault, for tables and tests.
-    pub const ALL: [TargetFault; 14] = [
+    pub const ALL: [TargetFault; 15] = [
         Self::Malformed,
         Self::DotSegment,
         Self::EmptySegment,
@@ -198,6 +200,7 @@ impl TargetFault {
         Self::InvalidHost,
         Self::MissingHost,
         Self::ObsText,
+        Self::OuterBlanks,
     ];
 
     /// The fault as logs, metrics and the API write it.
@@ -217,6 +220,7 @@ impl TargetFault {
             Self::InvalidHost => "host_invalid",
             Self::MissingHost => "host_missing",
             Self::ObsText => "header_obs_text",
+            Self::OuterBlanks => "header_outer_blanks",
         }
     }
 }

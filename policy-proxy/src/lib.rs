@@ -19,6 +19,7 @@
 pub mod admin;
 pub mod args;
 pub mod config;
+mod descriptors;
 pub mod discover;
 pub mod log;
 pub mod redirect;

@@ -5,6 +5,7 @@
 
 use crate::admin::Admin;
 use crate::config::Config;
+use crate::descriptors;
 use crate::discover;
 use crate::sidecar::{Sidecar, SidecarConfig, StartError};
 use policy_core::evaluator::BuildError;
@@ -52,6 +53,7 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`]: it did not start, or was stopped before it had drained.
 pub fn run(config: Config) -> Result<(), RunError> {
+    descriptors::raise_bound();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(control(config));
     runtime.shutdown_background();

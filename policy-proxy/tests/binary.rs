@@ -65,6 +65,32 @@ fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
 }
 
 #[test]
+fn the_proxy_takes_as_many_descriptors_as_the_system_allows() {
+    let mut command = Command::new("/bin/sh");
+    command
+        .env_clear()
+        .args(["-c", "ulimit -S -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_policy-proxy")])
+        .args(words(
+            "run --identity none --policy-addr 127.0.0.1:1 --workload ns:web-0 \
+             --admin 127.0.0.1:0 --forward 127.0.0.1:0,80,127.0.0.1:1",
+        ))
+        .stderr(Stdio::null());
+    let mut proxy = command.spawn().unwrap();
+    let limits = format!("/proc/{}/limits", proxy.id());
+    let bounds = || {
+        let text = std::fs::read_to_string(&limits).unwrap();
+        let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let mut numbers = line.split_whitespace().skip(3).map(str::to_owned);
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    };
+    let (_, hard) = bounds();
+    assert_ne!(hard, "64", "the test needs a higher bound");
+    wait_until_blocking("the bound is raised", || bounds() == (hard.clone(), hard.clone()));
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
+}
+
+#[test]
 fn an_address_in_use_is_a_failed_start_and_the_termination_message_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("termination-log");

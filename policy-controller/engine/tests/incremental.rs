@@ -12,7 +12,8 @@ mod common;
 
 use common::objects;
 use policy_core::{
-    Connection, Decision, Facts, Identity, Owner, RequestView, ServerPolicy, Tls, Unmatched, naive,
+    Connection, Decision, Facts, Identity, Owner, RequestView, ServerPolicy, Tls, Unmatched,
+    WorkloadKey, naive,
 };
 use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey};
 use policy_engine::{ControllerConfig, History, compile_objects};

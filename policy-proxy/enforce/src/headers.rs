@@ -4,14 +4,10 @@
 //! `Connection` are removed, except those that frame the message, name its host, or are ours to set.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
-use policy_core::Identity;
-use policy_tls::peer::{Peer, PeerTls};
-use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The header that names the client to the application.
 pub const CLIENT_ID: HeaderName = HeaderName::from_static("l5d-client-id");
@@ -23,6 +19,10 @@ pub const ORIG_PROTO: HeaderName = HeaderName::from_static("l5d-orig-proto");
 pub const PROXY_ERROR: HeaderName = HeaderName::from_static("l5d-proxy-error");
 /// Asks a meshed peer to close its client's connection.
 pub const PROXY_CONNECTION: HeaderName = HeaderName::from_static("l5d-proxy-connection");
+
+/// A map of at most so many names has room for some more, whatever they are: it panics where it would
+/// grow beyond 32,768 places, which it does when a fifth of them is taken by names that collide.
+pub const MOST_NAMES: usize = 6000;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
@@ -39,8 +39,12 @@ pub struct Asked {
 /// (RFC 2817), is ignored, which RFC 9110 section 7.8 allows: through it a tunnel would carry requests
 /// that nobody decides on.
 /// Only a meshed peer is believed that it carries HTTP/1.
+/// Cookies become one line ([`join_cookies`]).
 pub fn clean_request(head: &mut Parts, meshed: bool) -> Asked {
     let found = look(&head.headers);
+    if found.cookie {
+        join_cookies(&mut head.headers);
+    }
     let mut carried = None;
     if found.reserved {
         if meshed && head.version == Version::HTTP_2 {
@@ -97,89 +101,6 @@ pub fn wrap_carried(headers: &mut HeaderMap, version: Version) {
     headers.insert(ORIG_PROTO, HeaderValue::from_static(text));
 }
 
-/// What the application is told of a connection, beside the request's own headers (delegation 2.7.4).
-/// Made once per connection.
-#[derive(Debug)]
-pub struct Informed {
-    client_id: Option<HeaderValue>,
-    secure: HeaderValue,
-    forwarded: Option<HeaderValue>,
-}
-
-impl Informed {
-    /// For a proxy that forwards to `by`; a server that is the application itself is no hop of its own
-    /// and says nothing in `forwarded`.
-    pub fn new(peer: &Peer, by: Option<SocketAddr>) -> Self {
-        let id = peer.identity().map(Identity::as_str);
-        let secure = matches!(peer.tls(), PeerTls::Terminated(_));
-        let forwarded = by.map(|by| forwarded(peer.ip(), by));
-        Self {
-            client_id: id.and_then(|id| HeaderValue::from_str(id).ok()),
-            secure: HeaderValue::from_static(if secure { "true" } else { "false" }),
-            forwarded: forwarded.and_then(|element| HeaderValue::try_from(element).ok()),
-        }
-    }
-
-    /// Tells it. What the client itself says was taken out before; what other proxies say in
-    /// `forwarded` stays in front of ours.
-    pub fn tell(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.client_id {
-            headers.insert(CLIENT_ID, id.clone());
-        }
-        headers.insert(CONNECTION_SECURE, self.secure.clone());
-        if let Some(forwarded) = &self.forwarded {
-            headers.append(FORWARDED, forwarded.clone());
-        }
-    }
-}
-
-/// One element of RFC 7239: an IPv6 address is in brackets, and what has a colon in quotes.
-fn forwarded(client: IpAddr, by: SocketAddr) -> String {
-    let mut element = String::with_capacity(64);
-    element.push_str("for=");
-    match client {
-        IpAddr::V4(client) => put(client, &mut element),
-        // Writing to a string cannot fail, here and below.
-        IpAddr::V6(client) => {
-            let _ = write!(element, "\"[{client}]\"");
-        }
-    }
-    element.push_str(";by=\"");
-    match by {
-        SocketAddr::V4(by) => {
-            put(*by.ip(), &mut element);
-            element.push(':');
-            decimal(by.port(), &mut element);
-        }
-        SocketAddr::V6(by) => {
-            let _ = write!(element, "{by}");
-        }
-    }
-    element.push('"');
-    element
-}
-
-/// Without formatting machinery, which costs a new connection as much as finding its policy.
-fn put(address: Ipv4Addr, text: &mut String) {
-    for (at, octet) in address.octets().into_iter().enumerate() {
-        if at > 0 {
-            text.push('.');
-        }
-        decimal(u16::from(octet), text);
-    }
-}
-
-fn decimal(number: u16, text: &mut String) {
-    let mut begun = false;
-    for unit in [10_000, 1_000, 100, 10, 1] {
-        let digit = number.checked_div(unit).unwrap_or(0).rem_euclid(10);
-        begun |= digit > 0 || unit == 1;
-        if begun && let Some(digit) = char::from_digit(u32::from(digit), 10) {
-            text.push(digit);
-        }
-    }
-}
-
 /// Cleans a response's head. `switching`: it is a 101 that was asked for.
 pub fn clean_response(headers: &mut HeaderMap, switching: bool) {
     let found = look(headers);
@@ -206,6 +127,44 @@ pub fn clean_for_http2(headers: &mut HeaderMap) {
     }
 }
 
+/// Makes several `cookie` lines the one that applications read. HTTP/2 clients may send a crumb a line,
+/// which are joined before anything generic looks at them (RFC 9113 section 8.2.3). HTTP/1 clients must
+/// not send several (RFC 6265 section 5.4), and applications differ in how they join them, so theirs
+/// are joined alike. An empty crumb says nothing, and would leave a blank at the end of the line.
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(COOKIE).iter();
+    if lines.next().is_none() || lines.next().is_none() {
+        return;
+    }
+    let (mut joined, mut sensitive) = (Vec::new(), false);
+    for crumb in headers.get_all(COOKIE) {
+        sensitive |= crumb.is_sensitive();
+        if !joined.is_empty() && !crumb.is_empty() {
+            joined.extend_from_slice(b"; ");
+        }
+        joined.extend_from_slice(crumb.as_bytes());
+    }
+    // What is joined from values is one.
+    if let Ok(mut line) = HeaderValue::from_maybe_shared(bytes::Bytes::from(joined)) {
+        line.set_sensitive(sensitive);
+        if headers.try_insert(COOKIE, line).is_err() {
+            // Several lines must not pass.
+            headers.remove(COOKIE);
+        }
+    }
+}
+
+/// Whether a value begins or ends with a blank. HTTP/1 cannot carry such a value: its readers take the
+/// blanks off (RFC 9112 section 5.1). In HTTP/2 it is malformed (RFC 9113 section 8.2.1), which the
+/// library does not look for.
+pub fn has_outer_blanks(headers: &HeaderMap) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    headers.values().any(|value| {
+        let bytes = value.as_bytes();
+        is_blank(bytes.first()) || is_blank(bytes.last())
+    })
+}
+
 /// Takes out what is ours to set, for a server that is the application itself.
 pub fn clean_reserved(headers: &mut HeaderMap) {
     if look(headers).reserved {
@@ -225,6 +184,7 @@ pub fn clean_trailers(trailers: &mut HeaderMap) {
 
 struct Found {
     reserved: bool,
+    cookie: bool,
     /// Something that concerns one connection only, beside `TE`.
     hop: bool,
     te: bool,
@@ -242,13 +202,17 @@ pub fn grpc_status(fields: &HeaderMap) -> Option<u16> {
 }
 
 fn look(headers: &HeaderMap) -> Found {
-    let mut found = Found { reserved: false, hop: false, te: false };
+    let mut found = Found { reserved: false, cookie: false, hop: false, te: false };
     for name in headers.keys() {
         let text = name.as_str().as_bytes();
         match text.first() {
             Some(b'l') => found.reserved |= is_reserved(text),
             Some(b't') => found.te |= *name == TE,
-            Some(b'c' | b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
+            Some(b'c') => {
+                found.cookie |= *name == COOKIE;
+                found.hop |= is_hop(name);
+            }
+            Some(b'k' | b'p' | b'u' | b'h') => found.hop |= is_hop(name),
             Some(_) | None => {}
         }
     }
@@ -390,49 +354,22 @@ mod tests {
     }
 
     #[test]
-    fn the_application_is_told_after_what_others_say_and_ipv6_is_quoted() {
-        let told = |client: &str, by: Option<&str>, tls: PeerTls| {
-            let peer = Peer::new(client.parse().unwrap(), tls);
-            let mut headers = HeaderMap::new();
-            headers.append(FORWARDED, HeaderValue::from_static("for=192.0.2.1"));
-            Informed::new(&peer, by.map(|by| by.parse().unwrap())).tell(&mut headers);
-            let show =
-                |(n, v): (&HeaderName, &HeaderValue)| format!("{n}: {}", v.to_str().unwrap());
-            headers.iter().map(show).collect::<Vec<_>>()
+    fn cookies_become_one_line_in_their_order_and_without_a_blank_at_an_end() {
+        let joined = |crumbs: &[&str]| {
+            let lines: Vec<_> = crumbs.iter().map(|crumb| ("cookie", *crumb)).collect();
+            left(&lines).0
         };
-        let plain = told("10.1.2.3:5", Some("10.9.9.9:80"), PeerTls::Absent);
-        assert_eq!(
-            plain,
-            [
-                "forwarded: for=192.0.2.1",
-                "forwarded: for=10.1.2.3;by=\"10.9.9.9:80\"",
-                "l5d-connection-secure: false"
-            ]
-        );
-        let id = Identity::Dns("bot.example".into());
-        let mesh = told("[2001:db8::1]:5", Some("[fd00::1]:80"), PeerTls::Terminated(Some(id)));
-        assert_eq!(
-            mesh,
-            [
-                "forwarded: for=192.0.2.1",
-                "forwarded: for=\"[2001:db8::1]\";by=\"[fd00::1]:80\"",
-                "l5d-client-id: bot.example",
-                "l5d-connection-secure: true"
-            ]
-        );
-        let layer = told("10.1.2.3:5", None, PeerTls::Terminated(None));
-        assert_eq!(layer, ["forwarded: for=192.0.2.1", "l5d-connection-secure: true"]);
-    }
-
-    #[test]
-    fn every_number_of_an_address_is_written_as_it_is_displayed() {
-        for number in 0..=u16::MAX {
-            let mut text = String::new();
-            decimal(number, &mut text);
-            assert_eq!(text, number.to_string());
-        }
-        let (client, by) = ("10.0.200.1".parse().unwrap(), "192.168.0.15:80".parse().unwrap());
-        assert_eq!(forwarded(client, by), "for=10.0.200.1;by=\"192.168.0.15:80\"");
+        assert_eq!(joined(&["a=1; b=2"]), ["cookie: a=1; b=2"]);
+        assert_eq!(joined(&["a=1", "b=2", "c=3; d=4"]), ["cookie: a=1; b=2; c=3; d=4"]);
+        assert_eq!(joined(&["", "a=1", "", "b=2", ""]), ["cookie: a=1; b=2"]);
+        assert_eq!(joined(&["", ""]), ["cookie: "]);
+        let mut headers = HeaderMap::new();
+        let mut secret = HeaderValue::from_static("a=1");
+        secret.set_sensitive(true);
+        headers.append(COOKIE, secret);
+        headers.append(COOKIE, HeaderValue::from_static("b=2"));
+        join_cookies(&mut headers);
+        assert!(headers[COOKIE].is_sensitive(), "stays out of compression tables");
     }
 
     #[test]

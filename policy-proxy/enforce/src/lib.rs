@@ -11,7 +11,9 @@
 //! between the check and the watch. This crate knows neither the wire nor Kubernetes.
 
 pub mod error;
+mod forwarded;
 pub mod headers;
+pub mod informed;
 pub mod limiter;
 pub mod middleware;
 pub mod open;

@@ -44,6 +44,8 @@ pub enum Answer {
     Gateway,
     /// More requests wait for the application than the proxy takes on.
     Overloaded,
+    /// The request's head has more fields than the proxy takes on.
+    HeadTooLarge,
     /// The application could not answer.
     Upstream(Fault),
 }
@@ -61,6 +63,8 @@ pub enum Fault {
     UnaskedUpgrade,
     /// It did not answer within the bound that policy sets.
     Timeout,
+    /// Its response's head has more fields than the proxy takes on.
+    HeadTooLarge,
 }
 
 /// Who asked, as far as the form of an answer depends on it.
@@ -91,6 +95,7 @@ impl Answer {
             | Self::Failure { .. }
             | Self::Gateway
             | Self::Overloaded
+            | Self::HeadTooLarge
             | Self::Upstream(_) => Ok(permit),
         }
     }
@@ -148,6 +153,7 @@ fn http(answer: &Answer, wording: &Wording, asker: &Asker) -> Response<Bytes> {
         | Answer::Failure { .. }
         | Answer::Gateway
         | Answer::Overloaded
+        | Answer::HeadTooLarge
         | Answer::Upstream(_) => Bytes::new(),
     };
     let length = HeaderValue::from(body.len());
@@ -202,6 +208,10 @@ fn word(answer: &Answer) -> Wording {
             let status = StatusCode::SERVICE_UNAVAILABLE;
             closing(plain(status, code::UNAVAILABLE, "service unavailable"))
         }
+        Answer::HeadTooLarge => {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            plain(status, code::RESOURCE_EXHAUSTED, "too many header fields")
+        }
         Answer::Upstream(fault) => upstream(*fault),
     }
 }
@@ -239,6 +249,7 @@ fn upstream(fault: Fault) -> Wording {
         Fault::ConnectTimeout => closing(late("client error (Connect): timed out")),
         Fault::Broken => bad("the application closed the connection"),
         Fault::UnaskedUpgrade => bad("the application switched protocols unasked"),
+        Fault::HeadTooLarge => bad("the application's response has too many header fields"),
         Fault::Timeout => late("the application did not answer within the policy's timeout"),
     }
 }
@@ -368,6 +379,8 @@ mod tests {
         check(&Answer::InvalidRedirect, 500, "13");
         check(&Answer::Gateway, 404, "5");
         check(&Answer::Overloaded, 503, "14");
+        check(&Answer::HeadTooLarge, 431, "8");
+        check(&Answer::Upstream(Fault::HeadTooLarge), 502, "14");
         check(&Answer::Upstream(Fault::Connect), 502, "14");
         check(&Answer::Upstream(Fault::ConnectTimeout), 504, "4");
         check(&Answer::Upstream(Fault::Timeout), 504, "4");

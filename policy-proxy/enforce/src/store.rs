@@ -11,6 +11,7 @@ mod cell;
 mod config;
 mod inner;
 mod live;
+mod room;
 pub mod state;
 mod workers;
 
@@ -25,10 +26,12 @@ use cell::PortCell;
 use inner::Inner;
 use policy_core::evaluator::BuildError;
 use policy_core::{Denied, Facts, Revision, ServerPolicy, UndeclaredPorts};
+use room::ClientNetwork;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -39,11 +42,15 @@ pub struct PolicyStore {
     inner: Arc<Inner>,
 }
 
-/// One port's policy. Holding it keeps a port that nothing declares from being evicted, so a
-/// connection holds it for as long as it lives.
-#[derive(Clone, Debug)]
+/// One port's policy. A connection holds it for as long as it lives.
+///
+/// Where more ports are used than may have a policy, one that nothing declares is given up, unless a
+/// handle keeps it: one of [`PolicyStore::port`] does, one of [`PolicyStore::port_for`] once its
+/// connection is permitted something.
+#[derive(Debug)]
 pub struct PortHandle {
     cell: Arc<PortCell>,
+    keeps: AtomicBool,
 }
 
 /// What keeps a proxy from being ready.
@@ -64,11 +71,24 @@ impl PolicyStore {
     /// The policy of `port`. The first use of a port that nothing declares asks for its policy; if
     /// too many are in use, the port is refused as `policy_pending`.
     pub fn port(&self, port: NonZeroU16) -> PortHandle {
+        let handle = self.handle(port, None);
+        handle.permitted();
+        handle
+    }
+
+    /// The policy of `port` for a connection of `client`, which keeps it from [`PortHandle::permitted`]
+    /// on.
+    pub fn port_for(&self, port: NonZeroU16, client: IpAddr) -> PortHandle {
+        self.handle(port, Some(ClientNetwork::of(client)))
+    }
+
+    fn handle(&self, port: NonZeroU16, network: Option<ClientNetwork>) -> PortHandle {
+        let keeps = AtomicBool::new(false);
         if let Some(cell) = self.inner.cells.read().get(&port) {
             cell.touch();
-            return PortHandle { cell: Arc::clone(cell) };
+            return PortHandle { cell: Arc::clone(cell), keeps };
         }
-        PortHandle { cell: self.inner.create(port, false, Instant::now()) }
+        PortHandle { cell: self.inner.create(port, false, (network, Instant::now())), keeps }
     }
 
     /// The proxy's workers.
@@ -92,9 +112,11 @@ impl PolicyStore {
             control.declared = true;
         }
         for port in ports {
-            let known = self.inner.cells.read().get(port).cloned();
-            let cell = known.unwrap_or_else(|| self.inner.create(*port, true, now));
-            cell.declared.store(true, Ordering::Release);
+            // While no port can be given up.
+            let known = self.inner.cells.read().get(port).inspect(|cell| cell.declare()).is_some();
+            if !known {
+                self.inner.create(*port, true, (None, now)).declare();
+            }
         }
         for cell in self.inner.all() {
             let declared = ports.contains(&cell.port);
@@ -207,6 +229,14 @@ impl PolicyStore {
         cells.map(|cell| (cell.port, cell.is_declared())).collect()
     }
 
+    /// The ports of [`PolicyStore::ports`], each with a number that is another one when the port was
+    /// given up and is wanted again: nothing is known of it then.
+    pub fn wanted(&self) -> BTreeMap<NonZeroU16, u64> {
+        let wanted = |cell: &Arc<PortCell>| !matches!(*cell.state(), State::Undeclared);
+        let cells = self.inner.all().into_iter().filter(wanted);
+        cells.map(|cell| (cell.port, cell.serial)).collect()
+    }
+
     /// The revisions held, for the controller to compare with its own.
     pub fn applied(&self) -> Vec<(NonZeroU16, Revision)> {
         let revision = |cell: &Arc<PortCell>| {
@@ -245,7 +275,38 @@ impl PolicyStore {
     }
 }
 
+impl Clone for PortHandle {
+    fn clone(&self) -> Self {
+        let copy = Self { cell: Arc::clone(&self.cell), keeps: AtomicBool::new(false) };
+        if self.keeps.load(Ordering::Acquire) {
+            copy.permitted();
+        }
+        copy
+    }
+}
+
+impl Drop for PortHandle {
+    fn drop(&mut self) {
+        if *self.keeps.get_mut() {
+            self.cell.let_go();
+        }
+    }
+}
+
 impl PortHandle {
+    /// States that its connection was permitted something: the port is kept for as long as this lives.
+    pub fn permitted(&self) {
+        if !self.keeps.load(Ordering::Acquire) && !self.keeps.swap(true, Ordering::AcqRel) {
+            self.cell.keep();
+        }
+    }
+
+    /// Whether the port made room for another one. It grants nothing any more, and whoever connects again
+    /// asks for it anew.
+    pub fn is_given_up(&self) -> bool {
+        self.cell.is_given_up()
+    }
+
     /// The port.
     pub fn port(&self) -> NonZeroU16 {
         self.cell.port

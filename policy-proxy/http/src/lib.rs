@@ -4,6 +4,7 @@
 //! What decides on a request, what counts it and what bodies there are comes from the caller as type
 //! parameters: nothing here knows a policy, a metric or Kubernetes.
 
+pub mod bounds;
 pub mod ending;
 pub mod http1;
 pub mod http2;

@@ -17,7 +17,7 @@ pub struct LimitsArgs {
     /// 65536]
     #[arg(long, value_name = "BYTES")]
     pub max_request_head: Option<String>,
-    /// Header fields of an HTTP/1 request [default: 100]
+    /// Header fields of a request, 4096 at most [default: 100]
     #[arg(long, value_name = "COUNT")]
     pub max_headers: Option<String>,
     /// How long an HTTP/1 request head may take [default: 10s]

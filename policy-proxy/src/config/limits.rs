@@ -4,6 +4,7 @@ use super::parse::{self, Expected};
 use super::reader::Reader;
 use crate::args::{LimitsArgs, RunArgs};
 use crate::sidecar::{Limits, SidecarConfig, Sockets, Timeouts};
+use policy_http::bounds::MOST_FIELDS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -41,7 +42,9 @@ fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
         reader.given("max-in-flight", args.max_in_flight.as_ref(), &["INBOUND_MAX_IN_FLIGHT"]);
     limits.in_flight = reader.read(given, limits.in_flight, count);
     let given = reader.given("max-headers", args.max_headers.as_ref(), &[]);
-    limits.headers = reader.read(given, limits.headers, count);
+    limits.headers = reader.read(given, limits.headers, |text| {
+        text.parse().ok().filter(|fields| (1..=MOST_FIELDS).contains(fields)).ok_or(FIELDS)
+    });
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_HEADER_LIST_SIZE"];
     let given = reader.given("max-request-head", args.max_request_head.as_ref(), &linkerd);
     let expected = "expected 8192 to 16777216 bytes";
@@ -171,6 +174,8 @@ fn between(text: &str, range: RangeInclusive<u32>, expected: Expected) -> Result
     text.parse().ok().filter(|number| range.contains(number)).ok_or(expected)
 }
 
+/// Up to [`MOST_FIELDS`].
+const FIELDS: Expected = "expected 1 to 4096 header fields";
 const COUNT: Expected = "expected a whole number above 0";
 
 #[cfg(test)]
@@ -187,6 +192,16 @@ mod tests {
         let mut config = SidecarConfig::new("web");
         read(&RunArgs::default(), &mut reader, &mut config);
         reader.finish(config).map_err(|errors| errors.0)
+    }
+
+    #[test]
+    fn a_head_may_have_as_many_fields_as_are_ever_read() {
+        let fields = |text| read_from(&[("PORTCULLIS_MAX_HEADERS", text)]);
+        assert_eq!(fields("4096").unwrap().limits.headers, MOST_FIELDS);
+        for refused in ["0", "4097", "many"] {
+            let errors = fields(refused).unwrap_err();
+            assert!(errors.iter().any(|error| error.contains(FIELDS)), "{refused}: {errors:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use policy_enforce::store::PolicyStore;
 use policy_proto::compat;
 use policy_proto::linkerd::inbound;
 use policy_proto::linkerd::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -28,23 +28,24 @@ pub(super) async fn run(
     store.declare(&config.declared, UndeclaredPorts::Default);
     let mut demand = store.demand();
     let mut tasks = JoinSet::new();
-    let mut watched: BTreeMap<NonZeroU16, AbortHandle> = BTreeMap::new();
+    // With the store's number of each.
+    let mut watched: BTreeMap<NonZeroU16, (u64, AbortHandle)> = BTreeMap::new();
     let until = tokio::time::sleep(config.native_retry);
     tokio::pin!(until);
     loop {
         demand.mark_unchanged();
-        let wanted: BTreeSet<_> = store.ports().into_keys().collect();
-        watched.retain(|port, task| {
-            let keep = wanted.contains(port);
+        let wanted = store.wanted();
+        watched.retain(|port, (serial, task)| {
+            let keep = wanted.get(port) == Some(serial);
             if !keep {
                 task.abort();
             }
             keep
         });
-        for port in wanted {
+        for (port, serial) in wanted {
             watched.entry(port).or_insert_with(|| {
                 let (config, store) = (Arc::clone(config), store.clone());
-                tasks.spawn(watch(config, store, channel.clone(), port))
+                (serial, tasks.spawn(watch(config, store, channel.clone(), port)))
             });
         }
         tokio::select! {

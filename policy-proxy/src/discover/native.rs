@@ -35,7 +35,8 @@ pub(super) struct Client {
 struct Session<'a> {
     client: &'a mut Client,
     demand: watch::Receiver<u64>,
-    subscribed: BTreeSet<NonZeroU16>,
+    /// Ports that nothing declares, with the store's number of each.
+    subscribed: BTreeMap<NonZeroU16, u64>,
     /// Said, but not yet taken by the connection.
     outbox: VecDeque<Say>,
     /// What each port must still be acknowledged for, and the generation workers must have passed.
@@ -89,7 +90,7 @@ impl Client {
         let mut session = Session {
             demand: self.store.demand(),
             client: self,
-            subscribed: BTreeSet::new(),
+            subscribed: BTreeMap::new(),
             outbox: VecDeque::new(),
             unacknowledged: BTreeMap::new(),
         };
@@ -315,22 +316,36 @@ impl Session<'_> {
     fn subscribe(&mut self) {
         self.demand.mark_unchanged();
         let held = self.client.store.ports();
-        let wanted: BTreeSet<_> =
-            held.iter().filter(|(_, declared)| !**declared).map(|(port, _)| *port).collect();
-        let ports =
-            |ports: Vec<&NonZeroU16>| ports.iter().map(|port| u32::from(port.get())).collect();
-        let more: Vec<_> = wanted.difference(&self.subscribed).collect();
-        let fewer: Vec<_> = self.subscribed.difference(&wanted).collect();
-        if !more.is_empty() {
-            self.outbox.push_back(Say::Subscribe(m::Subscribe { ports: ports(more) }));
-        }
+        let mut wanted = self.client.store.wanted();
+        wanted.retain(|port, _| held.get(port) == Some(&false));
+        let fewer = missing(&self.subscribed, &wanted);
+        let more = missing(&wanted, &self.subscribed);
+        let anew = |port: &NonZeroU16| fewer.contains(port) && more.contains(port);
+        let known = |port: &NonZeroU16| held.contains_key(port) && !anew(port);
+        self.client.ports.retain(|port, _| known(port));
+        self.unacknowledged.retain(|port, _| known(port));
+        // First, because a port that was given up and is wanted again is in both.
         if !fewer.is_empty() {
-            self.outbox.push_back(Say::Unsubscribe(m::Unsubscribe { ports: ports(fewer) }));
+            self.outbox.push_back(Say::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
         }
-        self.client.ports.retain(|port, _| held.contains_key(port));
-        self.unacknowledged.retain(|port, _| held.contains_key(port));
+        if !more.is_empty() {
+            self.outbox.push_back(Say::Subscribe(m::Subscribe { ports: numbers(&more) }));
+        }
         self.subscribed = wanted;
     }
+}
+
+/// The ports of `these` that `those` do not have under the same number.
+fn missing(
+    these: &BTreeMap<NonZeroU16, u64>,
+    those: &BTreeMap<NonZeroU16, u64>,
+) -> BTreeSet<NonZeroU16> {
+    let missing = these.iter().filter(|(port, serial)| those.get(port) != Some(serial));
+    missing.map(|(port, _)| *port).collect()
+}
+
+fn numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
+    ports.iter().map(|port| port.get().into()).collect()
 }
 
 fn number(port: u32) -> Option<NonZeroU16> {

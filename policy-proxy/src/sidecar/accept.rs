@@ -73,7 +73,7 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
             return;
         }
     };
-    let handle = worker.shared.store.port(port);
+    let handle = worker.shared.store.port_for(port, client.ip());
     let arrival = Arrival { worker, seat, handle, client, upstream, at };
     arrival.policy_there().await;
     if target == Target::Original {

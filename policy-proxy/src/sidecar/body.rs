@@ -90,6 +90,7 @@ impl ResponseBody {
             | Answer::Failure { .. }
             | Answer::Gateway
             | Answer::Overloaded
+            | Answer::HeadTooLarge
             | Answer::Upstream(_) => Reason::INTERNAL_ERROR,
         };
         Err(BrokenOff::Ended(reason.into()))

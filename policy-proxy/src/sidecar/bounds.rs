@@ -37,7 +37,7 @@ pub struct Limits {
     pub in_flight: usize,
     /// Bytes of an HTTP/1 request head, and of an HTTP/2 header list in either direction.
     pub request_head: u32,
-    /// Header fields of an HTTP/1 request.
+    /// Header fields of a request.
     pub headers: usize,
     /// HTTP/2 streams that one client may have open.
     pub http2_streams: u32,

@@ -76,7 +76,7 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
     let Some(upstream) = fixed.or(redirected) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
-    let handle = worker.shared.store.port(port);
+    let handle = worker.shared.store.port_for(port, client.ip());
     let arrival = Arrival { worker, seat, handle, client, upstream, at };
     arrival.policy_there().await;
     if fixed.is_none() && !arrival.is_ours(not_loopback(own.ip())) {

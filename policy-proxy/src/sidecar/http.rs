@@ -26,6 +26,7 @@ use policy_enforce::record::{Decided, Told};
 use policy_enforce::respond;
 use policy_enforce::respond::{Answer, Asker, Fault};
 use policy_enforce::store::InForce;
+use policy_http::bounds::MOST_FIELDS;
 use policy_http::http1::request::Bad;
 use policy_http::http2;
 use policy_tls::peer::Peer;
@@ -74,8 +75,16 @@ pub(super) async fn answer(
     let told = connection.worker.is_recording().then(|| Box::new(Told::of(&head)));
     let meshed = connection.peer.is_meshed();
     let asker = Asker::of(&head, meshed);
+    let most = connection.most_fields();
+    if head.headers.keys_len() > most {
+        return refuse_head(&connection, asker);
+    }
     let asked = headers::clean_request(&mut head, meshed);
     let mut asking = Asking { asker, asked, started, told };
+    // A cookie's crumbs are one field by now.
+    if head.headers.len() > most {
+        return refuse_head(&connection, asker);
+    }
     let verdict = {
         let live = connection.handle.live();
         let mut gate = connection.gate.borrow_mut();
@@ -89,11 +98,14 @@ pub(super) async fn answer(
             }
             // Nothing has been awaited since the decision, so no review can have missed this.
             let Forward { permit, plan, kept, policy, series, .. } = forward;
+            if policy.informs() && connection.informed.tell(&mut head.headers).is_err() {
+                let (answer, decision) = (Answer::HeadTooLarge, Ok(permit));
+                connection.failed(&answer);
+                let policy = Some(policy);
+                return refuse(&connection, &asking, &Refusal { answer, decision, policy }).into();
+            }
             let exchange = Exchange::new(series, started, asking.asker.is_grpc());
             let guard = connection.open(kept, permit, Arc::clone(&policy), exchange);
-            if policy.informs() {
-                connection.informed.tell(&mut head.headers);
-            }
             if let Some(version) = asked.carried {
                 headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
             }
@@ -125,31 +137,21 @@ async fn proxy(
     let carried = asking.asked.carried.is_some();
     let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
-    let mut response =
-        match forwarded.and_then(|response| asked_for(response, asking.asked.upgrade)) {
-            Ok(response) => response,
-            Err(answer) => {
-                connection.failed(&answer);
-                let decision = answer.instead_of(permitted.permit);
-                let policy = Some(Arc::clone(&permitted.policy));
-                let response = refuse(connection, &asking, &Refusal { answer, decision, policy });
-                permitted.guard.begun(&response, (asking.started, waited));
-                permitted.guard.ended(false);
-                return response.into();
-            }
-        };
-    let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    headers::clean_response(response.headers_mut(), switching);
-    if permitted.plan.response {
-        let (policy, permit) = (&permitted.policy, &permitted.permit);
-        effects::change_response(policy, permit, response.headers_mut());
-        if connection.is_http2() {
-            headers::clean_for_http2(response.headers_mut());
+    let http2 = connection.is_http2();
+    let passed = forwarded.and_then(|response| pass(response, asking.asked, &permitted, http2));
+    let mut response = match passed {
+        Ok(response) => response,
+        Err(answer) => {
+            connection.failed(&answer);
+            let decision = answer.instead_of(permitted.permit);
+            let policy = Some(Arc::clone(&permitted.policy));
+            let response = refuse(connection, &asking, &Refusal { answer, decision, policy });
+            permitted.guard.begun(&response, (asking.started, waited));
+            permitted.guard.ended(false);
+            return response.into();
         }
-    }
-    if let Some(version) = asking.asked.carried {
-        headers::wrap_carried(response.headers_mut(), version);
-    }
+    };
+    let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     asking.record(connection, &response, (Some(&permitted.policy), Ok(permitted.permit)), waited);
     permitted.guard.begun(&response, (asking.started, waited));
     if switching {
@@ -160,13 +162,31 @@ async fn proxy(
     response.map(|body| ResponseBody::upstream(body, permitted.guard, deadline, asker)).into()
 }
 
-/// Refuses a 101 that nobody asked for.
-fn asked_for(
-    response: Response<UpstreamBody>,
-    upgrade: bool,
+/// Makes the application's head the one that the client gets. Refuses a 101 that nobody asked for, and
+/// more fields than a map surely has room for.
+fn pass(
+    mut response: Response<UpstreamBody>,
+    asked: Asked,
+    permitted: &Permitted,
+    http2: bool,
 ) -> Result<Response<UpstreamBody>, Answer> {
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS && !upgrade {
+    let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    if switching && !asked.upgrade {
         return Err(Answer::Upstream(Fault::UnaskedUpgrade));
+    }
+    let headers = response.headers_mut();
+    if headers.len() > MOST_FIELDS {
+        return Err(Answer::Upstream(Fault::HeadTooLarge));
+    }
+    headers::clean_response(headers, switching);
+    if permitted.plan.response {
+        effects::change_response(&permitted.policy, &permitted.permit, headers)?;
+        if http2 {
+            headers::clean_for_http2(headers);
+        }
+    }
+    if let Some(version) = asked.carried {
+        headers::wrap_carried(headers, version);
     }
     Ok(response)
 }
@@ -233,6 +253,15 @@ fn refuse(
     response.map(|text| ResponseBody::text(text, asking.asker))
 }
 
+/// Answers a request of HTTP/2 whose head has too many fields, as one of HTTP/1 is answered before it
+/// is a request: nothing is decided.
+fn refuse_head(connection: &HttpConnection, asker: Asker) -> Answered {
+    let answer = Answer::HeadTooLarge;
+    connection.failed(&answer);
+    let response = respond::respond(&answer, &asker);
+    response.map(|text| ResponseBody::text(text, asker)).into()
+}
+
 /// Passes a 101 on. What follows is carried under the request's permission.
 fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> Answered {
     guard.ended(false);
@@ -258,14 +287,22 @@ impl HttpConnection {
         self.http_error(kind);
     }
 
-    /// Counts and logs an answer that the application's failure made.
+    /// The most header fields of a request.
+    fn most_fields(&self) -> usize {
+        self.worker.shared.config.limits.headers.min(MOST_FIELDS)
+    }
+
+    /// Counts and logs an answer that a failure made, the application's or the head's.
     fn failed(&self, answer: &Answer) {
         let kind = match answer {
             Answer::Upstream(Fault::Connect) => ErrorKind::Connect,
             Answer::Upstream(Fault::ConnectTimeout) => ErrorKind::ConnectTimeout,
-            Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade) => ErrorKind::Upstream,
+            Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade | Fault::HeadTooLarge) => {
+                ErrorKind::Upstream
+            }
             Answer::Upstream(Fault::Timeout) => ErrorKind::RequestTimeout,
             Answer::Overloaded => ErrorKind::TooManyRequests,
+            Answer::HeadTooLarge => ErrorKind::RequestHeadTooLarge,
             Answer::Gateway
             | Answer::Denied(_)
             | Answer::Limited(_)

@@ -71,9 +71,11 @@ pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look
         Err(fault) => {
             let kind = match fault {
                 Fault::ConnectTimeout => ErrorKind::ConnectTimeout,
-                Fault::Connect | Fault::Broken | Fault::UnaskedUpgrade | Fault::Timeout => {
-                    ErrorKind::Connect
-                }
+                Fault::Connect
+                | Fault::Broken
+                | Fault::UnaskedUpgrade
+                | Fault::Timeout
+                | Fault::HeadTooLarge => ErrorKind::Connect,
             };
             return carried.worker.tcp_error(kind, client);
         }
@@ -109,6 +111,9 @@ impl Carried {
                     policy.counters.tcp_denied(self.worker.index, self.caller, denial.reason);
                 }
             }
+        }
+        if decision.is_ok() {
+            self.handle.permitted();
         }
         let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);

@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use policy_core::{Denied, Permit};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::headers::Informed;
+use policy_enforce::informed::Informed;
 use policy_enforce::middleware::gate::Gate;
 use policy_enforce::open::Kept;
 use policy_enforce::record::RequestRecord;
@@ -155,6 +155,7 @@ impl HttpConnection {
         policy: Arc<InForce>,
         exchange: Exchange,
     ) -> OpenGuard {
+        self.handle.permitted();
         let (lost, lost_upload) = (Signal::new(), Signal::new());
         if let Some(series) = policy.counters.series(self.worker.index, exchange.series) {
             series.request();

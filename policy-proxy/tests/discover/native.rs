@@ -236,6 +236,35 @@ async fn a_port_that_nothing_declares_is_asked_for_while_it_is_used() {
 }
 
 #[tokio::test]
+async fn a_port_that_was_given_up_is_asked_for_again_when_it_is_used_again_at_once() {
+    let mut controller = Controller::start().await;
+    let few = StoreConfig { on_demand_ports: 3, ..StoreConfig::default() };
+    let client = Client::start(config(controller.address), few, IdentityHandle::empty());
+    let mut stream = controller.stream().await;
+    stream.hello().await;
+    stream.begin(&policy(OPEN)).await;
+    let used = |number, by: &str| client.store.port_for(port(number), by.parse().unwrap());
+    let first = used(9000, "10.0.0.66");
+    assert_eq!(stream.next().await, Say::Subscribe(m::Subscribe { ports: vec![9000] }));
+    let encoded = encode(&policy(OPEN));
+    stream.send(Hear::Port(encoded.full(port(9000), &revision(1)))).await;
+    stream.ack().await;
+    // Nothing is awaited, so that the client sees no more than what has become of it.
+    let (_second, _third) = (used(9001, "10.0.0.66"), used(9002, "10.0.0.66"));
+    let _other = used(9003, "10.0.0.1");
+    assert!(first.is_given_up() && first.live().in_force().is_err());
+    let again = used(9000, "10.0.0.2");
+    assert!(!again.is_given_up());
+    assert_eq!(stream.next().await, Say::Unsubscribe(m::Unsubscribe { ports: vec![9000] }));
+    let ports = vec![9000, 9002, 9003];
+    assert_eq!(stream.next().await, Say::Subscribe(m::Subscribe { ports }));
+    stream.send(Hear::Port(encoded.full(port(9000), &revision(2)))).await;
+    stream.ack().await;
+    assert!(again.live().in_force().is_ok(), "it has its policy");
+    assert!(first.live().in_force().is_err(), "nobody tells it of changes any more");
+}
+
+#[tokio::test]
 async fn undeclared_ports_are_refused_without_asking_where_the_workload_says_so() {
     let mut controller = Controller::start().await;
     let client = Client::of(controller.address);

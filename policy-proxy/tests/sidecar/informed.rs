@@ -72,6 +72,28 @@ async fn what_other_hops_forwarded_stays_in_front() {
 }
 
 #[tokio::test]
+async fn a_line_that_would_take_in_what_the_proxy_appends_is_left_out() {
+    let mesh = Mesh::new(policy(InformationalHeaders::Enabled)).await;
+    let own = format!("forwarded: for=127.0.0.1;by=\"{}\"", mesh.app.address);
+    let mut http1 = Client::new(mesh.setup.connect().await).await;
+    let mut http2 = crate::http2::client(&mesh.setup).await;
+    for open in ["for=\"", "for=\"a", "for=\"a\\\"", "for=192.0.2.1, for=\"[::1", "\""] {
+        let said = [("forwarded", open), ("forwarded", "for=192.0.2.60")];
+        let one = http1.ask("/", &said).await.body;
+        let mut request = http::Request::get("http://web.example/");
+        for (name, value) in said {
+            request = request.header(name, value);
+        }
+        let request = request.body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+        let two = got(http2.send_request(request).await.unwrap()).await.body;
+        for body in [one, two] {
+            let told: Vec<_> = body.lines().filter(|line| line.starts_with("forwarded")).collect();
+            assert_eq!(told, [own.as_str(), "forwarded: for=192.0.2.60"], "{open}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn switched_off_nothing_is_told_and_forged_headers_are_taken_out_all_the_same() {
     let mesh = Mesh::new(policy(InformationalHeaders::Disabled)).await;
     let mut plain = Client::new(mesh.setup.connect().await).await;

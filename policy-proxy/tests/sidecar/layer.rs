@@ -81,6 +81,32 @@ async fn the_server_sees_the_canonical_target_and_the_verified_identity() {
 }
 
 #[tokio::test]
+async fn heads_that_mean_two_things_or_are_too_large_are_refused_in_the_server_too() {
+    let refused = |change: fn(&mut Request<Body>)| {
+        let policy = informing(server(detect(), everybody()));
+        let (mut service, mut inner) = layered(&store(policy));
+        inner.allow(1);
+        assert_ready_ok!(service.poll_ready());
+        let mut request = ask("/", Some(PeerTls::Absent));
+        change(&mut request);
+        let mut call = task::spawn(service.call(request));
+        assert_ready_ok!(call.poll()).status()
+    };
+    let many = |request: &mut Request<Body>| {
+        for n in 0..24_570 {
+            let name = http::HeaderName::try_from(format!("x{n}")).unwrap();
+            request.headers_mut().insert(name, http::HeaderValue::from_static(""));
+        }
+    };
+    assert_eq!(refused(many), StatusCode::BAD_REQUEST);
+    let blank = |request: &mut Request<Body>| {
+        *request.version_mut() = http::Version::HTTP_2;
+        request.headers_mut().insert("x-a", http::HeaderValue::from_static(" a"));
+    };
+    assert_eq!(refused(blank), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn an_open_request_ends_when_its_permission_is_lost() {
     let store = store(server(detect(), everybody()));
     let (mut service, mut inner) = layered(&store);

@@ -11,6 +11,8 @@ mod frames;
 #[cfg(test)]
 mod grpc;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod http1;
@@ -34,6 +36,8 @@ mod layer;
 mod leaks;
 #[cfg(test)]
 mod opaque;
+#[cfg(test)]
+mod ports;
 #[cfg(test)]
 mod proof;
 #[cfg(test)]

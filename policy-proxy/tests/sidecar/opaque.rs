@@ -121,6 +121,22 @@ async fn opaque_connections_are_cut_when_http_is_looked_for_on_the_port() {
 }
 
 #[tokio::test]
+async fn connections_that_nobody_looked_into_are_cut_when_routes_are_attached() {
+    for protocol in [Protocol::Opaque, detect()] {
+        let setup = Setup::new(server(protocol, everybody()), ticker().await).await;
+        let mut stream = setup.connect().await;
+        stream.write_all(b"EHLO a\r\n").await.unwrap();
+        let mut byte = [0; 1];
+        stream.read_exact(&mut byte).await.unwrap();
+        let routes = vec![route(prefix("/open"), everybody())];
+        setup.apply(with_routes(server(detect(), everybody()), routes)).await;
+        let ended = async { while stream.read_exact(&mut byte).await.is_ok() {} };
+        tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap();
+        setup.logged("deny revoked - connection").await;
+    }
+}
+
+#[tokio::test]
 async fn a_request_in_what_looks_like_a_client_hello_is_not_passed_on() {
     let app = App::start().await;
     let setup = Setup::new(server(detect(), everybody()), app.address).await;

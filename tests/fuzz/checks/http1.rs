@@ -2,8 +2,8 @@
 //! the same method, target, fields and body, and the next one begins at the same byte.
 //!
 //! The sidecar may refuse more. It does so where a transfer coding names `chunked` twice or has an empty
-//! element, where a length stands beside a transfer coding, and where a line of trailers does not end in
-//! CR LF.
+//! element, where a length stands beside a transfer coding, and where a line of the head or of trailers
+//! does not end in CR LF.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Empty};

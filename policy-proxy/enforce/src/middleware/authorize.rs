@@ -14,6 +14,7 @@ pub use body::{EndedByPolicy, PolicyBody};
 use super::effects::{self, Plan};
 use super::gate::{Forward, Gate, Refusal, Verdict};
 use crate::headers;
+use crate::informed::Informed;
 use crate::record::{Decided, Recorder, Told};
 use crate::respond::{self, Answer, Asker};
 use crate::store::{InForce, PolicyStore, PortHandle};
@@ -129,6 +130,7 @@ where
         let told = recording.then(|| Box::new(Told::of(&head)));
         let asker = Asker::of(&head, peer.as_ref().is_some_and(|peer| peer.is_meshed()));
         headers::clean_reserved(&mut head.headers);
+        headers::join_cookies(&mut head.headers);
         let shared = Arc::clone(&self.shared);
         let mut asking = Asking { shared, asker, started, told, peer };
         let Some(peer) = asking.peer.clone() else {
@@ -156,7 +158,10 @@ where
         }
         if policy.informs() {
             // The server is the application itself and no hop on the way to it.
-            headers::Informed::new(&peer, None).tell(&mut head.headers);
+            if Informed::new(&peer, None).tell(&mut head.headers).is_err() {
+                let (answer, policy) = (Answer::HeadTooLarge, Some(policy));
+                return asking.refuse(&Refusal { answer, decision: Ok(permit), policy });
+            }
         }
         let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
         let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
@@ -297,8 +302,12 @@ where
             Err(error) => return Poll::Ready(Err(error)),
         };
         let Permitted { permit, plan, policy, .. } = &*permitted;
-        if plan.response {
-            effects::change_response(policy, permit, response.headers_mut());
+        if plan.response
+            && let Err(answer) = effects::change_response(policy, permit, response.headers_mut())
+        {
+            let (decision, policy) = (Ok(*permit), Some(Arc::clone(policy)));
+            let response = asking.answer(&Refusal { answer, decision, policy });
+            return Poll::Ready(Ok(response.map(PolicyBody::text)));
         }
         permitted.answered(asking, &response);
         asking.record(&response, Some(policy), Ok(*permit));

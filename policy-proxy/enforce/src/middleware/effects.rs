@@ -1,7 +1,7 @@
 //! Applies the effects of a permit: header changes, redirects, injected failures, timeouts.
 
 use crate::headers;
-use crate::respond::Answer;
+use crate::respond::{Answer, Fault};
 use crate::store::InForce;
 use http::request::Parts;
 use http::uri::Scheme;
@@ -29,7 +29,7 @@ pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Plan,
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
             EffectKind::RequestHeaders(change) => {
-                apply(change, &mut head.headers);
+                apply(change, &mut head.headers).map_err(|_| Answer::HeadTooLarge)?;
                 changed = true;
             }
             EffectKind::ResponseHeaders(_) => plan.response = true,
@@ -52,30 +52,42 @@ pub fn plan(policy: &InForce, permit: &Permit, head: &mut Parts) -> Result<Plan,
     Ok(plan)
 }
 
-/// Applies what concerns the response, in order.
-pub fn change_response(policy: &InForce, permit: &Permit, headers: &mut HeaderMap) {
+/// Applies what concerns the response, in order. `Err`: it has more fields than can be handled, and
+/// this answers in its place.
+pub fn change_response(
+    policy: &InForce,
+    permit: &Permit,
+    headers: &mut HeaderMap,
+) -> Result<(), Answer> {
     for effect in policy.evaluator.effects(permit) {
         match &effect.kind {
-            EffectKind::ResponseHeaders(change) => apply(change, headers),
+            EffectKind::ResponseHeaders(change) => {
+                apply(change, headers).map_err(|_| Answer::Upstream(Fault::HeadTooLarge))?;
+            }
             EffectKind::RequestHeaders(_)
             | EffectKind::Redirect(_)
             | EffectKind::Failure(_)
             | EffectKind::Timeout(_) => {}
         }
     }
+    Ok(())
 }
 
+/// More headers than can be handled.
+struct TooMany;
+
 /// First `add`, then `set`, then `remove` (proxy-semantics 3.5).
-fn apply(change: &HeaderChange, headers: &mut HeaderMap) {
+fn apply(change: &HeaderChange, headers: &mut HeaderMap) -> Result<(), TooMany> {
     for (name, value) in &change.add {
-        headers.append(name.clone(), value.clone());
+        headers.try_append(name.clone(), value.clone()).map_err(|_| TooMany)?;
     }
     for (name, value) in &change.set {
-        headers.insert(name.clone(), value.clone());
+        headers.try_insert(name.clone(), value.clone()).map_err(|_| TooMany)?;
     }
     for name in &change.remove {
         headers.remove(name);
     }
+    if headers.keys_len() > headers::MOST_NAMES { Err(TooMany) } else { Ok(()) }
 }
 
 fn injected(failure: &Failure) -> Answer {
@@ -258,6 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn more_headers_than_a_map_surely_has_room_for_are_an_error() {
+        let name = |n: usize| http::HeaderName::try_from(format!("x-{n}")).unwrap();
+        let all = (0..=headers::MOST_NAMES).map(|n| (name(n), HeaderValue::from_static("1")));
+        let change = HeaderChange { add: all.clone().collect(), ..HeaderChange::default() };
+        assert!(apply(&change, &mut HeaderMap::new()).is_err());
+        let change = HeaderChange { set: all.collect(), ..HeaderChange::default() };
+        assert!(apply(&change, &mut HeaderMap::new()).is_err());
+    }
+
+    #[test]
     fn changes_apply_in_the_order_add_set_remove() {
         let value = |v: &'static str| HeaderValue::from_static(v);
         let name = http::HeaderName::from_static;
@@ -268,7 +290,7 @@ mod tests {
         };
         let mut headers = HeaderMap::new();
         headers.insert("x-a", value("0"));
-        apply(&change, &mut headers);
+        assert!(apply(&change, &mut headers).is_ok());
         assert_eq!(headers.get_all("x-a").iter().collect::<Vec<_>>(), ["2"]);
         assert!(!headers.contains_key("x-b"));
     }

@@ -2,13 +2,14 @@
 //!
 //! A request is let through when all hold:
 //! 1. A policy is in force for the port (else `policy_pending`, `policy_expired`, …).
-//! 2. The head means one thing: framing and target are not ambiguous (else 400 with the fault).
+//! 2. The head means one thing: framing, target and values are not ambiguous (else 400 with the fault).
 //! 3. The policy permits it (else the evaluator's reason).
 //! 4. No effect of the rule or the Server answers in its place (redirect, injected failure).
 //! 5. Every rate limit that names the client has room.
 
 use super::effects::{self, Plan};
 use super::hosts;
+use crate::headers;
 use crate::limiter::ClientBucket;
 use crate::open::Kept;
 use crate::respond::Answer;
@@ -237,6 +238,14 @@ fn check_framing(head: &Parts) -> Result<(), TargetFault> {
         && (headers.contains_key(CONTENT_LENGTH) || head.version < Version::HTTP_11)
     {
         return Err(TargetFault::Malformed);
+    }
+    // The sidecar has answered 431 by now; around `PolicyLayer` it is the server that sets a bound.
+    if headers.keys_len() > headers::MOST_NAMES {
+        return Err(TargetFault::Malformed);
+    }
+    // Those of HTTP/1 come without.
+    if head.version >= Version::HTTP_2 && headers::has_outer_blanks(headers) {
+        return Err(TargetFault::OuterBlanks);
     }
     Ok(())
 }

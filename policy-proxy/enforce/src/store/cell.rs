@@ -1,13 +1,14 @@
 //! One port's cell: its state, and the snapshot of it that the data path reads.
 
 use super::live::{InForce, Live};
+use super::room::ClientNetwork;
 use super::state::{Event, State, step};
 use crate::telemetry::PortStatus;
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,7 +24,15 @@ pub(super) struct PortCell {
     held: Mutex<Held>,
     /// Since when nobody has used it, in milliseconds after `born` plus one; 0: in use.
     idle: AtomicU64,
-    born: Instant,
+    /// Handles that keep it.
+    kept: AtomicUsize,
+    /// Whether it made room for another port.
+    given_up: AtomicBool,
+    /// Tells it from others of the port, before and after it.
+    pub(super) serial: u64,
+    /// Whose connection was the first; none: it was not a connection.
+    pub(super) network: Option<ClientNetwork>,
+    pub(super) born: Instant,
 }
 
 /// What only the control side reads.
@@ -48,8 +57,41 @@ impl PortCell {
             declared: AtomicBool::new(false),
             held: Mutex::new(Held { state, pending }),
             idle: AtomicU64::new(0),
+            kept: AtomicUsize::new(0),
+            given_up: AtomicBool::new(false),
+            serial: 0,
+            network: None,
             born: now,
         }
+    }
+
+    /// The same, of this number, first used by `network`.
+    pub(super) fn first_used(self, serial: u64, network: Option<ClientNetwork>) -> Self {
+        Self { serial, network, ..self }
+    }
+
+    pub(super) fn keep(&self) {
+        self.kept.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn let_go(&self) {
+        self.kept.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire) > 0
+    }
+
+    /// Makes it grant nothing from now on, for nobody tells it of changes any more. Returns the
+    /// generation.
+    pub(super) fn give_up(&self, generation: impl FnOnce() -> u64) -> Option<u64> {
+        let held = self.held.lock();
+        self.given_up.store(true, Ordering::Release);
+        self.publish(&held, generation)
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
     }
 
     /// Applies an event and publishes the result. `generation` is called only if decisions can
@@ -88,6 +130,10 @@ impl PortCell {
         matches!(*self.state(), State::Current(_) | State::Stale { .. })
     }
 
+    pub(super) fn declare(&self) {
+        self.declared.store(true, Ordering::Release);
+    }
+
     pub(super) fn is_declared(&self) -> bool {
         self.declared.load(Ordering::Acquire)
     }
@@ -121,7 +167,11 @@ impl PortCell {
     }
 
     fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
-        let new = render(&held.state, held.pending.as_ref());
+        let new = if self.is_given_up() {
+            Live::Denied(policy_core::Denied::PolicyPending)
+        } else {
+            render(&held.state, held.pending.as_ref())
+        };
         let alike = new.decides_like(&self.live.load());
         self.live.store(Arc::new(new));
         if alike {

@@ -3,6 +3,7 @@
 use super::cell::PortCell;
 use super::config::StoreConfig;
 use super::live::InForce;
+use super::room::{self, ClientNetwork, Unused};
 use super::state::{Event, State};
 use super::workers::Workers;
 use crate::limiter::Limiter;
@@ -30,6 +31,8 @@ pub(super) struct Inner {
     /// Held while something is put in force, so that generations are published in their order.
     pub(super) writer: Mutex<()>,
     generation: AtomicU64,
+    /// Cells made so far.
+    made: AtomicU64,
     pub(super) workers: Workers,
     /// Counts changes of the set of ports that have a cell.
     pub(super) demand: watch::Sender<u64>,
@@ -65,10 +68,6 @@ pub(super) struct Control {
     pub(super) declared: bool,
 }
 
-/// An idle port makes room for another one only after this long, so that a scan of ports cannot turn
-/// every connection into a subscription.
-const EVICT_AFTER: Duration = Duration::from_secs(5);
-
 /// The overflow cell needs some port; it is never shown.
 const NO_PORT: NonZeroU16 = NonZeroU16::MAX;
 
@@ -90,6 +89,7 @@ impl Inner {
             control: Mutex::new(control),
             writer: Mutex::new(()),
             generation: AtomicU64::new(0),
+            made: AtomicU64::new(0),
             workers: Workers::new(),
             demand: watch::Sender::new(0),
             retired: Mutex::default(),
@@ -121,15 +121,16 @@ impl Inner {
         }
     }
 
-    /// A cell for a port that has none.
-    pub(super) fn create(&self, port: NonZeroU16, declared: bool, now: Instant) -> Arc<PortCell> {
-        let full = || {
-            self.cells.read().values().filter(|cell| !cell.is_declared()).count()
-                >= self.config.on_demand_ports
-        };
-        if !declared && full() {
-            self.evict(now, EVICT_AFTER);
-            if full() {
+    /// A cell for a port that has none. `network`: whose connection is the first.
+    pub(super) fn create(
+        &self,
+        port: NonZeroU16,
+        declared: bool,
+        (network, now): (Option<ClientNetwork>, Instant),
+    ) -> Arc<PortCell> {
+        if !declared && self.is_full() {
+            self.evict(now, room::LEAST);
+            if self.is_full() && !self.make_room(network, now) {
                 self.telemetry.port_refused();
                 return Arc::clone(&self.overflow);
             }
@@ -148,12 +149,36 @@ impl Inner {
             UndeclaredPorts::Deny if !declared => State::Undeclared,
             UndeclaredPorts::Deny | UndeclaredPorts::Default => State::Waiting,
         };
-        let cell = Arc::new(PortCell::new(port, state, self.pending(port, &facts), now));
+        let cell = PortCell::new(port, state, self.pending(port, &facts), now);
+        let serial = self.made.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let cell = Arc::new(cell.first_used(serial, network));
         cell.declared.store(declared, Ordering::Release);
         cells.insert(port, Arc::clone(&cell));
         drop(cells);
         self.demand.send_modify(|count| *count = count.wrapping_add(1));
         cell
+    }
+
+    fn is_full(&self) -> bool {
+        let cells = self.cells.read();
+        cells.values().filter(|cell| !cell.is_declared()).count() >= self.config.on_demand_ports
+    }
+
+    /// Gives up a port that nothing declares and that has no permitted connection, for one of `network`.
+    fn make_room(&self, network: Option<ClientNetwork>, now: Instant) -> bool {
+        let mut cells = self.cells.write();
+        let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_kept());
+        let unused: Vec<Unused> = unused
+            .map(|cell| Unused { port: cell.port, network: cell.network, since: cell.born })
+            .collect();
+        let port = room::given_up(&unused, network, now);
+        let Some(cell) = port.and_then(|port| cells.remove(&port)) else { return false };
+        drop(cells);
+        if let Some(generation) = cell.give_up(|| self.next_generation()) {
+            self.workers.publish(generation);
+        }
+        self.demand.send_modify(|count| *count = count.wrapping_add(1));
+        true
     }
 
     fn pending(&self, port: NonZeroU16, facts: &Arc<Facts>) -> Option<Arc<InForce>> {

@@ -195,7 +195,10 @@ fn busy(telemetry: &Telemetry) -> Vec<PortStatus> {
         counters.http_permitted(0, caller, &permit);
         for reason in Denied::all() {
             counters.http_denied(0, caller, &denial(reason));
-            counters.tcp_denied(0, caller, reason);
+            // A connection of bytes has no target.
+            if !matches!(reason, Denied::Target(_)) {
+                counters.tcp_denied(0, caller, reason);
+            }
             telemetry.refused(reason);
         }
         counters.tcp_permitted(0, caller, &permit);

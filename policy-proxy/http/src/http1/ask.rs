@@ -6,7 +6,7 @@ use super::line::{line, sized};
 use super::response::{announced, codings};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Method, Uri, Version};
+use http::{Uri, Version};
 use http_body::SizeHint;
 use std::io::Write;
 
@@ -15,9 +15,9 @@ use std::io::Write;
 ///
 /// What the client said of the body's form is written again as what the body is: a length if there is
 /// one, else chunks. Without a body nothing is said of it, unless the client said that its length is
-/// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length, and for methods
-/// whose requests have none as a rule: an application that reads none there would take it for the
-/// next request.
+/// 0; so too for a request of HTTP/1.0, which cannot have a body of unknown length. That a client of
+/// HTTP/2 has not ended a GET says that a body may follow, which is sent as a client of HTTP/1 would
+/// send it.
 pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing {
     out.reserve(AVERAGE_HEAD);
     out.extend_from_slice(head.method.as_str().as_bytes());
@@ -25,36 +25,29 @@ pub(super) fn write(out: &mut Vec<u8>, head: &Parts, body: &SizeHint) -> Framing
     put_target(out, &head.uri);
     let old = head.version == Version::HTTP_10;
     out.extend_from_slice(if old { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-    let (mut sized, mut coded) = (false, false);
+    let mut sized = false;
     for (name, value) in &head.headers {
         if *name == CONTENT_LENGTH {
             sized = true;
-        } else if *name == TRANSFER_ENCODING {
-            coded = true;
-        } else {
+        } else if *name != TRANSFER_ENCODING {
             line(name, value.as_bytes(), out);
         }
     }
-    let framing = frame(out, head, body, (sized, coded));
+    let framing = frame(out, head, body, sized);
     out.extend_from_slice(b"\r\n");
     framing
 }
 
-/// `said`: whether the client named a length, and codings.
-fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: (bool, bool)) -> Framing {
-    let (length, codes) = said;
+/// `said`: whether the client named a length.
+fn frame(out: &mut Vec<u8>, head: &Parts, body: &SizeHint, said: bool) -> Framing {
     match body.exact() {
-        Some(0) if !length => Framing::None,
+        Some(0) if !said => Framing::None,
         Some(bytes) => {
             sized(bytes, out);
             Framing::Length(bytes)
         }
         None if head.version == Version::HTTP_10 => Framing::None,
         None => {
-            let bodiless = [Method::GET, Method::HEAD, Method::CONNECT].contains(&head.method);
-            if bodiless && !length && !codes {
-                return Framing::None;
-            }
             codings(&head.headers, out);
             Framing::Chunked(announced(&head.headers))
         }
@@ -108,7 +101,8 @@ mod tests {
         let chunked = || post().header("transfer-encoding", "gzip, chunked");
         check(chunked(), unknown(), "POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n");
         check(chunked(), none(), "POST / HTTP/1.1\r\n\r\n");
-        check(Request::get("/"), unknown(), "GET / HTTP/1.1\r\n\r\n");
+        let chunks = "GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
+        check(Request::get("/"), unknown(), chunks);
         let get = || Request::get("/").header("transfer-encoding", "chunked");
         check(get(), unknown(), "GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n");
         let old = || post().version(Version::HTTP_10);

@@ -8,8 +8,12 @@
 //! 4. A target has no fragment.
 //! 5. A length beside a transfer coding is kept, for the gate to refuse (RFC 9112 section 6.3: it is
 //!    an attempt at smuggling).
+//! 6. A line ends in CR LF. RFC 9112 section 2.2 lets a recipient take LF alone for the end of a line, but
+//!    some recipients take it for a part of a value: a proxy in front of this one, or an application
+//!    behind another.
 
 use super::{heads, maps};
+use crate::bounds::MOST_FIELDS;
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
@@ -69,8 +73,8 @@ pub enum Bad {
 }
 
 /// Reads the head that `bytes` begin with, and says how many of them it took. `None`: it is not
-/// complete. `before`: how many of the bytes were there when it was last not complete. At most 16,384
-/// fields are read, whatever `bounds` says.
+/// complete. `before`: how many of the bytes were there when it was last not complete. At most
+/// [`MOST_FIELDS`] are read, whatever `bounds` says.
 ///
 /// # Errors
 /// Why there is no request in `bytes`, however many follow.
@@ -126,6 +130,22 @@ impl Shared {
         Self { base: head.as_ptr().addr(), bytes: heads::keep(head) }
     }
 
+    /// Whether every line ends in CR LF, those before the request line too: a name follows the end of
+    /// the line before it.
+    fn has_whole_lines(&self, parsed: &httparse::Request<'_, '_>) -> bool {
+        let before = |text: &str| {
+            let from = text.as_ptr().addr().checked_sub(self.base)?;
+            self.bytes.get(..from)
+        };
+        let blank = parsed.method.and_then(before);
+        self.bytes.ends_with(b"\r\n\r\n")
+            && blank.is_some_and(|blank| blank.chunks(2).all(|line| line == b"\r\n"))
+            && parsed
+                .headers
+                .iter()
+                .all(|field| before(field.name).is_some_and(|lines| lines.ends_with(b"\r\n")))
+    }
+
     /// The copy of `part`, which is a part of the original.
     pub(super) fn of(&self, part: &[u8]) -> Option<Bytes> {
         let from = part.as_ptr().addr().checked_sub(self.base)?;
@@ -176,6 +196,9 @@ impl Reading {
     }
 
     fn read(mut self, parsed: &httparse::Request<'_, '_>, shared: &Shared) -> Result<Head, Bad> {
+        if !shared.has_whole_lines(parsed) {
+            return Err(Bad::Malformed);
+        }
         let (method, target) = parsed.method.zip(parsed.path).ok_or(Bad::Malformed)?;
         if target.len() > LONGEST_TARGET {
             return Err(Bad::TargetTooLong);
@@ -278,8 +301,6 @@ pub(super) fn has_token(list: &HeaderValue, token: &[u8]) -> bool {
     tokens(list.as_bytes()).any(|own| own.eq_ignore_ascii_case(token))
 }
 
-/// A header map panics where it would hold more than 24,576.
-const MOST_FIELDS: usize = 16 * 1024;
 /// Fields for which there is room without an allocation.
 const USUAL_FIELDS: usize = 100;
 /// Fields that are added on the way to the application.
@@ -290,6 +311,18 @@ const LONGEST_TARGET: usize = 65_534;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_a_head_ends_in_cr_lf_wherever_it_stands() {
+        let bounds = Bounds { fields: 100, bytes: 64 * 1024 };
+        let head = "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nx-a: b \r\n\r\n";
+        assert!(parse(head.as_bytes(), 0, bounds).unwrap().is_some());
+        for (at, _) in head.match_indices("\r\n") {
+            let mut lone = head.to_owned();
+            lone.remove(at);
+            assert_eq!(parse(lone.as_bytes(), 0, bounds).unwrap_err(), Bad::Malformed, "{lone:?}");
+        }
+    }
 
     #[test]
     fn more_fields_than_a_map_can_hold_are_refused_whatever_the_setting() {

@@ -1,0 +1,119 @@
+//! Which port that nothing declares makes room for another one.
+//!
+//! Ports with a permitted connection stay. Of the others, each client network is answered for those that
+//! it was the first to use: room is taken from the network that has the most, so that a client without
+//! rights that knocks on every port keeps nobody's port but its own from having a policy.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU16;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The network that a client counts as: an IPv4 address, or the /64 of an IPv6 address, because one
+/// host has all addresses of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientNetwork(IpAddr);
+
+impl ClientNetwork {
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self(match policy_core::fold_mapped(address) {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
+        })
+    }
+}
+
+/// A port without a permitted connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unused {
+    pub(super) port: NonZeroU16,
+    /// Who used it first; none: we ourselves.
+    pub(super) network: Option<ClientNetwork>,
+    pub(super) since: Instant,
+}
+
+/// The port that makes room for one of `asking`: the oldest of the network that has the most, where
+/// that leaves it at least as many as `asking` then has. Else the oldest that had its time, of those
+/// who have no fewer than `asking`; none if there is none.
+pub(super) fn given_up(
+    unused: &[Unused],
+    asking: Option<ClientNetwork>,
+    now: Instant,
+) -> Option<NonZeroU16> {
+    let share = |network| unused.iter().filter(|own| own.network == network).count();
+    let own = share(asking);
+    let (mut most, mut late): (Option<(usize, &Unused)>, Option<&Unused>) = (None, None);
+    for port in unused {
+        let held = share(port.network);
+        if held > own.saturating_add(1)
+            && most.is_none_or(|(share, oldest)| {
+                held > share || (held == share && port.since < oldest.since)
+            })
+        {
+            most = Some((held, port));
+        }
+        let had_its_time = now.saturating_duration_since(port.since) >= LEAST;
+        if held >= own && had_its_time && late.is_none_or(|oldest| port.since < oldest.since) {
+            late = Some(port);
+        }
+    }
+    most.map(|(_, port)| port).or(late).map(|port| port.port)
+}
+
+/// A port has so long to get a policy and a permitted connection, so that a scan of ports cannot turn
+/// every connection into a subscription.
+pub(super) const LEAST: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> Option<ClientNetwork> {
+        Some(ClientNetwork::of(text.parse().unwrap()))
+    }
+
+    /// Ports from 1 on, each a second younger than the one before it, the first of this age.
+    fn held(by: &[&str], age: u64) -> (Vec<Unused>, Instant) {
+        let begun = Instant::now();
+        let ports = by.iter().zip(1..).map(|(address, number)| Unused {
+            port: NonZeroU16::new(number).unwrap(),
+            network: network(address),
+            since: begun + Duration::from_secs(number.into()),
+        });
+        (ports.collect(), begun + Duration::from_secs(1 + age))
+    }
+
+    #[track_caller]
+    fn check(by: &[&str], age: u64, asking: &str, want: Option<u16>) {
+        let (unused, now) = held(by, age);
+        let port = given_up(&unused, network(asking), now).map(NonZeroU16::get);
+        assert_eq!(port, want, "{by:?} for {asking}");
+    }
+
+    #[test]
+    fn who_has_the_most_gives_its_oldest() {
+        check(&["10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1"], 3, "10.0.0.9", Some(2));
+        check(&["10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1"], 3, "10.0.0.2", Some(2));
+        check(&["2001:db8::1", "2001:db8::2"], 1, "10.0.0.9", Some(1));
+    }
+
+    #[test]
+    fn who_has_the_most_itself_waits_until_one_of_its_own_had_its_time() {
+        let by = ["10.0.0.2", "10.0.0.1", "10.0.0.1"];
+        check(&by, 4, "10.0.0.1", None);
+        check(&by, 5, "10.0.0.1", None);
+        check(&by, 6, "10.0.0.1", Some(2));
+    }
+
+    #[test]
+    fn among_equals_the_oldest_that_had_its_time_gives_way() {
+        let by = ["10.0.0.1", "10.0.0.2"];
+        check(&by, 4, "10.0.0.9", None);
+        check(&by, 5, "10.0.0.9", Some(1));
+        check(&[], 5, "10.0.0.9", None);
+    }
+}

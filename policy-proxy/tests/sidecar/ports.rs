@@ -1,0 +1,137 @@
+//! Ports that nothing declares, and who may use up how many there can be.
+
+use crate::support::*;
+use policy_core::{Revision, UndeclaredPorts};
+use policy_enforce::store::StoreConfig;
+use policy_enforce::{PolicyStore, Telemetry};
+use policy_proxy::sidecar::{Listener, Target};
+use policy_proxy::{Sidecar, SidecarConfig};
+use policy_tls::identity::IdentityHandle;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+/// Ports that may have a policy at a time.
+const MOST: usize = 8;
+/// The ports from this one on let nobody in, those before it everybody.
+const CLOSED: u16 = 9000;
+
+/// A sidecar with a listener for each of its ports, none of which is declared, and what tells it the
+/// policy of those that it asks for.
+struct Ports {
+    sidecar: Sidecar,
+    ports: Vec<u16>,
+    app: App,
+}
+
+impl Ports {
+    async fn new() -> Self {
+        let app = App::start().await;
+        let settings = StoreConfig { on_demand_ports: MOST, ..StoreConfig::default() };
+        let store = PolicyStore::new(settings, Arc::new(Telemetry::new(1))).unwrap();
+        store.declare(&BTreeSet::new(), UndeclaredPorts::Default);
+        let ports: Vec<u16> = (8000..8002).chain(CLOSED..CLOSED + 64).collect();
+        let mut config = SidecarConfig::new("ns/web-0");
+        config.listeners = ports
+            .iter()
+            .map(|port| Listener {
+                address: "127.0.0.1:0".parse().unwrap(),
+                target: Target::Fixed {
+                    port: NonZeroU16::new(*port).unwrap(),
+                    upstream: app.address,
+                },
+            })
+            .collect();
+        let sidecar = Sidecar::start(config, store.clone(), IdentityHandle::empty(), None).unwrap();
+        tokio::spawn(answer(store));
+        Self { sidecar, ports, app }
+    }
+
+    fn address(&self, port: u16) -> SocketAddr {
+        let at = self.ports.iter().position(|own| *own == port).unwrap();
+        self.sidecar.addresses()[at]
+    }
+
+    /// A connection from an address of the loopback network.
+    async fn connect(&self, from: [u8; 4], port: u16) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        socket.connect(self.address(port)).await.unwrap()
+    }
+
+    /// What a request on a new connection of `from` is answered, and the connection.
+    async fn knock(&self, from: [u8; 4], port: u16) -> (u16, TcpStream) {
+        let mut stream = self.connect(from, port).await;
+        (ask(&mut stream).await, stream)
+    }
+
+    /// Connections that were refused and stay open, one on each port of these.
+    async fn idle(&self, from: [u8; 4], ports: std::ops::Range<u16>) -> Vec<TcpStream> {
+        let mut open = Vec::new();
+        for port in ports {
+            open.push(self.knock(from, port).await.1);
+        }
+        open
+    }
+}
+
+/// States the policy of each port that is asked for.
+async fn answer(store: PolicyStore) {
+    let mut demand = store.demand();
+    loop {
+        for (port, _) in store.ports() {
+            let grants = if port.get() < CLOSED { everybody() } else { nobody() };
+            let policy = Arc::new(server(detect(), grants));
+            store.apply(port, policy, Revision::default()).unwrap();
+        }
+        demand.changed().await.unwrap();
+    }
+}
+
+/// The status of a request on a connection that stays open.
+async fn ask(stream: &mut TcpStream) -> u16 {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{}", answer.escape_ascii());
+    }
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let length = text.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+    let whole = text.find("\r\n\r\n").unwrap() + 4 + length.parse::<usize>().unwrap();
+    while answer.len() < whole {
+        assert!(stream.read_buf(&mut answer).await.unwrap() > 0);
+    }
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Whether the other side ends the connection within some seconds.
+async fn ends(stream: &mut TcpStream) -> bool {
+    let mut byte = [0; 1];
+    let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut byte)).await;
+    matches!(read, Ok(Ok(0)))
+}
+
+const STRANGER: [u8; 4] = [127, 0, 0, 66];
+const CLIENT: [u8; 4] = [127, 0, 0, 1];
+
+#[tokio::test]
+async fn idle_strangers_keep_no_port_from_those_that_may_use_it() {
+    let ports = Ports::new().await;
+    let all = CLOSED + u16::try_from(MOST).unwrap();
+    let mut idle = ports.idle(STRANGER, CLOSED..all).await;
+    // A knock each on other ports makes nothing better for the stranger.
+    let _more = ports.idle(STRANGER, all..all + 4).await;
+    let (status, mut stream) = ports.knock(CLIENT, 8000).await;
+    assert_eq!(status, 200);
+    assert!(ends(&mut idle[0]).await, "what made room is closed");
+    // A port in use stays, however many others are asked for meanwhile.
+    let _rest = ports.idle(STRANGER, all..CLOSED + 64).await;
+    assert_eq!(ask(&mut stream).await, 200);
+    assert_eq!(ports.app.requests(), 2);
+    let (status, _second) = ports.knock(CLIENT, 8001).await;
+    assert_eq!(status, 200);
+}
