@@ -63,6 +63,12 @@ pub enum Fault {
     Timeout,
 }
 
+impl From<Fault> for Answer {
+    fn from(fault: Fault) -> Self {
+        Self::Upstream(fault)
+    }
+}
+
 /// Who asked, as far as the form of an answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {

@@ -54,6 +54,10 @@ pub struct LimitsArgs {
     /// [LINKERD2_PROXY_INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS; default 256]
     #[arg(long, value_name = "COUNT")]
     pub http2_max_streams: Option<String>,
+    /// HTTP/1 requests that one client carries in HTTP/2 and that may be at the application at a time
+    /// [default: as many as streams]
+    #[arg(long, value_name = "COUNT")]
+    pub http2_max_carried: Option<String>,
     /// Window of a client's stream
     /// [LINKERD2_PROXY_INBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE; default 65535]
     #[arg(long, value_name = "BYTES")]

@@ -7,23 +7,39 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http2::{Received, Watched};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, spawn_local};
 
 /// A connection to the application and the exchange on it. Shared while its request is sent by a task
 /// of its own.
-pub(super) type Wire<B> = Rc<RefCell<Connection<Metered<TcpStream>, B>>>;
+pub(super) type Wire<B> = Rc<Line<B>>;
 
-/// Connections that wait for a request of one client.
-#[derive(Debug)]
+/// A connection to the application.
+pub(super) struct Line<B> {
+    pub(super) connection: RefCell<Connection<Metered<TcpStream>, B>>,
+    /// What it takes of the client's share while it is in use.
+    pub(super) room: Cell<Option<Room<B>>>,
+}
+
+/// Connections of one client: those that wait for a request, and how many may be in use beside them.
 pub(super) struct Waiting<B> {
     wires: RefCell<Vec<Wire<B>>>,
+    /// For connections in use, where a client may have many.
+    room: Semaphore,
+    /// What sends requests whose answers are complete, the oldest in front.
+    behind: RefCell<VecDeque<AbortHandle>>,
 }
+
+/// A connection's part of its client's share; given back when dropped.
+pub(super) struct Room<B>(Rc<Waiting<B>>);
 
 /// The body of an application's response.
 #[derive(Debug)]
@@ -66,11 +82,74 @@ impl Broken {
 }
 
 /// Connections that may wait.
-pub(super) const MOST_WAITING: usize = 16;
+const MOST_WAITING: usize = 16;
 
-impl<B> Default for Waiting<B> {
-    fn default() -> Self {
-        Self { wires: RefCell::default() }
+impl<B> Line<B> {
+    pub(super) fn new(connection: Connection<Metered<TcpStream>, B>) -> Wire<B> {
+        Rc::new(Self { connection: RefCell::new(connection), room: Cell::new(None) })
+    }
+
+    /// Whether it is one of several that its client has in use.
+    fn is_one_of_many(&self) -> bool {
+        let room = self.room.take();
+        let one = room.is_some();
+        self.room.set(room);
+        one
+    }
+}
+
+impl<B> std::fmt::Debug for Line<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line").finish_non_exhaustive()
+    }
+}
+
+impl<B> std::fmt::Debug for Waiting<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("room", &self.room).finish_non_exhaustive()
+    }
+}
+
+impl<B> Drop for Room<B> {
+    fn drop(&mut self) {
+        self.0.room.add_permits(1);
+    }
+}
+
+impl<B> Waiting<B> {
+    /// `most`: connections that may be in use at a time.
+    pub(super) fn new(most: usize) -> Rc<Self> {
+        let room = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        Rc::new(Self { wires: RefCell::default(), room, behind: RefCell::default() })
+    }
+
+    /// Room for another connection in use. If there is none, a request that was answered in full gives
+    /// way; who finds no room within `bound` gets none.
+    pub(super) async fn room(self: &Rc<Self>, bound: Duration) -> Option<Room<B>> {
+        let permit = match self.room.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => {
+                self.give_way();
+                tokio::time::timeout(bound, self.room.acquire()).await.ok()?.ok()?
+            }
+        };
+        permit.forget();
+        Some(Room(Rc::clone(self)))
+    }
+
+    /// Lets go of the oldest request whose answer is complete: nobody waits for its end.
+    fn give_way(&self) {
+        let oldest = || self.behind.borrow_mut().pop_front();
+        if let Some(sender) = std::iter::from_fn(oldest).find(|sender| !sender.is_finished()) {
+            sender.abort();
+        }
+    }
+
+    /// The answer of what `sender` sends is complete.
+    fn answered(&self, sender: AbortHandle) {
+        let mut behind = self.behind.borrow_mut();
+        behind.retain(|sender| !sender.is_finished());
+        behind.push_back(sender);
     }
 }
 
@@ -79,7 +158,7 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     pub(super) fn take(&self, cx: &mut Context<'_>) -> Option<Wire<B>> {
         loop {
             let wire = self.wires.borrow_mut().pop()?;
-            let quiet = wire.borrow_mut().poll_quiet(cx);
+            let quiet = wire.connection.borrow_mut().poll_quiet(cx);
             if quiet {
                 return Some(wire);
             }
@@ -89,16 +168,18 @@ impl<B: Body<Data = Bytes> + Unpin> Waiting<B> {
     /// Lets go of what the application has closed meanwhile.
     pub(super) fn tidy(&self) {
         let mut cx = Context::from_waker(Waker::noop());
-        self.wires.borrow_mut().retain(|wire| wire.borrow_mut().poll_quiet(&mut cx));
+        self.wires.borrow_mut().retain(|wire| wire.connection.borrow_mut().poll_quiet(&mut cx));
     }
 
     /// Keeps a connection whose exchange is complete, or closes it.
     fn put(&self, wire: Wire<B>) {
+        let room = wire.room.take();
         let mut wires = self.wires.borrow_mut();
-        if wires.len() < MOST_WAITING && wire.borrow().is_reusable() {
-            wire.borrow_mut().rest();
+        if wires.len() < MOST_WAITING && wire.connection.borrow().is_reusable() {
+            wire.connection.borrow_mut().rest();
             wires.push(wire);
         }
+        drop(room);
     }
 }
 
@@ -106,7 +187,7 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Answered<B> {
     /// The body behind a head that was just read. What is left of the request is sent by a task of its
     /// own, since a client that takes no response may have to be heard out first.
     pub(super) fn new(wire: Wire<B>, waiting: &Rc<Waiting<B>>) -> Self {
-        let sending = wire.borrow().is_sending();
+        let sending = wire.connection.borrow().is_sending();
         let sender = sending.then(|| send_rest(Rc::clone(&wire), waiting));
         let mut body = Self { wire: Some(wire), waiting: Rc::clone(waiting), sender };
         body.settle();
@@ -116,7 +197,7 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Answered<B> {
     /// The stream behind a 101.
     pub(super) fn switched(mut self) -> Option<Prefixed<Metered<TcpStream>>> {
         let wire = Rc::try_unwrap(self.wire.take()?).ok()?;
-        let (stream, behind) = wire.into_inner().into_stream();
+        let (stream, behind) = wire.connection.into_inner().into_stream();
         Some(Prefixed::new(behind, stream))
     }
 
@@ -124,18 +205,22 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Answered<B> {
     /// this one is still being sent.
     fn settle(&mut self) {
         let ended = |wire: &Wire<B>| {
-            let wire = wire.borrow();
+            let wire = wire.connection.borrow();
             wire.is_answered() && !wire.is_switched()
         };
         let Some(wire) = self.wire.take_if(|wire| ended(wire)) else { return };
         // Whoever sends goes on, and keeps the connection afterwards.
-        self.sender = None;
+        if let Some(sender) = self.sender.take()
+            && wire.is_one_of_many()
+        {
+            self.waiting.answered(sender);
+        }
         self.waiting.put(wire);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         match &self.wire {
-            Some(wire) => wire.borrow_mut().poll_frame(cx),
+            Some(wire) => wire.connection.borrow_mut().poll_frame(cx),
             None => Poll::Ready(None),
         }
     }
@@ -159,7 +244,7 @@ where
     let waiting = Rc::clone(waiting);
     let task = spawn_local(async move {
         let sent = poll_fn(|cx| {
-            let mut wire = wire.borrow_mut();
+            let mut wire = wire.connection.borrow_mut();
             if wire.upload().is_some_and(|upload| upload.must_end(cx)) {
                 return Poll::Ready(false);
             }
@@ -214,7 +299,7 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Body for UpstreamBody<B>
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Http1(Answered { wire: Some(wire), .. }) => wire.borrow().size_hint(),
+            Self::Http1(Answered { wire: Some(wire), .. }) => wire.connection.borrow().size_hint(),
             Self::Http1(_) => SizeHint::with_exact(0),
             Self::Http2(body) => body.size_hint(),
         }

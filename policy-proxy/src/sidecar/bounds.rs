@@ -41,6 +41,9 @@ pub struct Limits {
     pub headers: usize,
     /// HTTP/2 streams that one client may have open.
     pub http2_streams: u32,
+    /// HTTP/1 requests of one client's HTTP/2 connection that may be open at the application, each on
+    /// a connection of its own; absent: as many as streams.
+    pub http2_carried: Option<usize>,
     /// HTTP/2 streams that a client reset and that were not looked at yet (rapid reset).
     pub http2_pending_resets: usize,
     /// HTTP/2 flow control window of a client's stream, in bytes.
@@ -75,6 +78,14 @@ pub struct Sockets {
     pub connect_user_timeout: Option<Duration>,
 }
 
+impl Limits {
+    /// HTTP/1 requests of one HTTP/2 connection that may be open at the application.
+    pub(super) fn carried(&self) -> usize {
+        let streams = usize::try_from(self.http2_streams).unwrap_or(usize::MAX);
+        self.http2_carried.unwrap_or(streams)
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -100,6 +111,7 @@ impl Default for Limits {
             request_head: 64 * 1024,
             headers: 100,
             http2_streams: 256,
+            http2_carried: None,
             http2_pending_resets: 20,
             http2_stream_window: 65_535,
             http2_connection_window: 1024 * 1024,

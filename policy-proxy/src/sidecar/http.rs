@@ -190,17 +190,18 @@ async fn forward(
     } else if carried {
         until(Box::pin(upstream.one_of_many(head, body)), guard, deadline).await
     } else {
-        until(pin!(upstream.http1(head, body)), guard, deadline).await
+        until(pin!(upstream.http1(head, body, None)), guard, deadline).await
     }
 }
 
-async fn until<F>(
+async fn until<F, E>(
     mut sending: Pin<F>,
     guard: &OpenGuard,
     deadline: &mut Option<Pin<Box<Sleep>>>,
 ) -> Result<Response<UpstreamBody>, Answer>
 where
-    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, Fault>>>,
+    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, E>>>,
+    E: Into<Answer>,
 {
     poll_fn(|cx| {
         if let Some(reason) = guard.poll_lost(cx) {
@@ -208,7 +209,7 @@ where
         }
         let late = deadline.as_mut().is_some_and(|at| at.as_mut().poll(cx).is_ready());
         match sending.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(result.map_err(Answer::Upstream)),
+            Poll::Ready(result) => Poll::Ready(result.map_err(Into::into)),
             Poll::Pending if late => Poll::Ready(Err(Answer::Upstream(Fault::Timeout))),
             Poll::Pending => Poll::Pending,
         }

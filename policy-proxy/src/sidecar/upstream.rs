@@ -1,6 +1,6 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
+use super::asked::{Answered, Line, Room, UpstreamBody, Waiting};
 use super::bounds::{LEAST_HEAD, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
@@ -9,21 +9,21 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use policy_enforce::respond::Fault;
+use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
 use policy_http::http2::{Reset, Sender, Settings, Streams, Watched};
 use socket2::SockRef;
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
+use tokio::task::{JoinHandle, spawn_local};
 
 /// One client's way to the application.
 #[derive(Debug)]
@@ -39,8 +39,21 @@ pub(super) struct Upstream<B> {
     waiting: Rc<Waiting<B>>,
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
-    room: Semaphore,
+    /// Held while such a connection is being made, so that streams do not make one each.
+    connecting: Mutex<Connecting>,
 }
+
+/// The HTTP/2 connection that is being made. Its attempt belongs to no stream: one that is taken back
+/// does not make those that wait begin anew.
+#[derive(Debug, Default)]
+struct Connecting {
+    attempt: Option<JoinHandle<Attempt>>,
+    /// How and when the last one failed. Whoever waited for it shares the failure.
+    failed: Option<(Fault, Instant)>,
+}
+
+/// What came of an attempt, and when.
+type Attempt = (Result<TcpStream, Fault>, Instant);
 
 /// Connects to the application.
 pub(super) async fn connect(
@@ -86,9 +99,9 @@ where
                 windows: limits.http2_upstream_windows,
                 head: limits.request_head,
             },
-            waiting: Rc::default(),
+            waiting: Waiting::new(limits.carried()),
             streams: Streams::default(),
-            room: Semaphore::new(MOST_WAITING),
+            connecting: Mutex::default(),
         }
     }
 
@@ -98,6 +111,7 @@ where
         &self,
         mut head: Box<Parts>,
         body: B,
+        room: Option<Room<B>>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
         let again = kept.is_some();
@@ -106,16 +120,17 @@ where
             None => {
                 // Boxed, here and below: larger than all the rest, and rare.
                 let stream = Box::pin(self.connect()).await?;
-                Rc::new(RefCell::new(Connection::new(stream, self.bounds())))
+                Line::new(Connection::new(stream, self.bounds()))
             }
         };
-        wire.borrow_mut().begin(&mut head, body);
+        wire.room.set(room);
+        wire.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
+        let mut asked = poll_fn(|cx| wire.connection.borrow_mut().poll_head(cx)).await;
         if let (Err(Error::Unsent), true) = (&asked, again) {
             let stream = Box::pin(self.connect()).await?;
-            wire.borrow_mut().renew(stream);
-            asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
+            wire.connection.borrow_mut().renew(stream);
+            asked = poll_fn(|cx| wire.connection.borrow_mut().poll_head(cx)).await;
         }
         let head = asked.map_err(|_| Fault::Broken)?;
         Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
@@ -132,22 +147,23 @@ where
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
-        let stream = connect(self.address, self.connect, &self.sockets).await?;
-        let (series, worker) = &self.counted;
-        Ok(Metered::new(stream, Meter::open(series, *worker)))
+        Ok(self.metered(connect(self.address, self.connect, &self.sockets).await?))
     }
 
-    /// Sends one of several HTTP/1 requests that are open at once. At most [`MOST_WAITING`] wait for
-    /// a response's head, and as many connections are kept; responses in progress have one each, of
-    /// which the client's number of streams is the bound.
+    fn metered(&self, stream: TcpStream) -> Metered<TcpStream> {
+        let (series, worker) = &self.counted;
+        Metered::new(stream, Meter::open(series, *worker))
+    }
+
+    /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
+    /// its response are over. Who finds that they are too many waits as long as a connection may take.
     pub(super) async fn one_of_many(
         &self,
         head: Box<Parts>,
         body: B,
-    ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        // Never closed.
-        let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
-        self.http1(head, body).await
+    ) -> Result<Response<UpstreamBody<B>>, Answer> {
+        let room = self.waiting.room(self.connect).await.ok_or(Answer::Overloaded)?;
+        self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
@@ -173,12 +189,51 @@ where
 
     /// A connection, and whether it was made for whoever asks.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
-        let _alone = self.streams.connecting.lock().await;
+        let came = Instant::now();
+        let mut connecting = self.connecting.lock().await;
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }
-        let begun = self.streams.begin(self.connect().await?, self.settings).await;
-        Ok((begun.map_err(|_| Fault::Connect)?, true))
+        if let Some((fault, at)) = connecting.failed
+            && at >= came
+        {
+            return Err(fault);
+        }
+        match self.begin_http2(&mut connecting.attempt, came).await {
+            Ok(sender) => Ok((sender, true)),
+            Err(fault) => {
+                connecting.failed = Some((fault, Instant::now()));
+                Err(fault)
+            }
+        }
+    }
+
+    /// Waits for the attempt that is being made, or for a new one.
+    async fn begin_http2(
+        &self,
+        attempt: &mut Option<JoinHandle<Attempt>>,
+        came: Instant,
+    ) -> Result<Sender, Fault> {
+        let stream = loop {
+            let begun = attempt.get_or_insert_with(|| self.attempt());
+            let ended = begun.await;
+            *attempt = None;
+            match ended.map_err(|_| Fault::Connect)? {
+                // Nobody was left who waited for it, and it is of unknown age.
+                (_, at) if at < came => {}
+                (stream, _) => break stream?,
+            }
+        };
+        let begun = self.streams.begin(self.metered(stream), self.settings).await;
+        begun.map_err(|_| Fault::Connect)
+    }
+
+    fn attempt(&self) -> JoinHandle<Attempt> {
+        let (address, bound, sockets) = (self.address, self.connect, self.sockets);
+        spawn_local(async move {
+            let stream = connect(address, bound, &sockets).await;
+            (stream, Instant::now())
+        })
     }
 }
 

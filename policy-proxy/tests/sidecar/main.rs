@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod accept;
 #[cfg(test)]
+mod carried;
+#[cfg(test)]
 mod direct;
 #[cfg(test)]
 mod frames;

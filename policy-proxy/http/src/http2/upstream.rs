@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Mutex;
 
 /// A client's HTTP/2 connections to the application: one, and those that end after what is open.
 pub struct Streams<S, B> {
@@ -31,8 +30,6 @@ pub struct Streams<S, B> {
     left: Left,
     /// Who polls the drivers.
     polled_by: RefCell<Option<Waker>>,
-    /// Held while a connection is being made, so that streams do not make one each.
-    pub connecting: Mutex<()>,
 }
 
 struct Driver<S> {
@@ -71,7 +68,6 @@ impl<S, B> Default for Streams<S, B> {
             uploads: RefCell::default(),
             left: Left::default(),
             polled_by: RefCell::default(),
-            connecting: Mutex::default(),
         }
     }
 }
