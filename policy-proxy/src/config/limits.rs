@@ -32,6 +32,10 @@ fn times(args: &LimitsArgs, reader: &mut Reader<'_>, timeouts: &mut Timeouts) {
     timeouts.opaque_idle = reader
         .read(given, None, |text| parse::duration(text).map(Some))
         .filter(|bound| !bound.is_zero());
+    let given = reader.given("stall-timeout", args.stall_timeout.as_ref(), &[]);
+    timeouts.stall = reader
+        .read(given, timeouts.stall, |text| parse::duration(text).map(Some))
+        .filter(|bound| !bound.is_zero());
 }
 
 fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
@@ -262,6 +266,7 @@ mod tests {
             ("PORTCULLIS_IDLE_TIMEOUT", "7s"),
             ("PORTCULLIS_OPAQUE_IDLE_TIMEOUT", "8s"),
             ("PORTCULLIS_HTTP2_MAX_CARRIED", "9"),
+            ("PORTCULLIS_STALL_TIMEOUT", "10s"),
         ])
         .unwrap();
         let (limits, timeouts) = (config.limits, config.timeouts);
@@ -270,8 +275,12 @@ mod tests {
         let got = [timeouts.request_head, timeouts.handshake, timeouts.idle];
         assert_eq!(got, [5, 6, 7].map(Duration::from_secs));
         assert_eq!(timeouts.opaque_idle, Some(Duration::from_secs(8)));
+        assert_eq!(timeouts.stall, Some(Duration::from_secs(10)));
         let off = read_from(&[("PORTCULLIS_OPAQUE_IDLE_TIMEOUT", "0")]).unwrap();
         assert_eq!(off.timeouts.opaque_idle, None);
+        assert_eq!(off.timeouts.stall, Some(Duration::from_secs(3600)));
+        let off = read_from(&[("PORTCULLIS_STALL_TIMEOUT", "0")]).unwrap();
+        assert_eq!(off.timeouts.stall, None);
     }
 
     #[test]

@@ -265,6 +265,20 @@ impl<B> UpstreamBody<B> {
     }
 }
 
+impl<B> UpstreamBody<B> {
+    /// Takes in what comes while nothing can be passed on.
+    pub(super) fn gather(&mut self, cx: &mut Context<'_>) {
+        match self {
+            // The connection is its own: what nobody reads stays with the system.
+            Self::Http1(_) => {}
+            // What broke off ends behind what came of it.
+            Self::Http2(body) => {
+                let _ = body.gather(cx);
+            }
+        }
+    }
+}
+
 impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> Body for UpstreamBody<B> {
     type Data = Bytes;
     type Error = Broken;

@@ -20,6 +20,10 @@ pub struct Timeouts {
     /// How long a connection that carries bytes may stay open without any, in either direction; absent:
     /// for as long as both ends live.
     pub opaque_idle: Option<Duration>,
+    /// How long nothing of a message that could be sent may be taken, by a client or by the
+    /// application; absent: for as long as both live. A message that has nothing to be sent may be
+    /// silent for ever.
+    pub stall: Option<Duration>,
     /// HTTP/2 PING interval.
     pub http2_ping: Duration,
     /// How long the answer to an HTTP/2 PING may take.
@@ -96,6 +100,7 @@ impl Default for Timeouts {
             request_head: Duration::from_secs(10),
             idle: Duration::from_secs(600),
             opaque_idle: None,
+            stall: Some(Duration::from_secs(3600)),
             http2_ping: Duration::from_secs(30),
             http2_ping_answer: Duration::from_secs(30),
             grace: Duration::from_secs(120),

@@ -1,6 +1,6 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::asked::{Answered, Line, Room, UpstreamBody, Waiting};
+use super::asked::{Answered, Line, Room, UpstreamBody, Waiting, Wire};
 use super::bounds::{LEAST_HEAD, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
@@ -13,13 +13,13 @@ use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
-use policy_http::http2::{Reset, Sender, Settings, Streams, Watched};
+use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
 use socket2::SockRef;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -32,6 +32,8 @@ pub(super) struct Upstream<B> {
     /// Where its connections are counted, and by which worker.
     counted: (Arc<TcpSeries>, usize),
     connect: Duration,
+    /// How long the application may take nothing of what is to be sent.
+    stall: Option<Duration>,
     sockets: Sockets,
     settings: Settings,
     /// HTTP/1 connections while no request uses them: one, or some for requests that the client
@@ -93,6 +95,7 @@ where
             address,
             counted,
             connect: config.timeouts.connect,
+            stall: config.timeouts.stall,
             sockets: config.sockets,
             settings: Settings {
                 ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
@@ -110,7 +113,7 @@ where
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
-        body: B,
+        mut body: B,
         room: Option<Room<B>>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
@@ -119,18 +122,18 @@ where
             Some(wire) => wire,
             None => {
                 // Boxed, here and below: larger than all the rest, and rare.
-                let stream = Box::pin(self.connect()).await?;
+                let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
                 Line::new(Connection::new(stream, self.bounds()))
             }
         };
         wire.room.set(room);
         wire.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut asked = poll_fn(|cx| wire.connection.borrow_mut().poll_head(cx)).await;
+        let mut asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         if let (Err(Error::Unsent), true) = (&asked, again) {
             let stream = Box::pin(self.connect()).await?;
             wire.connection.borrow_mut().renew(stream);
-            asked = poll_fn(|cx| wire.connection.borrow_mut().poll_head(cx)).await;
+            asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         }
         let head = asked.map_err(|_| Fault::Broken)?;
         Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
@@ -152,7 +155,7 @@ where
 
     fn metered(&self, stream: TcpStream) -> Metered<TcpStream> {
         let (series, worker) = &self.counted;
-        Metered::new(stream, Meter::open(series, *worker))
+        Metered::new(stream, Meter::open(series, *worker)).within(self.stall)
     }
 
     /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
@@ -160,9 +163,10 @@ where
     pub(super) async fn one_of_many(
         &self,
         head: Box<Parts>,
-        body: B,
+        mut body: B,
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
-        let room = self.waiting.room(self.connect).await.ok_or(Answer::Overloaded)?;
+        let room = while_waiting(&mut body, self.waiting.room(self.connect)).await;
+        let room = room.ok_or(Answer::Overloaded)?;
         self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
     }
 
@@ -176,7 +180,10 @@ where
             let (sender, made) = match self.streams.sender() {
                 Some(sender) => (sender, false),
                 // Boxed: rare.
-                None => Box::pin(self.connect_http2()).await?,
+                None => {
+                    let connected = while_waiting(request.body_mut(), self.connect_http2());
+                    Box::pin(connected).await?
+                }
             };
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
@@ -235,6 +242,20 @@ where
             (stream, Instant::now())
         })
     }
+}
+
+/// Sends a request and waits for the response's head, and notices that the client breaks off what nobody
+/// takes.
+fn poll_head<B>(wire: &Wire<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
+where
+    B: Body<Data = Bytes> + Watched + Unpin,
+{
+    let mut connection = wire.connection.borrow_mut();
+    let head = connection.poll_head(cx);
+    if head.is_pending() && connection.upload().is_some_and(|upload| upload.must_end(cx)) {
+        return Poll::Ready(Err(Error::Request));
+    }
+    head
 }
 
 /// Header fields of a response.

@@ -41,6 +41,10 @@ mod proof;
 #[cfg(test)]
 mod revocation;
 #[cfg(test)]
+mod small_frames;
+#[cfg(test)]
+mod stalls;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod support;
