@@ -7,7 +7,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http2::{Received, Watched};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -32,7 +32,13 @@ pub(super) struct Line<B> {
 /// Connections of one client: those that wait for a request, and how many may be in use beside them.
 pub(super) struct Waiting<B> {
     wires: RefCell<Vec<Wire<B>>>,
-    /// For connections in use, where a client may have many.
+    /// Made for a client that has many in use: most have one, and wait.
+    many: OnceCell<Box<Many>>,
+}
+
+/// What a client's connections in use share.
+struct Many {
+    /// For those that may be in use beside them.
     room: Semaphore,
     /// What sends requests whose answers are complete, the oldest in front.
     behind: RefCell<VecDeque<AbortHandle>>,
@@ -106,35 +112,53 @@ impl<B> std::fmt::Debug for Line<B> {
 
 impl<B> std::fmt::Debug for Waiting<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("room", &self.room).finish_non_exhaustive()
+        f.debug_struct("Waiting").finish_non_exhaustive()
     }
 }
 
 impl<B> Drop for Room<B> {
     fn drop(&mut self) {
-        self.0.room.add_permits(1);
+        if let Some(many) = self.0.many.get() {
+            many.room.add_permits(1);
+        }
+    }
+}
+
+impl<B> Default for Waiting<B> {
+    fn default() -> Self {
+        Self { wires: RefCell::default(), many: OnceCell::new() }
     }
 }
 
 impl<B> Waiting<B> {
-    /// `most`: connections that may be in use at a time.
-    pub(super) fn new(most: usize) -> Rc<Self> {
-        let room = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
-        Rc::new(Self { wires: RefCell::default(), room, behind: RefCell::default() })
-    }
-
-    /// Room for another connection in use. If there is none, a request that was answered in full gives
-    /// way; who finds no room within `bound` gets none.
-    pub(super) async fn room(self: &Rc<Self>, bound: Duration) -> Option<Room<B>> {
-        let permit = match self.room.try_acquire() {
+    /// Room for another connection in use, of which there are `most`. If there is none, a request that
+    /// was answered in full gives way; who finds no room within `bound` gets none.
+    pub(super) async fn room(self: &Rc<Self>, most: usize, bound: Duration) -> Option<Room<B>> {
+        let many = self.many.get_or_init(|| Box::new(Many::new(most)));
+        let permit = match many.room.try_acquire() {
             Ok(permit) => permit,
             Err(_) => {
-                self.give_way();
-                tokio::time::timeout(bound, self.room.acquire()).await.ok()?.ok()?
+                many.give_way();
+                tokio::time::timeout(bound, many.room.acquire()).await.ok()?.ok()?
             }
         };
         permit.forget();
         Some(Room(Rc::clone(self)))
+    }
+
+    /// The answer of what `sender` sends is complete.
+    fn answered(&self, sender: AbortHandle) {
+        let Some(many) = self.many.get() else { return };
+        let mut behind = many.behind.borrow_mut();
+        behind.retain(|sender| !sender.is_finished());
+        behind.push_back(sender);
+    }
+}
+
+impl Many {
+    fn new(most: usize) -> Self {
+        let room = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        Self { room, behind: RefCell::default() }
     }
 
     /// Lets go of the oldest request whose answer is complete: nobody waits for its end.
@@ -143,13 +167,6 @@ impl<B> Waiting<B> {
         if let Some(sender) = std::iter::from_fn(oldest).find(|sender| !sender.is_finished()) {
             sender.abort();
         }
-    }
-
-    /// The answer of what `sender` sends is complete.
-    fn answered(&self, sender: AbortHandle) {
-        let mut behind = self.behind.borrow_mut();
-        behind.retain(|sender| !sender.is_finished());
-        behind.push_back(sender);
     }
 }
 

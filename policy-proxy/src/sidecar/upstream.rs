@@ -15,6 +15,7 @@ use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
 use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
 use socket2::SockRef;
+use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -42,7 +43,9 @@ pub(super) struct Upstream<B> {
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
     /// Held while such a connection is being made, so that streams do not make one each.
-    connecting: Mutex<Connecting>,
+    connecting: OnceCell<Box<Mutex<Connecting>>>,
+    /// HTTP/1 requests that may be open at a time where the client carries them in HTTP/2.
+    carried: usize,
 }
 
 /// The HTTP/2 connection that is being made. Its attempt belongs to no stream: one that is taken back
@@ -102,9 +105,10 @@ where
                 windows: limits.http2_upstream_windows,
                 head: limits.request_head,
             },
-            waiting: Waiting::new(limits.carried()),
+            waiting: Rc::default(),
             streams: Streams::default(),
-            connecting: Mutex::default(),
+            connecting: OnceCell::new(),
+            carried: limits.carried(),
         }
     }
 
@@ -165,7 +169,7 @@ where
         head: Box<Parts>,
         mut body: B,
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
-        let room = while_waiting(&mut body, self.waiting.room(self.connect)).await;
+        let room = while_waiting(&mut body, self.waiting.room(self.carried, self.connect)).await;
         let room = room.ok_or(Answer::Overloaded)?;
         self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
     }
@@ -197,7 +201,7 @@ where
     /// A connection, and whether it was made for whoever asks.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
         let came = Instant::now();
-        let mut connecting = self.connecting.lock().await;
+        let mut connecting = self.connecting.get_or_init(Box::default).lock().await;
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }

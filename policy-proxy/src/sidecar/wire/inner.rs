@@ -26,10 +26,17 @@ pub(crate) struct Inner {
     pub(crate) upload: Upload,
     pub(super) out: Out,
     pub(super) task: Option<Waker>,
+    /// Present once a body had to wait.
+    untaken: Option<Box<Untaken>>,
+}
+
+/// A body that nobody takes, or that has to wait for more.
+#[derive(Default)]
+struct Untaken {
     /// Who sends the body on, if that is another task.
     sender: Option<Waker>,
     /// Since when nobody has taken anything of the body.
-    untaken: Option<Instant>,
+    since: Option<Instant>,
     /// Whether all that the client will ever send was read.
     ended: bool,
 }
@@ -98,9 +105,7 @@ impl Inner {
             upload: Upload::Done,
             out: Out::default(),
             task: None,
-            sender: None,
             untaken: None,
-            ended: false,
         }
     }
 
@@ -193,11 +198,12 @@ impl Inner {
     /// Notices that the client is gone while nobody takes its request's body. What a client sent before
     /// it ended may be all of it.
     fn notice_gone(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
-        let untaken = *self.untaken.get_or_insert_with(Instant::now);
+        let untaken = self.untaken.get_or_insert_default();
+        let since = *untaken.since.get_or_insert_with(Instant::now);
         let (Some(io), Upload::Going { decoder, .. }) = (&mut self.io, &self.upload) else {
             return Ok(());
         };
-        if self.ended || untaken.elapsed() < UNTAKEN || !io.get().is_read_closed() {
+        if untaken.ended || since.elapsed() < UNTAKEN || !io.get().is_read_closed() {
             return Ok(());
         }
         let reset = loop {
@@ -213,13 +219,13 @@ impl Inner {
                 Poll::Ready(Err(error)) => break error.kind() != io::ErrorKind::UnexpectedEof,
             }
         };
-        self.ended = true;
+        untaken.ended = true;
         if !reset && decoder.ends_within(&self.read) {
             return Ok(());
         }
         self.upload = Upload::Broken;
         self.read = BytesMut::new();
-        if let Some(sender) = self.sender.take() {
+        if let Some(sender) = untaken.sender.take() {
             sender.wake();
         }
         Err(gone().into())
@@ -227,7 +233,7 @@ impl Inner {
 
     /// Whether the client broke its request's body off. Else wakes `cx` when it does.
     pub(crate) fn is_broken(&mut self, cx: &Context<'_>) -> bool {
-        remember(&mut self.sender, cx);
+        remember(&mut self.untaken.get_or_insert_default().sender, cx);
         matches!(self.upload, Upload::Broken)
     }
 
@@ -235,7 +241,9 @@ impl Inner {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        self.untaken = None;
+        if let Some(untaken) = &mut self.untaken {
+            untaken.since = None;
+        }
         loop {
             let Upload::Going { decoder, expects, .. } = &mut self.upload else {
                 let broken = matches!(self.upload, Upload::Broken);
