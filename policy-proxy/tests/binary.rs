@@ -9,16 +9,17 @@
 )]
 
 use policy_core::feature::Feature;
-use policy_core::{DefaultPolicy, Facts, Revision};
+use policy_core::{DefaultPolicy, Facts, Protocol, Revision};
 use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
 use policy_proto::messages::watch_response::Kind;
 use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
 use policy_proto::native::{encode_facts, encode_port};
 use policy_testkit::wait_until_blocking;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU16;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -131,7 +132,8 @@ impl PolicyDiscovery for Fake {
             undeclared: Undeclared::Default.into(),
             revision: None,
         };
-        let open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
+        let mut open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
+        open.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
         let encoded = encode_port(&open, &Feature::ALL.into_iter().collect());
         let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
         for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
@@ -194,6 +196,8 @@ fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
 /// A proxy that is killed with its test.
 struct Running {
     child: Child,
+    /// What it logs.
+    lines: Receiver<String>,
     listener: NonZeroU16,
     admin: NonZeroU16,
 }
@@ -220,8 +224,16 @@ impl Running {
         let mut arguments = words(&arguments);
         let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
         arguments.extend(["--forward".to_owned(), forward]);
-        let child = proxy(&arguments).stderr(Stdio::inherit()).spawn().unwrap();
-        let mut running = Self { child, listener, admin };
+        let mut child = proxy(&arguments).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let (said, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                let _ = said.send(line);
+            }
+        });
+        let mut running = Self { child, lines, listener, admin };
         let begun = Instant::now();
         while !get(admin, "/ready").is_ok_and(|answer| answer.contains("200 OK")) {
             if running.child.try_wait().unwrap().is_some() {
@@ -294,4 +306,44 @@ fn a_second_signal_ends_it_at_once() {
     proxy.signal();
     assert_eq!(proxy.exit_code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// A client of HTTP/2 that answers PINGs which nobody sent, until it has an answer to one of its own.
+fn answer_pings(port: NonZeroU16, times: usize) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port.get())).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let settings = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let pong = b"\0\0\x08\x06\x01\0\0\0\0nobody's".repeat(times);
+    let ping = b"\0\0\x08\x06\0\0\0\0\0the last";
+    stream.write_all(&[&settings[..], &pong, ping].concat()).unwrap();
+    let mut got = Vec::new();
+    while !got.ends_with(b"the last") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        got.push(byte[0]);
+    }
+}
+
+/// Bound: one line in ten seconds, and how many were left out.
+#[test]
+fn what_a_client_makes_a_library_warn_of_does_not_fill_the_log() {
+    let proxy = Running::start(Duration::ZERO);
+    let warned = |lines: Vec<String>| {
+        lines.into_iter().filter(|line| line.contains("PING ack that we never sent")).count()
+    };
+    let begun = Instant::now();
+    for _ in 0..5 {
+        answer_pings(proxy.listener, 500);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    std::thread::sleep(Duration::from_secs(11).saturating_sub(begun.elapsed()));
+    assert_eq!(warned(proxy.lines.try_iter().collect()), 1);
+    answer_pings(proxy.listener, 1);
+    let mut after = Vec::new();
+    while !after.last().is_some_and(|line: &String| line.contains("left out")) {
+        after.push(proxy.lines.recv_timeout(LONG).unwrap());
+    }
+    assert!(after.last().unwrap().contains("library=\"h2::"), "{after:?}");
+    assert!(after.last().unwrap().contains("left_out=2499"), "{after:?}");
+    assert_eq!(warned(after), 1);
 }

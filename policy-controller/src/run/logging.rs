@@ -5,6 +5,8 @@ use crate::args::LogFormat;
 use policy_server::log;
 use std::io;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Writes log lines from now on.
 ///
@@ -17,8 +19,8 @@ pub(super) fn init_logging(filter: &str, format: LogFormat) -> Result<(), RunErr
         )?;
     let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(io::stderr);
     match format {
-        LogFormat::Plain => lines.init(),
-        LogFormat::Json => lines.json().init(),
+        LogFormat::Plain => lines.finish().with(log::FewWarnings::default()).init(),
+        LogFormat::Json => lines.json().finish().with(log::FewWarnings::default()).init(),
     }
     Ok(())
 }

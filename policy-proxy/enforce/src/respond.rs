@@ -67,6 +67,12 @@ pub enum Fault {
     HeadTooLarge,
 }
 
+impl From<Fault> for Answer {
+    fn from(fault: Fault) -> Self {
+        Self::Upstream(fault)
+    }
+}
+
 /// Who asked, as far as the form of an answer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {

@@ -5,6 +5,8 @@
 //! request by a future; [`Streams`] carries requests to the application.
 
 mod connection;
+mod inflow;
+mod kept;
 mod pulse;
 mod pump;
 mod received;
@@ -15,7 +17,7 @@ mod turns;
 mod upstream;
 
 pub use connection::{ClientConnection, Limits};
-pub use pump::{Reset, Watched};
+pub use pump::{Reset, Watched, while_waiting};
 pub use received::Received;
 pub use serve::serve;
 pub use upstream::{Sender, Settings, Streams};

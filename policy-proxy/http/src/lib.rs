@@ -11,3 +11,4 @@ pub mod http2;
 pub mod reused;
 pub mod signal;
 pub mod slots;
+pub mod stall;

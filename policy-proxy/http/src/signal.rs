@@ -24,6 +24,13 @@ impl<T: Copy> Signal<T> {
         }
     }
 
+    /// Wakes the task without a value.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
     /// The value, if it was raised.
     pub fn get(&self) -> Option<T> {
         self.value.get()

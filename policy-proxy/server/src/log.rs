@@ -1,4 +1,9 @@
-//! Filters of log lines that name a program mean the libraries it is made of, too.
+//! Which log lines are written: filters that name a program mean the libraries it is made of, too, and
+//! what other libraries warn of is written once in a while.
+
+mod few;
+
+pub use few::FewWarnings;
 
 /// The libraries that `policy-controller` is made of, as filters name them.
 pub const CONTROLLER: (&str, &[&str]) = (

@@ -32,6 +32,10 @@ pub struct LimitsArgs {
     /// How long any other connection may stay open without a byte; 0: for ever [default: 0]
     #[arg(long, value_name = "DURATION")]
     pub opaque_idle_timeout: Option<String>,
+    /// How long nothing of a request or response that could be sent may be taken; 0: for ever
+    /// [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub stall_timeout: Option<String>,
     /// Connections that wait to be accepted [LINKERD2_PROXY_INBOUND_TCP_LISTEN_BACKLOG; default 1024]
     #[arg(long, value_name = "COUNT")]
     pub listen_backlog: Option<String>,
@@ -54,6 +58,10 @@ pub struct LimitsArgs {
     /// [LINKERD2_PROXY_INBOUND_SERVER_HTTP2_MAX_CONCURRENT_STREAMS; default 256]
     #[arg(long, value_name = "COUNT")]
     pub http2_max_streams: Option<String>,
+    /// HTTP/1 requests that one client carries in HTTP/2 and that may be at the application at a time
+    /// [default: as many as streams]
+    #[arg(long, value_name = "COUNT")]
+    pub http2_max_carried: Option<String>,
     /// Window of a client's stream
     /// [LINKERD2_PROXY_INBOUND_SERVER_HTTP2_INITIAL_STREAM_WINDOW_SIZE; default 65535]
     #[arg(long, value_name = "BYTES")]

@@ -33,6 +33,10 @@ fn times(args: &LimitsArgs, reader: &mut Reader<'_>, timeouts: &mut Timeouts) {
     timeouts.opaque_idle = reader
         .read(given, None, |text| parse::duration(text).map(Some))
         .filter(|bound| !bound.is_zero());
+    let given = reader.given("stall-timeout", args.stall_timeout.as_ref(), &[]);
+    timeouts.stall = reader
+        .read(given, timeouts.stall, |text| parse::duration(text).map(Some))
+        .filter(|bound| !bound.is_zero());
 }
 
 fn sizes(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits) {
@@ -112,6 +116,8 @@ fn rest_of_http2(args: &LimitsArgs, reader: &mut Reader<'_>, limits: &mut Limits
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_PENDING_ACCEPT_RESET_STREAMS"];
     let given = reader.given("http2-pending-resets", args.http2_pending_resets.as_ref(), &linkerd);
     limits.http2_pending_resets = reader.read(given, limits.http2_pending_resets, count);
+    let given = reader.given("http2-max-carried", args.http2_max_carried.as_ref(), &[]);
+    limits.http2_carried = reader.read(given, None, |text| count(text).map(Some));
     let linkerd = ["INBOUND_SERVER_HTTP2_MAX_SEND_BUF_SIZE"];
     let given = reader.given("http2-send-buffer", args.http2_send_buffer.as_ref(), &linkerd);
     limits.http2_send_buffer = reader.read(given, limits.http2_send_buffer, |text| {
@@ -274,15 +280,22 @@ mod tests {
             ("PORTCULLIS_HANDSHAKE_TIMEOUT", "6s"),
             ("PORTCULLIS_IDLE_TIMEOUT", "7s"),
             ("PORTCULLIS_OPAQUE_IDLE_TIMEOUT", "8s"),
+            ("PORTCULLIS_HTTP2_MAX_CARRIED", "9"),
+            ("PORTCULLIS_STALL_TIMEOUT", "10s"),
         ])
         .unwrap();
         let (limits, timeouts) = (config.limits, config.timeouts);
         assert_eq!((limits.connections, limits.headers), (3, 4));
+        assert_eq!(limits.http2_carried, Some(9));
         let got = [timeouts.request_head, timeouts.handshake, timeouts.idle];
         assert_eq!(got, [5, 6, 7].map(Duration::from_secs));
         assert_eq!(timeouts.opaque_idle, Some(Duration::from_secs(8)));
+        assert_eq!(timeouts.stall, Some(Duration::from_secs(10)));
         let off = read_from(&[("PORTCULLIS_OPAQUE_IDLE_TIMEOUT", "0")]).unwrap();
         assert_eq!(off.timeouts.opaque_idle, None);
+        assert_eq!(off.timeouts.stall, Some(Duration::from_secs(3600)));
+        let off = read_from(&[("PORTCULLIS_STALL_TIMEOUT", "0")]).unwrap();
+        assert_eq!(off.timeouts.stall, None);
     }
 
     #[test]

@@ -180,6 +180,9 @@ impl Drop for ResponseBody {
 
 impl Watched for ResponseBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Source::Upstream(body) = &mut self.source {
+            body.gather(cx);
+        }
         self.poll_end(cx).is_some()
     }
 }

@@ -20,6 +20,10 @@ pub struct Timeouts {
     /// How long a connection that carries bytes may stay open without any, in either direction; absent:
     /// for as long as both ends live.
     pub opaque_idle: Option<Duration>,
+    /// How long nothing of a message that could be sent may be taken, by a client or by the
+    /// application; absent: for as long as both live. A message that has nothing to be sent may be
+    /// silent for ever.
+    pub stall: Option<Duration>,
     /// HTTP/2 PING interval.
     pub http2_ping: Duration,
     /// How long the answer to an HTTP/2 PING may take.
@@ -41,6 +45,9 @@ pub struct Limits {
     pub headers: usize,
     /// HTTP/2 streams that one client may have open.
     pub http2_streams: u32,
+    /// HTTP/1 requests of one client's HTTP/2 connection that may be open at the application, each on
+    /// a connection of its own; absent: as many as streams.
+    pub http2_carried: Option<usize>,
     /// HTTP/2 streams that a client reset and that were not looked at yet (rapid reset).
     pub http2_pending_resets: usize,
     /// HTTP/2 flow control window of a client's stream, in bytes.
@@ -75,6 +82,14 @@ pub struct Sockets {
     pub connect_user_timeout: Option<Duration>,
 }
 
+impl Limits {
+    /// HTTP/1 requests of one HTTP/2 connection that may be open at the application.
+    pub(super) fn carried(&self) -> usize {
+        let streams = usize::try_from(self.http2_streams).unwrap_or(usize::MAX);
+        self.http2_carried.unwrap_or(streams)
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -85,6 +100,7 @@ impl Default for Timeouts {
             request_head: Duration::from_secs(10),
             idle: Duration::from_secs(600),
             opaque_idle: None,
+            stall: Some(Duration::from_secs(3600)),
             http2_ping: Duration::from_secs(30),
             http2_ping_answer: Duration::from_secs(30),
             grace: Duration::from_secs(120),
@@ -100,6 +116,7 @@ impl Default for Limits {
             request_head: 64 * 1024,
             headers: 100,
             http2_streams: 256,
+            http2_carried: None,
             http2_pending_resets: 20,
             http2_stream_window: 65_535,
             http2_connection_window: 1024 * 1024,

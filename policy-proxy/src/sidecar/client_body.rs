@@ -16,6 +16,17 @@ pub(super) enum ClientBody {
     Http2(Received),
 }
 
+impl ClientBody {
+    /// Whether it will not be complete. Else wakes `cx` when that is known. Takes in what comes while
+    /// nothing can be passed on.
+    pub(super) fn is_broken(&mut self, cx: &mut Context<'_>) -> bool {
+        match self {
+            Self::Http1(body) => body.is_broken(cx),
+            Self::Http2(body) => body.gather(cx),
+        }
+    }
+}
+
 impl Body for ClientBody {
     type Data = Bytes;
     type Error = NotSent;

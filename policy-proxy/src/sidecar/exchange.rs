@@ -50,6 +50,11 @@ impl Exchange {
         self.upload = Upload::Going;
     }
 
+    /// Whether the request's body is being sent.
+    pub(super) fn is_uploading(&self) -> bool {
+        matches!(self.upload, Upload::Going)
+    }
+
     /// The request's body is sent, or will not be.
     pub(super) fn uploaded(&mut self) {
         if matches!(self.upload, Upload::Going) {

@@ -27,6 +27,7 @@ impl ClientConnection for HttpConnection {
             frame: limits.http2_frame,
             send_buffer: limits.http2_send_buffer,
             ping: (timeouts.http2_ping, timeouts.http2_ping_answer),
+            stall: timeouts.stall,
         }
     }
 

@@ -2,10 +2,13 @@
 
 use bytes::{Buf, Bytes};
 use policy_enforce::telemetry::Meter;
+use policy_http::stall::Stall;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::num::NonZeroU32;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -31,6 +34,17 @@ pub(crate) enum ClientIo {
 pub(crate) struct Metered<S> {
     inner: S,
     meter: Meter,
+    /// How long what is to be written has not been taken.
+    stall: Stall,
+    /// In seconds; absent: for ever.
+    bound: Option<NonZeroU32>,
+}
+
+impl<S> Prefixed<Metered<S>> {
+    /// The same stream, whose other side may take as long as it likes.
+    pub(crate) fn for_ever(self) -> Self {
+        Self { inner: self.inner.within(None), ..self }
+    }
 }
 
 impl<S> Prefixed<S> {
@@ -68,21 +82,56 @@ impl ClientIo {
     }
 }
 
+impl ClientIo {
+    /// Whether the client sends nothing behind what has come, or is gone. Says so before that is read.
+    pub(crate) fn is_read_closed(&self) -> bool {
+        let socket = match self {
+            Self::Plain(stream) => &stream.inner,
+            Self::Tls(stream) => &stream.inner.get_ref().0.inner,
+        };
+        let ready = pin!(socket.ready(Interest::READABLE));
+        let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+}
+
 impl<S> Metered<S> {
     pub(crate) fn new(inner: S, meter: Meter) -> Self {
-        Self { inner, meter }
+        Self { inner, meter, stall: Stall::default(), bound: None }
+    }
+
+    /// Gives up on what is to be written when nothing of it was taken for so long.
+    pub(crate) fn within(self, bound: Option<Duration>) -> Self {
+        let seconds = bound.map(|bound| u32::try_from(bound.as_secs()).unwrap_or(u32::MAX));
+        Self { bound: seconds.and_then(NonZeroU32::new), ..self }
     }
 
     pub(crate) fn get(&self) -> &S {
         &self.inner
     }
 
-    fn wrote(&mut self, written: &Poll<io::Result<usize>>) {
-        match written {
-            Poll::Ready(Ok(bytes)) => self.meter.wrote(*bytes),
+    /// Counts what came of a write, and gives up on one that has waited for too long.
+    fn wrote(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(bytes)) => {
+                self.stall.moved();
+                self.meter.wrote(*bytes);
+            }
             Poll::Ready(Err(error)) => self.meter.failed(error),
-            Poll::Pending => {}
+            Poll::Pending => {
+                let bound = self.bound.map(|bound| Duration::from_secs(bound.get().into()));
+                if bound.is_some_and(|bound| self.stall.poll(cx, bound).is_ready()) {
+                    let error = io::Error::from(io::ErrorKind::TimedOut);
+                    self.meter.failed(&error);
+                    return Poll::Ready(Err(error));
+                }
+            }
         }
+        written
     }
 }
 
@@ -217,8 +266,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.wrote(&written);
-        written
+        self.wrote(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -240,8 +288,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
             (Some(only), None) => Pin::new(&mut self.inner).poll_write(cx, only),
             (_, _) => Pin::new(&mut self.inner).poll_write_vectored(cx, bufs),
         };
-        self.wrote(&written);
-        written
+        self.wrote(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

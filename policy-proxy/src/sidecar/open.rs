@@ -139,7 +139,8 @@ impl HttpConnection {
     /// Counts bytes to and from the client.
     pub(super) fn metered(&self, io: ClientIo) -> Metered<ClientIo> {
         let series = self.worker.tcp(Side::Source, &self.handle, self.caller);
-        Metered::new(io, Meter::open(&series, self.worker.index))
+        let bound = self.worker.shared.config.timeouts.stall;
+        Metered::new(io, Meter::open(&series, self.worker.index)).within(bound)
     }
 
     /// Counts a failed request, or the failed connection.
@@ -173,6 +174,11 @@ impl HttpConnection {
         };
         let place = self.open.borrow_mut().insert(open);
         OpenGuard { connection: Rc::clone(self), place, upload: false }
+    }
+
+    /// Whether a body of a request is being sent.
+    fn is_uploading(&self) -> bool {
+        self.open.borrow().iter().any(|open| open.exchange.is_uploading())
     }
 
     /// Whether its client speaks HTTP/2.
@@ -371,6 +377,7 @@ impl Body for RequestBody {
 
 impl Watched for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.cut || self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some())
+        let lost = self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some());
+        self.cut || lost || self.body.is_broken(cx)
     }
 }

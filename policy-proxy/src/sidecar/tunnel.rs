@@ -19,7 +19,7 @@ pub(super) struct Switch {
 /// Copies until both sides have ended. Ends at any time once permission is lost.
 pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, switch: Switch) {
     let Switch { server, guard } = switch;
-    let mut copy = pin!(Copy::new(client, server, Look::Never));
+    let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),

@@ -30,6 +30,13 @@ impl UploadBody {
     }
 }
 
+impl UploadBody {
+    /// Whether the client broke it off. Else wakes `cx` when it does.
+    pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
+        self.wire.as_ref().is_some_and(|wire| wire.inner.borrow_mut().is_broken(cx))
+    }
+}
+
 impl std::fmt::Debug for UploadBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UploadBody").field("ended", &self.wire.is_none()).finish()

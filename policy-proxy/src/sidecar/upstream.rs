@@ -1,6 +1,6 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::asked::{Answered, MOST_WAITING, UpstreamBody, Waiting};
+use super::asked::{Answered, Line, Room, UpstreamBody, Waiting, Wire};
 use super::bounds::{LEAST_HEAD, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
@@ -9,21 +9,22 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use policy_enforce::respond::Fault;
+use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
-use policy_http::http2::{Reset, Sender, Settings, Streams, Watched};
+use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
 use socket2::SockRef;
-use std::cell::RefCell;
+use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
+use tokio::task::{JoinHandle, spawn_local};
 
 /// One client's way to the application.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Upstream<B> {
     /// Where its connections are counted, and by which worker.
     counted: (Arc<TcpSeries>, usize),
     connect: Duration,
+    /// How long the application may take nothing of what is to be sent.
+    stall: Option<Duration>,
     sockets: Sockets,
     settings: Settings,
     /// HTTP/1 connections while no request uses them: one, or some for requests that the client
@@ -39,8 +42,23 @@ pub(super) struct Upstream<B> {
     waiting: Rc<Waiting<B>>,
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
-    room: Semaphore,
+    /// Held while such a connection is being made, so that streams do not make one each.
+    connecting: OnceCell<Box<Mutex<Connecting>>>,
+    /// HTTP/1 requests that may be open at a time where the client carries them in HTTP/2.
+    carried: usize,
 }
+
+/// The HTTP/2 connection that is being made. Its attempt belongs to no stream: one that is taken back
+/// does not make those that wait begin anew.
+#[derive(Debug, Default)]
+struct Connecting {
+    attempt: Option<JoinHandle<Attempt>>,
+    /// How and when the last one failed. Whoever waited for it shares the failure.
+    failed: Option<(Fault, Instant)>,
+}
+
+/// What came of an attempt, and when.
+type Attempt = (Result<TcpStream, Fault>, Instant);
 
 /// Connects to the application.
 pub(super) async fn connect(
@@ -80,6 +98,7 @@ where
             address,
             counted,
             connect: config.timeouts.connect,
+            stall: config.timeouts.stall,
             sockets: config.sockets,
             settings: Settings {
                 ping: (config.timeouts.http2_ping, config.timeouts.http2_ping_answer),
@@ -88,7 +107,8 @@ where
             },
             waiting: Rc::default(),
             streams: Streams::default(),
-            room: Semaphore::new(MOST_WAITING),
+            connecting: OnceCell::new(),
+            carried: limits.carried(),
         }
     }
 
@@ -97,7 +117,8 @@ where
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
-        body: B,
+        mut body: B,
+        room: Option<Room<B>>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
         let again = kept.is_some();
@@ -105,17 +126,18 @@ where
             Some(wire) => wire,
             None => {
                 // Boxed, here and below: larger than all the rest, and rare.
-                let stream = Box::pin(self.connect()).await?;
-                Rc::new(RefCell::new(Connection::new(stream, self.bounds())))
+                let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
+                Line::new(Connection::new(stream, self.bounds()))
             }
         };
-        wire.borrow_mut().begin(&mut head, body);
+        wire.room.set(room);
+        wire.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
+        let mut asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         if let (Err(Error::Unsent), true) = (&asked, again) {
             let stream = Box::pin(self.connect()).await?;
-            wire.borrow_mut().renew(stream);
-            asked = poll_fn(|cx| wire.borrow_mut().poll_head(cx)).await;
+            wire.connection.borrow_mut().renew(stream);
+            asked = poll_fn(|cx| poll_head(&wire, cx)).await;
         }
         let head = asked.map_err(|_| Fault::Broken)?;
         Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
@@ -132,22 +154,24 @@ where
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
-        let stream = connect(self.address, self.connect, &self.sockets).await?;
-        let (series, worker) = &self.counted;
-        Ok(Metered::new(stream, Meter::open(series, *worker)))
+        Ok(self.metered(connect(self.address, self.connect, &self.sockets).await?))
     }
 
-    /// Sends one of several HTTP/1 requests that are open at once. At most [`MOST_WAITING`] wait for
-    /// a response's head, and as many connections are kept; responses in progress have one each, of
-    /// which the client's number of streams is the bound.
+    fn metered(&self, stream: TcpStream) -> Metered<TcpStream> {
+        let (series, worker) = &self.counted;
+        Metered::new(stream, Meter::open(series, *worker)).within(self.stall)
+    }
+
+    /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
+    /// its response are over. Who finds that they are too many waits as long as a connection may take.
     pub(super) async fn one_of_many(
         &self,
         head: Box<Parts>,
-        body: B,
-    ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        // Never closed.
-        let _room = self.room.acquire().await.map_err(|_| Fault::Broken)?;
-        self.http1(head, body).await
+        mut body: B,
+    ) -> Result<Response<UpstreamBody<B>>, Answer> {
+        let room = while_waiting(&mut body, self.waiting.room(self.carried, self.connect)).await;
+        let room = room.ok_or(Answer::Overloaded)?;
+        self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
@@ -160,7 +184,10 @@ where
             let (sender, made) = match self.streams.sender() {
                 Some(sender) => (sender, false),
                 // Boxed: rare.
-                None => Box::pin(self.connect_http2()).await?,
+                None => {
+                    let connected = while_waiting(request.body_mut(), self.connect_http2());
+                    Box::pin(connected).await?
+                }
             };
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
@@ -173,13 +200,66 @@ where
 
     /// A connection, and whether it was made for whoever asks.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
-        let _alone = self.streams.connecting.lock().await;
+        let came = Instant::now();
+        let mut connecting = self.connecting.get_or_init(Box::default).lock().await;
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }
-        let begun = self.streams.begin(self.connect().await?, self.settings).await;
-        Ok((begun.map_err(|_| Fault::Connect)?, true))
+        if let Some((fault, at)) = connecting.failed
+            && at >= came
+        {
+            return Err(fault);
+        }
+        match self.begin_http2(&mut connecting.attempt, came).await {
+            Ok(sender) => Ok((sender, true)),
+            Err(fault) => {
+                connecting.failed = Some((fault, Instant::now()));
+                Err(fault)
+            }
+        }
     }
+
+    /// Waits for the attempt that is being made, or for a new one.
+    async fn begin_http2(
+        &self,
+        attempt: &mut Option<JoinHandle<Attempt>>,
+        came: Instant,
+    ) -> Result<Sender, Fault> {
+        let stream = loop {
+            let begun = attempt.get_or_insert_with(|| self.attempt());
+            let ended = begun.await;
+            *attempt = None;
+            match ended.map_err(|_| Fault::Connect)? {
+                // Nobody was left who waited for it, and it is of unknown age.
+                (_, at) if at < came => {}
+                (stream, _) => break stream?,
+            }
+        };
+        let begun = self.streams.begin(self.metered(stream), self.settings).await;
+        begun.map_err(|_| Fault::Connect)
+    }
+
+    fn attempt(&self) -> JoinHandle<Attempt> {
+        let (address, bound, sockets) = (self.address, self.connect, self.sockets);
+        spawn_local(async move {
+            let stream = connect(address, bound, &sockets).await;
+            (stream, Instant::now())
+        })
+    }
+}
+
+/// Sends a request and waits for the response's head, and notices that the client breaks off what nobody
+/// takes.
+fn poll_head<B>(wire: &Wire<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
+where
+    B: Body<Data = Bytes> + Watched + Unpin,
+{
+    let mut connection = wire.connection.borrow_mut();
+    let head = connection.poll_head(cx);
+    if head.is_pending() && connection.upload().is_some_and(|upload| upload.must_end(cx)) {
+        return Poll::Ready(Err(Error::Request));
+    }
+    head
 }
 
 /// Header fields of a response.

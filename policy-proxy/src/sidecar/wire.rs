@@ -87,6 +87,9 @@ impl Wire {
     pub(super) fn poll_settled(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.inner.borrow_mut();
         inner.settle(cx);
+        if matches!(inner.upload, Upload::Going { .. }) && inner.notice_end(cx).is_err() {
+            return Poll::Ready(false);
+        }
         match inner.upload {
             Upload::Done => Poll::Ready(true),
             Upload::Left(_) | Upload::Abandoned | Upload::Broken => Poll::Ready(false),

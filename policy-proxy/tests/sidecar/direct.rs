@@ -28,7 +28,7 @@ pub(crate) struct Mesh {
     pub(crate) setup: Setup,
 }
 
-fn listen(config: &mut SidecarConfig, target: Target) {
+pub(crate) fn listen(config: &mut SidecarConfig, target: Target) {
     config.listeners.push(Listener { address: "127.0.0.1:0".parse().unwrap(), target });
 }
 
@@ -37,7 +37,10 @@ impl Mesh {
         Self::with(policy, |config| listen(config, Target::Direct)).await
     }
 
-    async fn with(policy: ServerPolicy, change: impl FnOnce(&mut SidecarConfig)) -> Self {
+    pub(crate) async fn with(
+        policy: ServerPolicy,
+        change: impl FnOnce(&mut SidecarConfig),
+    ) -> Self {
         let (authority, app) = (Authority::new(), App::start().await);
         let identity = IdentityHandle::new(authority.workload());
         let setup = Setup::with(Some(policy), app.address, identity, change).await;

@@ -5,6 +5,7 @@ use crate::support::*;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use policy_tls::identity::IdentityHandle;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -191,4 +192,61 @@ async fn uploads_beyond_what_the_application_takes_at_once_all_arrive() {
         let done = tokio::time::timeout(Duration::from_secs(60), all).await;
         assert!(done.is_ok(), "hangs in round {round}");
     }
+}
+
+/// An application whose queue of connections is full: what the system gets for it is dropped.
+struct Deaf {
+    listener: std::net::TcpListener,
+    _queued: Vec<std::net::TcpStream>,
+}
+
+impl Deaf {
+    fn new() -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.unwrap();
+        socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.listen(1).unwrap();
+        let listener: std::net::TcpListener = socket.into();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        let bound = Duration::from_millis(300);
+        while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, bound) {
+            queued.push(stream);
+            assert!(queued.len() < 100, "its queue has no end");
+        }
+        Self { listener, _queued: queued }
+    }
+}
+
+/// Bound: `connect` (here two seconds), however many wait, and whoever is taken back meanwhile.
+#[tokio::test]
+async fn streams_to_an_application_that_does_not_accept_wait_one_connect_timeout_in_all() {
+    let app = Deaf::new();
+    let address = app.listener.local_addr().unwrap();
+    let policy = Some(server(detect(), everybody()));
+    let setup = Setup::with(policy, address, IdentityHandle::empty(), |config| {
+        config.timeouts.connect = Duration::from_secs(2);
+    })
+    .await;
+    let sender = crate::http2::client(&setup).await;
+    let ask = || {
+        let mut sender = sender.clone();
+        let request = Request::get("http://web.example/").body(Full::<Bytes>::default()).unwrap();
+        tokio::spawn(async move { sender.send_request(request).await.unwrap().status().as_u16() })
+    };
+    let begun = Instant::now();
+    let taken_back: Vec<_> = (0..10).map(|_| ask()).collect();
+    let all: Vec<_> = (0..30).map(|_| ask()).collect();
+    for one in taken_back {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        one.abort();
+    }
+    for one in all {
+        assert_eq!(one.await.unwrap(), 504);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // Who comes later has an attempt of its own.
+    let begun = Instant::now();
+    assert_eq!(ask().await.unwrap(), 504);
+    assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
 }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod accept;
 #[cfg(test)]
+mod carried;
+#[cfg(test)]
 mod direct;
 #[cfg(test)]
 mod frames;
@@ -42,6 +44,10 @@ mod ports;
 mod proof;
 #[cfg(test)]
 mod revocation;
+#[cfg(test)]
+mod small_frames;
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

@@ -258,17 +258,23 @@ async fn a_meshed_peer_may_carry_http_1_in_http_2() {
     let executor = hyper_util::rt::TokioExecutor::new();
     let (sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
     tokio::spawn(connection);
-    let all = (0..40).map(|n| {
+    let ask = |n: usize| {
         let mut sender = sender.clone();
         let mut carried = request(&format!("http://web.example/{n}?x"), &[]);
         carried.headers_mut().remove("host");
         let version = http::HeaderValue::from_static("HTTP/1.1");
         carried.headers_mut().insert("l5d-orig-proto", version);
         async move { got(sender.send_request(carried).await.unwrap()).await }
-    });
-    for (n, got) in futures_util::future::join_all(all).await.into_iter().enumerate() {
+    };
+    let all = futures_util::future::join_all((0..40).map(ask));
+    for (n, got) in all.await.into_iter().enumerate() {
         assert_eq!(got.body, format!("GET /{n}?x\nhost: web.example\n"));
         assert_eq!(got.headers["l5d-orig-proto"], "HTTP/1.1");
     }
-    assert!(app.connections() <= 32, "{} connections", app.connections());
+    let connections = app.connections();
+    assert!(connections <= 40, "{connections} connections");
+    for n in 0..20 {
+        ask(n).await;
+    }
+    assert_eq!(app.connections(), connections, "those that are kept are used again");
 }

@@ -181,8 +181,12 @@ where
         }
     }
 
-    /// A server that takes no more of a request may have answered it all the same.
-    fn refused(&mut self, _: io::Error) -> Result<(), Error> {
+    /// A server that takes no more of a request may have answered it all the same, unless it is waited
+    /// for no longer.
+    fn refused(&mut self, error: io::Error) -> Result<(), Error> {
+        if error.kind() == io::ErrorKind::TimedOut {
+            return Err(error.into());
+        }
         if !self.begun {
             return Err(Error::Unsent);
         }

@@ -4,12 +4,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Where a body is. What comes behind its end is left in the buffer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Decoder {
     kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     Ended,
     /// So many bytes are to come; never 0.
@@ -19,7 +19,7 @@ enum Kind {
     Bad(BadBody),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunked {
     place: Place,
     /// Of the chunk's size while that is read, of its data afterwards.
@@ -129,6 +129,21 @@ impl Decoder {
     #[inline]
     pub fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Ended)
+    }
+
+    /// Whether all that is to come of the body is in `bytes`.
+    pub fn ends_within(&self, bytes: &[u8]) -> bool {
+        if let Some(left) = self.remaining() {
+            return usize::try_from(left).is_ok_and(|left| left <= bytes.len());
+        }
+        let (mut decoder, mut bytes) = (self.clone(), BytesMut::from(bytes));
+        loop {
+            match decoder.decode(&mut bytes) {
+                Ok(Decoded::Data(_)) => {}
+                Ok(Decoded::Trailers(_) | Decoded::End) => return true,
+                Ok(Decoded::More) | Err(_) => return false,
+            }
+        }
     }
 
     /// Bytes that are to come, where the head says.

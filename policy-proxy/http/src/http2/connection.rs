@@ -61,4 +61,6 @@ pub struct Limits {
     pub send_buffer: Option<usize>,
     /// PING interval, and how long an answer may take.
     pub ping: (Duration, Duration),
+    /// How long a body that could be sent may wait for the other side's window; absent: for ever.
+    pub stall: Option<Duration>,
 }

@@ -2,12 +2,15 @@
 
 use super::received::Cut;
 use super::turns::Place;
+use crate::stall::Stall;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 /// A body on its way. At most one piece of it waits for a window, here or in the library.
 pub(super) struct Pump<B> {
@@ -19,6 +22,7 @@ pub(super) struct Pump<B> {
     begun: bool,
     /// Says that nobody wants the rest.
     cut: Option<Rc<Cut>>,
+    stall: Stall,
 }
 
 /// Why a stream breaks off, as far as the body knows.
@@ -29,8 +33,22 @@ pub trait Reset {
 
 /// A body that may have to end before it is complete.
 pub trait Watched {
-    /// Whether it must end now. Else wakes `cx` when that changes.
+    /// Whether it must end now. Else wakes `cx` when that changes. Asked while nothing of it can be
+    /// sent: what comes meanwhile is taken in.
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool;
+}
+
+/// Waits for something before `body` can be sent, and takes in what comes of it meanwhile.
+pub async fn while_waiting<B: Watched, F: Future>(body: &mut B, waits: F) -> F::Output {
+    let mut waits = pin!(waits);
+    poll_fn(|cx| {
+        let polled = waits.as_mut().poll(cx);
+        if polled.is_pending() {
+            let _ = body.must_end(cx);
+        }
+        polled
+    })
+    .await
 }
 
 impl<B> Pump<B>
@@ -39,7 +57,7 @@ where
     B::Error: Reset,
 {
     pub(super) fn new(stream: SendStream<Bytes>, body: B) -> Self {
-        Self { stream, body, held: None, begun: false, cut: None }
+        Self { stream, body, held: None, begun: false, cut: None, stall: Stall::default() }
     }
 
     /// One that is broken off by `cut`.
@@ -47,13 +65,26 @@ where
         Self { cut: Some(cut), ..self }
     }
 
-    /// Sends what there is. Ready when all is sent, or nobody takes the rest.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, place: Option<&Place>) -> Poll<()> {
+    /// Sends what there is. Ready when all is sent, or nobody takes the rest. `bound`: how long the
+    /// other side's window may stay shut.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        place: Option<&Place>,
+        bound: Option<Duration>,
+    ) -> Poll<()> {
         if let Some(reason) = self.cut.as_ref().and_then(|cut| cut.signal.poll(cx)) {
             self.stream.send_reset(reason);
             return Poll::Ready(());
         }
         let sent = self.poll_send(cx, place);
+        if sent.is_pending()
+            && self.held.is_some()
+            && bound.is_some_and(|bound| self.stall.poll(cx, bound).is_ready())
+        {
+            self.stream.send_reset(Reason::CANCEL);
+            return Poll::Ready(());
+        }
         if sent.is_pending() && self.stream.poll_reset(cx).is_ready() {
             return Poll::Ready(());
         }
@@ -73,10 +104,11 @@ where
                     Some(Err(_)) | None => return Poll::Ready(()),
                 }
             }
-            if let Some((data, last)) = self.held.take()
-                && (self.stream.send_data(data, last).is_err() || last)
-            {
-                return Poll::Ready(());
+            if let Some((data, last)) = self.held.take() {
+                self.stall.moved();
+                if self.stream.send_data(data, last).is_err() || last {
+                    return Poll::Ready(());
+                }
             }
             let done = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => self.take(frame, place),

@@ -1,5 +1,6 @@
 //! The body that comes by a stream.
 
+use super::kept::Kept;
 use super::pulse::Heard;
 use super::seats::Seat;
 use crate::signal::Signal;
@@ -21,6 +22,8 @@ pub struct Received {
     /// Bytes that the head of a request announced and that did not come yet.
     length: Option<u64>,
     data_done: bool,
+    /// What came while it could not be passed on.
+    kept: Option<Box<Kept>>,
     /// Whether nothing follows: asking the library takes its lock.
     ended: Cell<bool>,
     /// What this is the answer to.
@@ -80,13 +83,31 @@ impl Received {
     /// The body of a request with these headers.
     pub(super) fn request(stream: RecvStream, headers: &HeaderMap, heard: Rc<Heard>) -> Self {
         let (length, ended) = (announced(headers), Cell::new(false));
-        Self { stream: Some(stream), length, data_done: false, ended, tie: None, left: None, heard }
+        Self {
+            stream: Some(stream),
+            length,
+            data_done: false,
+            kept: None,
+            ended,
+            tie: None,
+            left: None,
+            heard,
+        }
     }
 
     /// The body of a response, whose request is held by `tie`.
     pub(super) fn response(stream: RecvStream, tie: Tie, left: Left, heard: Rc<Heard>) -> Self {
         let (tie, left, ended) = (Some(tie), Some(left), Cell::new(false));
-        Self { stream: Some(stream), length: None, data_done: false, ended, tie, left, heard }
+        Self {
+            stream: Some(stream),
+            length: None,
+            data_done: false,
+            kept: None,
+            ended,
+            tie,
+            left,
+            heard,
+        }
     }
 
     #[inline]
@@ -96,6 +117,51 @@ impl Received {
             loose.set(true);
         }
         Poll::Ready(None)
+    }
+
+    /// Takes what has come, while it cannot be passed on: the library would keep each frame for itself,
+    /// and end the connection for their number. The sender's window stays as it is. `true`: no more will
+    /// come, and it is not complete. Else wakes `cx` when more comes.
+    pub fn gather(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(stream) = self.stream.as_mut().filter(|_| !self.ended.get()) else { return false };
+        while !self.data_done {
+            if self.kept.as_ref().is_some_and(|kept| kept.failed.is_some()) {
+                return true;
+            }
+            match stream.poll_data(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Some(Ok(data))) => {
+                    self.heard.data(data.len());
+                    self.kept.get_or_insert_default().push(data);
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.kept.get_or_insert_default().failed = Some(error);
+                }
+                Poll::Ready(None) => self.data_done = true,
+            }
+        }
+        false
+    }
+
+    /// What was kept. A request that will not be complete ends at once; an answer behind what came of it.
+    fn take_kept(&mut self) -> Option<Result<Bytes, h2::Error>> {
+        let is_request = self.left.is_none();
+        let kept = self.kept.as_mut()?;
+        if is_request && let Some(error) = kept.failed.take() {
+            return Some(Err(error));
+        }
+        kept.pop().map(Ok).or_else(|| kept.failed.take().map(Err))
+    }
+
+    /// Opens the sender's window again by a piece that is passed on.
+    fn pass_on(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if let Some(stream) = &mut self.stream {
+            // Fails only where the stream is gone.
+            let _ = stream.flow_control().release_capacity(data.len());
+        }
+        let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        self.length = self.length.map(|length| length.saturating_sub(bytes));
+        Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
     /// A server that has answered may end a stream without an error (RFC 9113 section 8.1). A client
@@ -136,16 +202,17 @@ impl Body for Received {
         if this.ended.get() {
             return Poll::Ready(None);
         }
+        match this.take_kept() {
+            Some(Ok(data)) => return this.pass_on(data),
+            Some(Err(error)) => return this.broken(error),
+            None => {}
+        }
         let Some(stream) = &mut this.stream else { return Poll::Ready(None) };
         if !this.data_done {
             match ready!(stream.poll_data(cx)) {
                 Some(Ok(data)) => {
                     this.heard.data(data.len());
-                    // Fails only where the stream is gone.
-                    let _ = stream.flow_control().release_capacity(data.len());
-                    let bytes = u64::try_from(data.len()).unwrap_or(u64::MAX);
-                    this.length = this.length.map(|length| length.saturating_sub(bytes));
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                    return this.pass_on(data);
                 }
                 Some(Err(error)) => return this.broken(error),
                 None => this.data_done = true,
@@ -163,7 +230,9 @@ impl Body for Received {
 
     #[inline]
     fn is_end_stream(&self) -> bool {
-        if !self.ended.get() && self.stream.as_ref().is_some_and(RecvStream::is_end_stream) {
+        let kept = self.kept.as_ref().is_some_and(|kept| !kept.is_empty());
+        if !self.ended.get() && !kept && self.stream.as_ref().is_some_and(RecvStream::is_end_stream)
+        {
             let _ = self.end();
         }
         self.ended.get()

@@ -1,6 +1,7 @@
 //! The client's side: what its frames begin, and whose turn it is.
 
 use super::connection::{ClientConnection, Limits};
+use super::inflow::{FRAMES_BUDGET, Inflow, Portion};
 use super::pulse::{Beat, Heard, Pulse};
 use super::received::Received;
 use super::stream::Turn;
@@ -16,6 +17,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 
@@ -28,7 +30,10 @@ where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
 {
     let heard = Heard::new();
-    let mut shaking = pin!(builder(&connection.limits()).handshake::<_, Bytes>(io));
+    let (limits, portion) = (connection.limits(), Portion::default());
+    portion.renew();
+    let io = Inflow::of_client(io, portion.clone());
+    let mut shaking = pin!(builder(&limits).handshake::<_, Bytes>(io));
     let shaken = poll_fn(|cx| match connection.ending().poll(cx) {
         Some(Ending::Now) => Poll::Ready(None),
         Some(Ending::Gracefully) | None => shaking.as_mut().poll(cx).map(Some),
@@ -39,7 +44,7 @@ where
         Some(Ok(client)) => client,
     };
     let pulse = client.ping_pong().map(|pings| {
-        let Limits { adaptive_window, stream_window, ping, .. } = connection.limits();
+        let Limits { adaptive_window, stream_window, ping, .. } = limits;
         let window = adaptive_window.then_some(stream_window);
         Pulse::new(pings, Rc::clone(&heard), ping, window)
     });
@@ -50,6 +55,8 @@ where
     let mut serving = Serving {
         connection,
         client,
+        portion,
+        stall: limits.stall,
         heard,
         pulse,
         turns,
@@ -71,6 +78,7 @@ fn builder(limits: &Limits) -> Builder {
         .max_header_list_size(limits.head)
         .initial_window_size(limits.stream_window)
         .initial_connection_window_size(limits.connection_window)
+        .data_frame_budget(FRAMES_BUDGET)
         .max_send_buffer_size(limits.send_buffer.unwrap_or(SEND_BUFFER));
     if let Some(bytes) = limits.frame {
         builder.max_frame_size(bytes);
@@ -96,7 +104,10 @@ enum Gone {
 /// A connection that is served. `answer`: what answers a request.
 struct Serving<'a, C: ClientConnection, I, A, F: 'static> {
     connection: &'a C,
-    client: Connection<I, Bytes>,
+    client: Connection<Inflow<I>, Bytes>,
+    /// What is read of the client before others have their turn.
+    portion: Portion,
+    stall: Option<Duration>,
     heard: Rc<Heard>,
     pulse: Option<Pulse>,
     turns: Turns,
@@ -127,6 +138,7 @@ where
             }
             Some(Ending::Gracefully) | None => {}
         }
+        let mut rests = false;
         while let Some(place) = self.turns.next() {
             if place == UPSTREAM {
                 // Woken by this too, while it has its turn anyway.
@@ -136,10 +148,15 @@ where
             let mut cx = Context::from_waker(&waker);
             let ended = match place {
                 CLIENT | PULSE if self.over => Poll::Pending,
-                CLIENT => self.accept(&mut cx),
+                CLIENT => {
+                    self.portion.renew();
+                    let accepted = self.accept(&mut cx);
+                    rests |= self.portion.is_spent();
+                    accepted
+                }
                 UPSTREAM => {
                     let idle = self.connection.is_idle();
-                    self.connection.streams().poll(&mut cx, idle);
+                    rests |= self.connection.streams().poll(&mut cx, idle);
                     Poll::Pending
                 }
                 PULSE => self.look(&mut cx),
@@ -154,7 +171,8 @@ where
             if self.over && self.streams.is_empty() {
                 return Poll::Ready(());
             }
-            if !has_budget_remaining() {
+            // What was read is for other tasks too.
+            if rests || !has_budget_remaining() {
                 self.turns.pause();
                 return Poll::Pending;
             }
@@ -221,7 +239,7 @@ where
         // Whoever was here may be gone.
         let Some(turn) = self.streams.get_mut(index) else { return };
         let place = self.turns.place(index.saturating_add(FIRST));
-        if turn.poll(cx, place, second).is_ready() {
+        if turn.poll(cx, place, (second, self.stall)).is_ready() {
             self.streams.remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {

@@ -14,6 +14,7 @@ use http::{HeaderValue, Response};
 use http_body::Body;
 use std::future::Future;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// One that has turns.
 pub(super) enum Turn<F: 'static, C: ClientConnection> {
@@ -34,17 +35,18 @@ where
         Self::Answering { answering: Reused::new(answering), respond }
     }
 
-    /// Ready when nothing is left to do. `second`: the worker's clock.
+    /// Ready when nothing is left to do. `second`: the worker's clock. `stall`: how long the other
+    /// side's window may stay shut.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         place: Option<&Place>,
-        second: u32,
+        (second, stall): (u32, Option<Duration>),
     ) -> Poll<()> {
         loop {
             let pump = match self {
-                Self::Responding(pump) => return pump.poll(cx, place),
-                Self::Uploading(pump) => return pump.poll(cx, place),
+                Self::Responding(pump) => return pump.poll(cx, place, stall),
+                Self::Uploading(pump) => return pump.poll(cx, place, stall),
                 Self::Answering { answering, respond } => match answering.poll(cx) {
                     Poll::Ready(answered) => begin(answered.into(), respond, second),
                     // Who is gone wants no answer.

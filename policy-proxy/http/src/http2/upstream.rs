@@ -1,8 +1,9 @@
 //! Requests that are streams of a connection to the application. It is polled by the task of the client's
 //! connection, which its requests come from: nothing passes between tasks.
 
+use super::inflow::{FRAMES_BUDGET, Inflow, Portion};
 use super::pulse::{Beat, Heard, Pulse};
-use super::pump::{Pump, Reset, Watched};
+use super::pump::{Pump, Reset, Watched, while_waiting};
 use super::received::{Cut, Left, Received, Tie};
 use super::seats::Seats;
 use crate::signal::remember;
@@ -17,7 +18,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Mutex;
 
 /// A client's HTTP/2 connections to the application: one, and those that end after what is open.
 pub struct Streams<S, B> {
@@ -31,13 +31,13 @@ pub struct Streams<S, B> {
     left: Left,
     /// Who polls the drivers.
     polled_by: RefCell<Option<Waker>>,
-    /// Held while a connection is being made, so that streams do not make one each.
-    pub connecting: Mutex<()>,
 }
 
 struct Driver<S> {
     made: u32,
-    connection: Connection<S, Bytes>,
+    connection: Connection<Inflow<S>, Bytes>,
+    /// What is read of it before others have their turn.
+    portion: Portion,
     pulse: Option<Pulse>,
 }
 
@@ -71,7 +71,6 @@ impl<S, B> Default for Streams<S, B> {
             uploads: RefCell::default(),
             left: Left::default(),
             polled_by: RefCell::default(),
-            connecting: Mutex::default(),
         }
     }
 }
@@ -99,13 +98,16 @@ where
             .initial_window_size(settings.windows.0)
             .initial_connection_window_size(settings.windows.1)
             .max_header_list_size(settings.head)
+            .data_frame_budget(FRAMES_BUDGET)
             .max_send_buffer_size(SEND_BUFFER);
+        let portion = Portion::default();
+        let stream = Inflow::of_server(stream, portion.clone());
         let (sender, mut connection) = builder.handshake(stream).await?;
         let pings = connection.ping_pong();
         let pulse = pings.map(|pings| Pulse::new(pings, Rc::clone(&heard), settings.ping, None));
         let made = self.made.get().wrapping_add(1);
         self.made.set(made);
-        self.drivers.borrow_mut().push(Driver { made, connection, pulse });
+        self.drivers.borrow_mut().push(Driver { made, connection, portion, pulse });
         let sender = Sender { made, sender, seats: Rc::default(), heard };
         *self.sender.borrow_mut() = Some(sender.clone());
         if let Some(waker) = &*self.polled_by.borrow() {
@@ -122,10 +124,11 @@ where
     pub async fn send(
         &self,
         via: Sender,
-        request: Request<B>,
+        mut request: Request<B>,
     ) -> Result<Response<Received>, Option<Request<B>>> {
         let Sender { made, mut sender, seats, heard } = via;
-        let Some(seat) = seats.take(&mut sender).await else {
+        let seat = while_waiting(request.body_mut(), seats.take(&mut sender)).await;
+        let Some(seat) = seat else {
             self.forget(made);
             return Err(Some(request));
         };
@@ -163,11 +166,15 @@ where
         self.left.borrow_mut().clear();
     }
 
-    /// Reads and writes what there is. `idle`: no request is open.
-    pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) {
+    /// Reads and writes what there is. `idle`: no request is open. `true`: there is more to be read,
+    /// once others have had their turn.
+    pub(super) fn poll(&self, cx: &mut Context<'_>, idle: bool) -> bool {
         remember(&mut self.polled_by.borrow_mut(), cx);
+        let mut rests = false;
         self.drivers.borrow_mut().retain_mut(|driver| {
+            driver.portion.renew();
             let ended = Pin::new(&mut driver.connection).poll(cx).is_ready();
+            rests |= driver.portion.is_spent();
             let dead = |pulse: &mut Pulse| pulse.poll(cx, idle) == Poll::Ready(Beat::Dead);
             let over = ended || driver.pulse.as_mut().is_some_and(dead);
             if over {
@@ -182,6 +189,7 @@ where
         if let Some(made) = ended {
             self.forget(made);
         }
+        rests
     }
 
     /// Nobody asks any more: tells the application so, if it listens.
@@ -192,6 +200,7 @@ where
         *self.polled_by.borrow_mut() = None;
         let mut cx = Context::from_waker(Waker::noop());
         for mut driver in std::mem::take(&mut *self.drivers.borrow_mut()) {
+            driver.portion.renew();
             let _ = Pin::new(&mut driver.connection).poll(&mut cx);
         }
     }

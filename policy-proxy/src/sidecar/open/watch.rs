@@ -82,6 +82,9 @@ impl Member for HttpConnection {
             let stuck = |open: &Open| open.lost.get().is_some() && old(open);
             if !self.http2 && self.open.borrow().iter().any(stuck) {
                 self.ending.raise(Ending::Now);
+            } else if !self.http2 && self.is_uploading() {
+                // Looks whether its client is still there, while nobody takes what it sends.
+                self.ending.wake();
             }
             return;
         }

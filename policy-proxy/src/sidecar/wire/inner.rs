@@ -8,9 +8,11 @@ use policy_http::http1::decode::{BadBody, Decoded, Decoder};
 use policy_http::http1::out::Out;
 use policy_http::http1::request::{self, Bad, Bounds, Head};
 use policy_http::http1::scratch;
+use policy_http::signal::remember;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
 /// What [`super::Wire`] shares.
@@ -24,6 +26,19 @@ pub(crate) struct Inner {
     pub(crate) upload: Upload,
     pub(super) out: Out,
     pub(super) task: Option<Waker>,
+    /// Present once a body had to wait.
+    untaken: Option<Box<Untaken>>,
+}
+
+/// A body that nobody takes, or that has to wait for more.
+#[derive(Default)]
+struct Untaken {
+    /// Who sends the body on, if that is another task.
+    sender: Option<Waker>,
+    /// Since when nobody has taken anything of the body.
+    since: Option<Instant>,
+    /// Whether all that the client will ever send was read.
+    ended: bool,
 }
 
 /// The body of the request that is being answered.
@@ -90,6 +105,7 @@ impl Inner {
             upload: Upload::Done,
             out: Out::default(),
             task: None,
+            untaken: None,
         }
     }
 
@@ -157,7 +173,8 @@ impl Inner {
         loop {
             let unwanted = match self.upload {
                 Upload::Broken => return Err(gone().into()),
-                Upload::Going { .. } | Upload::Left(_) => return Ok(()),
+                Upload::Going { .. } => return self.notice_gone(cx),
+                Upload::Left(_) => return Ok(()),
                 Upload::Abandoned => true,
                 Upload::Done if self.read.len() >= MOST_AHEAD => return Ok(()),
                 Upload::Done => false,
@@ -178,10 +195,55 @@ impl Inner {
         }
     }
 
+    /// Notices that the client is gone while nobody takes its request's body. What a client sent before
+    /// it ended may be all of it.
+    fn notice_gone(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        let untaken = self.untaken.get_or_insert_default();
+        let since = *untaken.since.get_or_insert_with(Instant::now);
+        let (Some(io), Upload::Going { decoder, .. }) = (&mut self.io, &self.upload) else {
+            return Ok(());
+        };
+        if untaken.ended || since.elapsed() < UNTAKEN || !io.get().is_read_closed() {
+            return Ok(());
+        }
+        let reset = loop {
+            if self.read.len() >= MOST_UNTAKEN {
+                return Ok(());
+            }
+            self.read.reserve(FIRST_READ);
+            match pin!(io.read_buf(&mut self.read)).poll(cx) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(1..)) => {}
+                Poll::Ready(Ok(0)) => break false,
+                // TLS without its own end.
+                Poll::Ready(Err(error)) => break error.kind() != io::ErrorKind::UnexpectedEof,
+            }
+        };
+        untaken.ended = true;
+        if !reset && decoder.ends_within(&self.read) {
+            return Ok(());
+        }
+        self.upload = Upload::Broken;
+        self.read = BytesMut::new();
+        if let Some(sender) = untaken.sender.take() {
+            sender.wake();
+        }
+        Err(gone().into())
+    }
+
+    /// Whether the client broke its request's body off. Else wakes `cx` when it does.
+    pub(crate) fn is_broken(&mut self, cx: &Context<'_>) -> bool {
+        remember(&mut self.untaken.get_or_insert_default().sender, cx);
+        matches!(self.upload, Upload::Broken)
+    }
+
     pub(super) fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
+        if let Some(untaken) = &mut self.untaken {
+            untaken.since = None;
+        }
         loop {
             let Upload::Going { decoder, expects, .. } = &mut self.upload else {
                 let broken = matches!(self.upload, Upload::Broken);
@@ -311,5 +373,9 @@ const FIRST_READ: usize = 8 * 1024;
 const LAST_READ: usize = 64 * 1024;
 /// Bytes of a body that nobody wants, which are read for the sake of the connection.
 const MOST_UNWANTED: usize = 64 * 1024;
+/// How long nothing of a body may be taken before its client is looked after, and bytes that are read of
+/// a client that has ended to see whether they are all of it: as many as the system may have kept.
+const UNTAKEN: Duration = Duration::from_secs(1);
+const MOST_UNTAKEN: usize = 8 * 1024 * 1024;
 /// Bytes behind a request that are read before it is answered.
 const MOST_AHEAD: usize = 16 * 1024;

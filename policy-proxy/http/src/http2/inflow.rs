@@ -1,0 +1,336 @@
+//! What the other side of a connection sends, before the library reads it: a portion at a time, and
+//! without DATA frames that say nothing.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A stream whose bytes are read in portions. The library reads as long as there is something, and keeps
+/// an entry for each frame of a body: those whom the frames are for have their turn in between.
+#[derive(Debug)]
+pub(super) struct Inflow<S> {
+    io: S,
+    portion: Portion,
+    frames: Frames,
+}
+
+/// Bytes that are read before others have their turn.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Portion(Rc<Cell<usize>>);
+
+/// Where in its frames the other side is.
+#[derive(Debug)]
+struct Frames {
+    /// Bytes to come that are no head of a frame.
+    payload: usize,
+    /// A head of which a part came, or one that is to be handed on.
+    head: [u8; HEAD],
+    came: usize,
+    /// How much of it was handed on; absent while more of it is to come.
+    given: Option<usize>,
+    /// Whether a block of header fields goes on in the next frame.
+    in_block: bool,
+    /// Empty frames that others have not made up for, and since when.
+    empty: u32,
+    since: Instant,
+}
+
+impl Portion {
+    pub(super) fn renew(&self) {
+        self.0.set(PORTION);
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+impl<S> Inflow<S> {
+    /// What a client sends: a preface first.
+    pub(super) fn of_client(io: S, portion: Portion) -> Self {
+        Self { io, portion, frames: Frames::behind(PREFACE) }
+    }
+
+    /// What an application sends.
+    pub(super) fn of_server(io: S, portion: Portion) -> Self {
+        Self { io, portion, frames: Frames::behind(0) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Inflow<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { io, portion, frames } = self.get_mut();
+        if portion.is_spent() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            if frames.hand_on(buf) {
+                return Poll::Ready(Ok(()));
+            }
+            if frames.came > 0 {
+                let mut rest = [0; HEAD];
+                let missing = HEAD.saturating_sub(frames.came);
+                let mut rest = ReadBuf::new(rest.get_mut(..missing).unwrap_or_default());
+                ready!(Pin::new(&mut *io).poll_read(cx, &mut rest))?;
+                frames.complete(rest.filled());
+                continue;
+            }
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut *io).poll_read(cx, buf))?;
+            let fresh = buf.filled_mut().get_mut(before..).unwrap_or_default();
+            if fresh.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            portion.0.set(portion.0.get().saturating_sub(fresh.len()));
+            let left = frames.sift(fresh);
+            buf.set_filled(before.saturating_add(left));
+            if left > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl Frames {
+    fn behind(payload: usize) -> Self {
+        let (head, since) = ([0; HEAD], Instant::now());
+        Self { payload, head, came: 0, given: None, in_block: false, empty: 0, since }
+    }
+
+    /// Hands on what there is of a head. False: nothing.
+    fn hand_on(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let Some(given) = self.given else { return false };
+        let rest = self.head.get(given..self.came).unwrap_or_default();
+        let fits = rest.get(..rest.len().min(buf.remaining())).unwrap_or_default();
+        buf.put_slice(fits);
+        self.given = Some(given.saturating_add(fits.len()));
+        if self.given == Some(self.came) {
+            (self.given, self.came) = (None, 0);
+        }
+        true
+    }
+
+    /// Takes the rest of a head; nothing: the other side ends within it.
+    fn complete(&mut self, rest: &[u8]) {
+        if rest.is_empty() {
+            self.given = Some(0);
+            return;
+        }
+        self.hold(rest);
+        if self.came == HEAD {
+            let head = self.head;
+            if self.says_nothing(head) {
+                self.came = 0;
+            } else {
+                self.given = Some(0);
+            }
+        }
+    }
+
+    fn hold(&mut self, part: &[u8]) {
+        let places = self.head.iter_mut().skip(self.came);
+        places.zip(part).for_each(|(place, byte)| *place = *byte);
+        self.came = self.came.saturating_add(part.len()).min(HEAD);
+    }
+
+    /// Takes frames that say nothing out of `bytes`, and the part of a head at its end. How many bytes
+    /// are left, in front.
+    fn sift(&mut self, bytes: &mut [u8]) -> usize {
+        let (mut from, mut to) = (0_usize, 0_usize);
+        while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
+            let passed = if self.payload > 0 {
+                let passed = self.payload.min(rest.len());
+                self.payload = self.payload.saturating_sub(passed);
+                passed
+            } else if let Some(head) = rest.first_chunk::<HEAD>() {
+                if self.says_nothing(*head) {
+                    from = from.saturating_add(HEAD);
+                    continue;
+                }
+                HEAD
+            } else {
+                self.hold(rest);
+                break;
+            };
+            let end = from.saturating_add(passed);
+            if from > to {
+                bytes.copy_within(from..end, to);
+            }
+            (from, to) = (end, to.saturating_add(passed));
+        }
+        to
+    }
+
+    /// Whether a frame with this head is DATA that neither carries anything nor ends its stream. The
+    /// library ends a connection at the hundred and first of its life. What is not as it should be is the
+    /// library's to refuse.
+    fn says_nothing(&mut self, head: [u8; HEAD]) -> bool {
+        let [high, middle, low, kind, flags, stream @ ..] = head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        self.payload = usize::try_from(length).unwrap_or(usize::MAX);
+        let in_block = self.in_block;
+        if matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION) {
+            self.in_block = flags & END_HEADERS == 0;
+        }
+        if length > 0 {
+            self.empty = self.empty.saturating_sub(MADE_UP_FOR);
+            return false;
+        }
+        let nothing = kind == DATA && flags & (END_STREAM | PADDED) == 0;
+        nothing && !in_block && stream != [0; 4] && self.are_few()
+    }
+
+    /// Whether one more empty frame is no flood.
+    fn are_few(&mut self) -> bool {
+        if self.empty >= MOST_EMPTY && self.since.elapsed() >= SECOND {
+            (self.empty, self.since) = (0, Instant::now());
+        }
+        let few = self.empty < MOST_EMPTY;
+        self.empty = self.empty.saturating_add(1);
+        few
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Inflow<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+/// What small DATA frames that nobody has read may cost, as the library reckons: 256 less their length.
+/// Enough for the smallest frames of four portions, of which one is read at a time; the library takes
+/// 256 bytes for each, 7 MB in all.
+pub(super) const FRAMES_BUDGET: usize = 4 * (PORTION / (HEAD + 1)) * 256;
+/// Bytes of a portion; a read goes beyond it by no more than its room.
+const PORTION: usize = 64 * 1024;
+/// RFC 9113 section 4.1.
+const HEAD: usize = 9;
+/// RFC 9113 section 3.4.
+const PREFACE: usize = 24;
+/// RFC 9113 section 6: kinds of frames, and flags.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PUSH_PROMISE: u8 = 5;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+/// Empty frames within a second that are left out, and how many of them a frame that says something makes
+/// up for. Those beyond are the library's to count.
+const MOST_EMPTY: u32 = 100;
+const MADE_UP_FOR: u32 = 4;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
+    use super::*;
+    use std::future::poll_fn;
+
+    /// Gives at most `most` bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl AsyncRead for Slow<'_> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let (now, later) = self.0.split_at(self.0.len().min(self.1).min(buf.remaining()));
+            buf.put_slice(now);
+            self.0 = later;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    async fn through(bytes: &[u8], most: usize, room: usize) -> Vec<u8> {
+        let portion = Portion::default();
+        let mut inflow = Inflow::of_client(Slow(bytes, most), portion.clone());
+        let mut all = Vec::new();
+        loop {
+            portion.renew();
+            let mut own = vec![0; room];
+            let mut buf = ReadBuf::new(&mut own);
+            poll_fn(|cx| Pin::new(&mut inflow).poll_read(cx, &mut buf)).await.unwrap();
+            if buf.filled().is_empty() {
+                return all;
+            }
+            all.extend_from_slice(buf.filled());
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_that_say_nothing_are_left_out_however_they_arrive() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let empty = frame(DATA, 0, 1, b"");
+        let block = [frame(HEADERS, 0, 3, b"part"), empty.clone()].concat();
+        let kept = [
+            preface,
+            frame(4, 0, 0, b""),
+            frame(HEADERS, END_HEADERS, 1, b"head"),
+            frame(DATA, 0, 1, b"\0\0\0\0\0\0\0\0\0\0some"),
+            frame(DATA, END_STREAM, 1, b""),
+            frame(DATA, 0, 0, b""),
+            frame(DATA, PADDED, 1, b"\x02\0\0"),
+            frame(DATA, PADDED, 1, b""),
+            [block, frame(CONTINUATION, END_HEADERS, 3, b"")].concat(),
+            b"\0\0\x05\x00\x00".to_vec(),
+        ];
+        let mut all = kept[0].clone();
+        kept[1..].iter().for_each(|one| all.extend([&empty[..], &empty, one].concat()));
+        for most in (1..40).chain([all.len()]) {
+            for room in (1..40).chain([1000]) {
+                assert_eq!(through(&all, most, room).await, kept.concat(), "{most} {room}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_empty_frames_is_the_librarys_to_count() {
+        let empty = frame(DATA, 0, 1, b"");
+        let flood = [vec![0; PREFACE], empty.repeat(1000)].concat();
+        let left = (through(&flood, 4096, 4096).await.len() - PREFACE) / HEAD;
+        assert!((500..=900).contains(&left), "{left}");
+        let said = [&empty[..], &frame(DATA, 0, 1, b"a")].concat();
+        let long = [vec![0; PREFACE], said.repeat(1000)].concat();
+        assert_eq!(through(&long, 4096, 4096).await.len(), PREFACE + 1000 * (HEAD + 1));
+    }
+}

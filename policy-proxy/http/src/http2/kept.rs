@@ -1,0 +1,56 @@
+//! What came of a body while it could not be passed on.
+
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Pieces of a body in order. Small ones are put together, so that memory follows bytes, of which the
+/// windows are the bound, and not frames.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pieces: VecDeque<Bytes>,
+    /// Small pieces behind them.
+    small: BytesMut,
+    /// Why no more will come.
+    pub(super) failed: Option<h2::Error>,
+}
+
+impl Kept {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.small.is_empty()
+    }
+
+    pub(super) fn push(&mut self, piece: Bytes) {
+        if piece.len() < SMALL {
+            self.small.extend_from_slice(&piece);
+            return;
+        }
+        if !self.small.is_empty() {
+            self.pieces.push_back(self.small.split().freeze());
+        }
+        self.pieces.push_back(piece);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front();
+        piece.or_else(|| (!self.small.is_empty()).then(|| std::mem::take(&mut self.small).freeze()))
+    }
+}
+
+/// Bytes below which a piece is copied: a piece shares the memory that was read with it.
+const SMALL: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_put_together_and_nothing_changes_its_place() {
+        let mut kept = Kept::default();
+        for piece in ["a", "b", &"c".repeat(2000), "d", "e", "f"] {
+            kept.push(Bytes::copy_from_slice(piece.as_bytes()));
+        }
+        let all: Vec<_> = std::iter::from_fn(|| kept.pop()).collect();
+        assert_eq!(all, ["ab".to_owned(), "c".repeat(2000), "def".to_owned()]);
+        assert!(kept.is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! How long something that could be sent is not taken.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// Notices that a writer has waited for too long. Costs nothing before it first waits.
+#[derive(Debug, Default)]
+pub struct Stall(Option<Box<Waits>>);
+
+#[derive(Debug)]
+struct Waits {
+    /// Absent while it does not wait.
+    since: Option<Instant>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Stall {
+    /// Nothing can be sent. Ready once that has been so for `bound`.
+    pub fn poll(&mut self, cx: &mut Context<'_>, bound: Duration) -> Poll<()> {
+        let waits = self.0.get_or_insert_with(|| {
+            Box::new(Waits { since: None, sleep: Box::pin(tokio::time::sleep(bound)) })
+        });
+        let since = *waits.since.get_or_insert_with(Instant::now);
+        while waits.sleep.as_mut().poll(cx).is_ready() {
+            match since.checked_add(bound).filter(|end| Instant::now() < *end) {
+                Some(end) => waits.sleep.as_mut().reset(end),
+                None => return Poll::Ready(()),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Something was sent.
+    #[inline]
+    pub fn moved(&mut self) {
+        if let Some(waits) = &mut self.0 {
+            waits.since = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    #[tokio::test]
+    async fn the_time_begins_anew_whenever_something_is_sent() {
+        let (mut stall, bound) = (Stall::default(), Duration::from_millis(200));
+        for _ in 0..4 {
+            let waited = tokio::time::timeout(bound / 2, poll_fn(|cx| stall.poll(cx, bound))).await;
+            assert!(waited.is_err());
+            stall.moved();
+        }
+        let begun = Instant::now();
+        poll_fn(|cx| stall.poll(cx, bound)).await;
+        assert!(begun.elapsed() >= bound);
+    }
+}

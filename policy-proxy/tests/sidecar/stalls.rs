@@ -1,0 +1,252 @@
+//! Messages that somebody does not take: whoever is gone is noticed, and nobody is waited for for ever.
+
+use crate::frames::frame;
+use crate::support::*;
+use bytes::Bytes;
+use h2::Reason;
+use http::Request;
+use policy_core::Protocol;
+use policy_tls::identity::IdentityHandle;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+const LONG: Duration = Duration::from_secs(60);
+const CLIENTS: &str = "tcp_open_connections{direction=\"inbound\",peer=\"src\"";
+const APPLICATIONS: &str = "tcp_open_connections{direction=\"inbound\",peer=\"dst\"";
+
+/// An application that says `answer` and reads nothing until it is told to, then tells all that it got.
+async fn deaf(
+    answer: &'static [u8],
+) -> (SocketAddr, oneshot::Sender<()>, oneshot::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (go, told) = oneshot::channel();
+    let (tell, got) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(answer).await.unwrap();
+        let _ = told.await;
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all).await;
+        let _ = tell.send(all.len());
+    });
+    (address, go, got)
+}
+
+/// Bytes that the sidecar has read of its client.
+fn read(setup: &Setup) -> usize {
+    let metrics = setup.metrics();
+    let series = "tcp_read_bytes_total{direction=\"inbound\",peer=\"src\"";
+    let line = metrics.lines().find(|line| line.starts_with(series));
+    line.and_then(|line| line.rsplit(' ').next()).map_or(0, |bytes| bytes.parse().unwrap())
+}
+
+/// Sends a head and a body behind it, until the sidecar reads no more of it: what it does not is with its
+/// system, and not with the client's.
+async fn fill(setup: &Setup, stream: &mut TcpStream, head: &str, piece: &[u8]) {
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut sent = head.len();
+    loop {
+        stream.write_all(piece).await.unwrap();
+        sent += piece.len();
+        assert!(sent < 90_000_000, "it was taken");
+        let begun = Instant::now();
+        while read(setup) < sent {
+            if begun.elapsed() > Duration::from_secs(1) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// A chunk of 32 KiB, and 32 KiB as they are.
+fn pieces() -> [Vec<u8>; 2] {
+    let plain = vec![b'x'; 32_768];
+    [[&b"8000\r\n"[..], &plain, b"\r\n"].concat(), plain]
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_is_noticed_while_the_application_takes_nothing_of_its_request() {
+    let early = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let framings = ["Transfer-Encoding: chunked", "Content-Length: 100000000"];
+    for (answer, reset) in [(&b""[..], false), (b"", true), (early, false), (early, true)] {
+        for (framing, piece) in framings.into_iter().zip(pieces()) {
+            let (address, go, got) = deaf(answer).await;
+            let setup = Setup::new(server(detect(), everybody()), address).await;
+            let mut client = setup.connect().await;
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+            fill(&setup, &mut client, &head, &piece).await;
+            setup.counted(CLIENTS, 1).await;
+            setup.counted(APPLICATIONS, 1).await;
+            if reset {
+                socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+            }
+            drop(client);
+            let shown = (framing, reset, answer.len());
+            let ended = async {
+                setup.counted(CLIENTS, 0).await;
+                setup.counted(APPLICATIONS, 0).await;
+            };
+            let bound = tokio::time::timeout(Duration::from_secs(20), ended);
+            assert!(bound.await.is_ok(), "{shown:?} stays open");
+            go.send(()).unwrap();
+            assert!(got.await.unwrap() < 100_000_000, "{shown:?}");
+        }
+    }
+}
+
+/// A client that ends its side behind a whole request is there, however long that takes.
+#[tokio::test]
+async fn a_request_that_came_in_full_before_its_client_ended_its_side_is_sent_on() {
+    let (address, go, got) =
+        deaf(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok").await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    let client = setup.connect().await;
+    let bytes = 12_000_000;
+    let (mut read, mut write) = client.into_split();
+    let sending = tokio::spawn(async move {
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
+        write.write_all(head.as_bytes()).await.unwrap();
+        write.write_all(&vec![b'x'; bytes]).await.unwrap();
+        write.shutdown().await.unwrap();
+    });
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    go.send(()).unwrap();
+    let got = tokio::time::timeout(LONG, got).await.unwrap().unwrap();
+    assert!(got > bytes, "{got}");
+    sending.await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(LONG, read.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.ends_with("ok"), "{answer}");
+}
+
+/// What an application of HTTP/2 that opens no window sees of a stream: its last frame's kind.
+async fn shut() -> (SocketAddr, oneshot::Receiver<u8>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut preface = [0; 24];
+        stream.read_exact(&mut preface).await.unwrap();
+        stream.write_all(b"\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0").await.unwrap();
+        let mut last = 255;
+        while let Some((kind, flags, id, _)) = frame(&mut stream).await {
+            if (kind, flags) == (4, 0) {
+                stream.write_all(b"\0\0\0\x04\x01\0\0\0\0").await.unwrap();
+            }
+            if kind == 1 {
+                // It answers in full, and says nothing of the request.
+                let answer = [&b"\0\0\x01\x01\x05"[..], &id.to_be_bytes(), &[0x88]].concat();
+                stream.write_all(&answer).await.unwrap();
+            }
+            last = kind;
+            if kind == 3 {
+                break;
+            }
+        }
+        let _ = tell.send(last);
+    });
+    (address, told)
+}
+
+#[tokio::test]
+async fn a_client_of_http_2_that_is_gone_takes_the_rest_of_an_answered_request_with_it() {
+    for reset in [false, true] {
+        let (address, told) = shut().await;
+        let setup = Setup::new(server(Protocol::Http2, everybody()), address).await;
+        let (sender, connection) = h2::client::handshake(setup.connect().await).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut sender = sender.ready().await.unwrap();
+        let request = Request::post("http://web.example/").body(()).unwrap();
+        let (answer, mut stream) = sender.send_request(request, false).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 200);
+        stream.reserve_capacity(65_535);
+        poll_fn(|cx| stream.poll_capacity(cx)).await.unwrap().unwrap();
+        stream.send_data(Bytes::from(vec![0; 60_000]), false).unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if reset {
+            stream.send_reset(Reason::CANCEL);
+        } else {
+            connection.abort();
+        }
+        let last = tokio::time::timeout(Duration::from_secs(20), told).await;
+        assert_eq!(last.expect("it is still being sent").unwrap(), 3, "RST_STREAM");
+    }
+}
+
+async fn bounded(policy: Protocol, address: SocketAddr) -> Setup {
+    let policy = Some(server(policy, everybody()));
+    Setup::with(policy, address, IdentityHandle::empty(), |config| {
+        config.timeouts.stall = Some(Duration::from_secs(2));
+    })
+    .await
+}
+
+/// Bound: `stall` (here two seconds).
+#[tokio::test]
+async fn a_message_that_nobody_takes_ends() {
+    // The client takes nothing of its answer.
+    let app = App::start().await;
+    let setup = bounded(detect(), app.address).await;
+    let mut client = setup.connect().await;
+    client.write_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    setup.counted(APPLICATIONS, 1).await;
+    setup.counted(CLIENTS, 0).await;
+    setup.counted(APPLICATIONS, 0).await;
+    // The application takes nothing of a request.
+    let (address, _go, _got) = deaf(b"").await;
+    let setup = bounded(detect(), address).await;
+    let mut client = setup.connect().await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n";
+    fill(&setup, &mut client, head, &pieces()[1]).await;
+    let mut answer = vec![0; 12];
+    tokio::time::timeout(LONG, client.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(answer, b"HTTP/1.1 502");
+    setup.counted(APPLICATIONS, 0).await;
+}
+
+/// Bound: the same, for one stream; what has nothing to send is silent for as long as it likes.
+#[tokio::test]
+async fn a_stream_whose_window_stays_shut_ends_alone() {
+    let app = App::start().await;
+    let setup = bounded(Protocol::Http2, app.address).await;
+    let mut builder = h2::client::Builder::new();
+    builder.initial_connection_window_size(1 << 20);
+    let handshake = builder.handshake::<_, Bytes>(setup.connect().await);
+    let (sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let mut sender = sender.ready().await.unwrap();
+    let mut ask = |path: &str| {
+        let request = Request::get(format!("http://web.example{path}")).body(()).unwrap();
+        sender.send_request(request, true).unwrap().0
+    };
+    let silent = ask("/never");
+    let mut flood = ask("/flood").await.unwrap().into_body();
+    let mut slow = ask("/flood").await.unwrap().into_body();
+    let taking = async {
+        // A window that opens a little now and then is enough.
+        for _ in 0..12 {
+            let piece = slow.data().await.unwrap().unwrap();
+            slow.flow_control().release_capacity(piece.len()).unwrap();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    };
+    taking.await;
+    let broken = loop {
+        match tokio::time::timeout(LONG, flood.data()).await.expect("it stays open") {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => break error,
+            None => panic!("an answer that was cut off must not look complete"),
+        }
+    };
+    assert_eq!(broken.reason(), Some(Reason::CANCEL), "{broken}");
+    assert_eq!(ask("/").await.unwrap().status(), 200);
+    let silent = tokio::time::timeout(Duration::from_millis(10), silent).await;
+    assert!(silent.is_err(), "who waits for an answer stalls nobody");
+}
