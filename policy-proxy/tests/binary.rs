@@ -65,6 +65,16 @@ fn settings_that_are_missing_or_invalid_are_named_with_exit_code_64() {
     assert_eq!(proxy(&words("--version")).output().unwrap().status.code(), Some(0));
 }
 
+/// A process that ends with the test, however that ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn the_proxy_takes_as_many_descriptors_as_the_system_allows() {
     let mut command = Command::new("/bin/sh");
@@ -76,8 +86,8 @@ fn the_proxy_takes_as_many_descriptors_as_the_system_allows() {
              --admin 127.0.0.1:0 --forward 127.0.0.1:0,80,127.0.0.1:1",
         ))
         .stderr(Stdio::null());
-    let mut proxy = command.spawn().unwrap();
-    let limits = format!("/proc/{}/limits", proxy.id());
+    let proxy = Killed(command.spawn().unwrap());
+    let limits = format!("/proc/{}/limits", proxy.0.id());
     let bounds = || {
         let text = std::fs::read_to_string(&limits).unwrap();
         let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -87,8 +97,6 @@ fn the_proxy_takes_as_many_descriptors_as_the_system_allows() {
     let (_, hard) = bounds();
     assert_ne!(hard, "64", "the test needs a higher bound");
     wait_until_blocking("the bound is raised", || bounds() == (hard.clone(), hard.clone()));
-    proxy.kill().unwrap();
-    proxy.wait().unwrap();
 }
 
 #[test]
