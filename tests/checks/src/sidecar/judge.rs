@@ -31,9 +31,7 @@ const NOT_COMPARED: [&str; 14] = [
 /// Says why `arrived` ought not to be there.
 pub(super) fn permitted(policy: &ServerPolicy, arrived: &Message) -> Result<(), String> {
     let target = target(arrived)?;
-    if target.rewritten().is_some() {
-        return Err(format!("{arrived:?} was forwarded with a path that is not canonical"));
-    }
+    canonical(arrived, &target)?;
     if let Some(id) = arrived.headers.get("l5d-client-id") {
         return Err(format!("the application is told that the client is {id:?}"));
     }
@@ -42,6 +40,24 @@ pub(super) fn permitted(policy: &ServerPolicy, arrived: &Message) -> Result<(), 
         return Err(format!("the application is told that the connection is secure: {secure:?}"));
     }
     decided(policy, arrived, &target, &arrived.headers)
+}
+
+/// What is forwarded is the form that was judged, and no other of the same meaning.
+fn canonical(arrived: &Message, target: &Target<'_>) -> Result<(), String> {
+    let http1 = arrived.version < http::Version::HTTP_2;
+    let authority = arrived.uri.authority().map(http::uri::Authority::as_str);
+    let line = arrived.headers.get(HOST).and_then(|line| line.to_str().ok());
+    let name = if http1 { line } else { authority.or(line) };
+    let host = target.host.as_deref().unwrap_or_default();
+    let port = name.map(|name| name.strip_prefix(host));
+    let is_port = |port: &str| port.is_empty() || port.starts_with(':') && port.len() > 1;
+    if target.rewritten().is_some()
+        || http1 && authority.is_some()
+        || port.is_some_and(|port| !port.is_some_and(is_port))
+    {
+        return Err(format!("{arrived:?} was not forwarded in the form that was judged"));
+    }
+    Ok(())
 }
 
 fn target(message: &Message) -> Result<Target<'_>, String> {
