@@ -64,7 +64,9 @@ pub fn carry(data: &[u8]) -> Result<Carried, String> {
         false => carry_large(HTTP1, &bytes, |_| false)?,
     };
     if carried.answer.is_empty() {
-        return Err(format!("{number} fields in {} bytes have no answer", bytes.len()));
+        let Carried { forwarded, broke, .. } = carried;
+        let sent = format!("{number} fields in {} bytes, {forwarded} forwarded", bytes.len());
+        return Err(format!("{sent}, have no answer: {broke:?}"));
     }
     let small = bytes.len() <= FEW_BYTES && number <= FEW_FIELDS && plan.query <= SHORT_QUERY;
     if small && carried.forwarded != 1 {

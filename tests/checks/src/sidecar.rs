@@ -29,6 +29,8 @@ pub struct Carried {
     pub forwarded: usize,
     /// What the client got.
     pub answer: Vec<u8>,
+    /// What its connection ended with, if that was no orderly end.
+    pub broke: Option<ErrorKind>,
 }
 
 /// How a client sends: the first byte of an input.
@@ -87,7 +89,7 @@ fn with(data: &[u8], silence: Duration) -> Result<Carried, String> {
     static WORLD: LazyLock<Mutex<World>> =
         LazyLock::new(|| Mutex::new(World::start(Limits::default())));
     let Some((manner, bytes)) = data.split_first() else {
-        return Ok(Carried { forwarded: 0, answer: Vec::new() });
+        return Ok(Carried { forwarded: 0, answer: Vec::new(), broke: None });
     };
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     let manner = Manner { silence, ..Manner::of(*manner) };
@@ -116,7 +118,7 @@ fn through(world: &World, manner: Manner, bytes: &[u8]) -> Result<Carried, Strin
     if !panics.is_empty() {
         return Err(format!("the sidecar panics: {}", panics.join("; ")));
     }
-    let answer = talked?;
+    let (answer, broke) = talked?;
     let came = world.application.take()?;
     if let Some(wrong) = came.wrong.first() {
         return Err(format!("the application's library says {wrong}"));
@@ -127,7 +129,7 @@ fn through(world: &World, manner: Manner, bytes: &[u8]) -> Result<Carried, Strin
     if !came.requests.is_empty() {
         judge::sent(&reading::requests(bytes), &came.requests)?;
     }
-    Ok(Carried { forwarded: came.requests.len(), answer })
+    Ok(Carried { forwarded: came.requests.len(), answer, broke })
 }
 
 /// Sends everything, ends its half, and returns the answer once the other half has ended.
@@ -136,7 +138,7 @@ fn talk(
     manner: Manner,
     bytes: &[u8],
     is_busy: impl Fn() -> bool,
-) -> Result<Vec<u8>, String> {
+) -> Result<(Vec<u8>, Option<ErrorKind>), String> {
     let failed = |error: std::io::Error| format!("no connection to the sidecar: {error}");
     let mut stream = TcpStream::connect(address).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
@@ -145,7 +147,10 @@ fn talk(
     let mut answer = Vec::new();
     let ended = if bytes.len() <= MOST {
         send(writing, bytes, manner.pieces);
-        manner.waits && listen(&mut stream, &mut answer, manner, &is_busy)
+        match manner.waits {
+            true => listen(&mut stream, &mut answer, manner, &is_busy),
+            false => None,
+        }
     } else {
         // More than the socket holds, so that it must be sent while the answer is taken.
         std::thread::scope(|scope| {
@@ -154,15 +159,16 @@ fn talk(
             listen(&mut stream, &mut answer, manner, &is_busy)
         })
     };
-    if ended {
-        return Ok(answer);
+    if let Some(broke) = ended {
+        return Ok((answer, broke));
     }
     let _ = stream.shutdown(Shutdown::Write);
     stream.set_read_timeout(Some(BOUND)).map_err(failed)?;
     match stream.read_to_end(&mut answer) {
         Err(error) if is_late(error.kind()) => Err("the connection stays open".into()),
+        Ok(_) => Ok((answer, None)),
         // Reset: refused before all of it was read.
-        Ok(_) | Err(_) => Ok(answer),
+        Err(error) => Ok((answer, Some(error.kind()))),
     }
 }
 
@@ -183,28 +189,28 @@ fn is_late(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Takes answers until one is all, or until none comes while the application is at rest. True: the other
-/// half has ended.
+/// Takes answers until one is all, or until none comes while the application is at rest. `Some`: the other
+/// half has ended, in order or with an error.
 fn listen(
     stream: &mut TcpStream,
     answer: &mut Vec<u8>,
     manner: Manner,
     is_busy: &impl Fn() -> bool,
-) -> bool {
+) -> Option<Option<ErrorKind>> {
     let silence = manner.silence;
-    if stream.set_read_timeout(Some(silence)).is_err() {
-        return false;
+    if let Err(error) = stream.set_read_timeout(Some(silence)) {
+        return Some(Some(error.kind()));
     }
     let begun = Instant::now();
     let mut chunk = [0; 16 * 1024];
     while begun.elapsed() < BOUND && !(manner.is_all)(answer) {
         match stream.read(&mut chunk) {
-            Ok(0) => return true,
+            Ok(0) => return Some(None),
             Ok(read) => answer.extend_from_slice(chunk.get(..read).unwrap_or_default()),
-            Err(error) if !is_late(error.kind()) => return true,
+            Err(error) if !is_late(error.kind()) => return Some(Some(error.kind())),
             Err(_) if !is_busy() || begun.elapsed() > silence.saturating_mul(PATIENCE) => break,
             Err(_) => {}
         }
     }
-    false
+    None
 }
