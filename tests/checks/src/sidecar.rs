@@ -207,6 +207,8 @@ fn listen(
         match stream.read(&mut chunk) {
             Ok(0) => return Some(None),
             Ok(read) => answer.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+            // By libFuzzer's clock.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if !is_late(error.kind()) => return Some(Some(error.kind())),
             Err(_) if !is_busy() || begun.elapsed() > silence.saturating_mul(PATIENCE) => break,
             Err(_) => {}
