@@ -77,7 +77,8 @@ pub fn check(data: &[u8]) -> Result<(), String> {
     with(data, SILENCE).map(drop)
 }
 
-/// The same without haste, and what it came to.
+/// The same without haste, and what it came to: a client that ends its half is gone to the sidecar, so that
+/// all of them wait for their answers.
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -93,6 +94,7 @@ fn with(data: &[u8], silence: Duration) -> Result<Carried, String> {
     };
     let world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     let manner = Manner { silence, ..Manner::of(*manner) };
+    let manner = Manner { waits: manner.waits || silence == LONG_SILENCE, ..manner };
     through(&world, manner, bytes.get(..MOST).unwrap_or(bytes))
 }
 
