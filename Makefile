@@ -7,7 +7,7 @@ export PORTCULLIS_PYTHON = $(PYTHON)/bin/python
 # Tests that need what this machine does not have (Go, for the control plane) count themselves here.
 export PORTCULLIS_SKIPPED = $(CACHE)/skipped-tests
 
-.PHONY: test lint gen fmt bench python cluster
+.PHONY: test lint gen fmt fuzz bench python cluster
 
 ## test: run every test of the workspace (installs what the tests need into $(CACHE) first); LANES=--one-after-the-other
 test: python
@@ -26,11 +26,12 @@ cluster:
 	@echo "==> the images for the tests in real pods"
 	@"$${CARGO_TARGET_DIR:-target}/debug/test-cluster" images
 
-## lint: formatting, dependencies and every lint, as errors
+## lint: formatting, dependencies and every lint, as errors; of the fuzz targets, too
 lint: deps
 	cargo fmt --all -- --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
+	cargo fmt --all --manifest-path tests/fuzz/Cargo.toml -- --check
+	cargo clippy --locked --all-targets --manifest-path tests/fuzz/Cargo.toml -- -D warnings
 
 ## gen: rewrite the checked-in generated files (protobuf code, CRD YAML)
 gen:
@@ -39,6 +40,11 @@ gen:
 ## fmt: format the code
 fmt:
 	cargo fmt --all
+	cargo fmt --all --manifest-path tests/fuzz/Cargo.toml
+
+## fuzz: run the fuzz targets for FUZZ_SECONDS (60) each; TARGETS="sidecar stream" runs some
+fuzz:
+	tests/fuzz/run $(TARGETS)
 
 ## bench: what functions cost, in instructions, allocations and nanoseconds; AGAINST=HEAD^ prints the change
 bench:

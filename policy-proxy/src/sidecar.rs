@@ -18,7 +18,7 @@ mod copy;
 mod detect;
 mod direct;
 mod exchange;
-mod first_line;
+pub mod first_line;
 mod handle;
 pub mod hello;
 mod http;

@@ -26,17 +26,20 @@ use words::{
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spoken {
+pub enum Spoken {
+    /// HTTP/1, or what some server takes for it.
     Http1,
+    /// HTTP/2 with prior knowledge.
     Http2,
     /// A PROXY header.
     Proxy,
+    /// Anything else.
     Other,
 }
 
 /// The state of a first line after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub enum Told {
     /// No further byte changes it.
     Spoken(Spoken),
     /// So far the bytes may begin a request: wait for more.
@@ -48,7 +51,7 @@ pub(super) enum Told {
 
 /// A first line that is read in pieces. Pieces of any size give the same answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FirstLine {
+pub struct FirstLine {
     /// The answer, once no byte can change it.
     spoken: Option<Spoken>,
     read: u32,
@@ -82,9 +85,9 @@ impl Prefix {
 }
 
 impl FirstLine {
-    /// Reads the bytes that follow those before. Never [`Told::Unsure`] beyond [`MAX_LINE`] bytes,
-    /// nor [`Told::Doubtful`] beyond [`MAX_DOUBTFUL`].
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Told {
+    /// Reads the bytes that follow those before. Never [`Told::Unsure`] beyond 8 KiB, nor
+    /// [`Told::Doubtful`] beyond 128 KiB.
+    pub fn feed(&mut self, bytes: &[u8]) -> Told {
         for byte in bytes {
             if self.spoken.is_some() {
                 break;

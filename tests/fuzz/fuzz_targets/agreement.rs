@@ -3,10 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use policy_core::testing::replay;
 
 fuzz_target!(|data: &[u8]| {
-    if let Err(wrong) = replay::agreement(data) {
+    if let Err(wrong) = policy_checks::replay::agreement(data) {
         panic!("{wrong}");
     }
 });

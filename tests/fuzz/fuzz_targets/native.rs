@@ -2,13 +2,10 @@
 
 #![no_main]
 
-#[path = "../checks/native.rs"]
-mod check;
-
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Err(wrong) = check::check(data) {
+    if let Err(wrong) = policy_checks::native::check(data) {
         panic!("{wrong}");
     }
 });

@@ -1,0 +1,35 @@
+//! What must hold of any bytes, target by target: the fuzz targets (`tests/fuzz`) assert it of what they
+//! come up with, and a test replays their corpora through it. Each check says in words what is wrong.
+
+pub mod compat;
+pub mod detection;
+pub mod hello;
+pub mod http1;
+pub mod large;
+pub mod manifest;
+pub mod native;
+pub mod reply;
+pub mod sidecar;
+pub mod stream;
+
+/// The properties that the model itself has for any bytes.
+pub use policy_core::testing::replay;
+
+/// One property of any bytes.
+pub type Check = fn(&[u8]) -> Result<(), String>;
+
+/// Every target, with the folder of its corpus.
+pub const TARGETS: [(&str, Check); 12] = [
+    ("agreement", replay::agreement),
+    ("compat", compat::check),
+    ("detection", detection::check),
+    ("hello", hello::check),
+    ("http1", http1::check),
+    ("large", large::check),
+    ("manifest", manifest::check),
+    ("native", native::check),
+    ("reply", reply::check),
+    ("sidecar", sidecar::check),
+    ("stream", stream::check),
+    ("target", replay::target),
+];
