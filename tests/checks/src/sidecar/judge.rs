@@ -39,7 +39,25 @@ pub(super) fn permitted(policy: &ServerPolicy, arrived: &Message) -> Result<(), 
     if secure.iter().any(|value| *value != "false") || secure.len() > 1 {
         return Err(format!("the application is told that the connection is secure: {secure:?}"));
     }
-    decided(policy, arrived, &target, &arrived.headers)
+    decided(policy, arrived, &target, &arrived.headers)?;
+    decided(policy, arrived, &target, &as_most_read(&arrived.headers))
+}
+
+/// Fields as most applications read them: without blanks at the ends of values (RFC 9110 section 5.5), and
+/// cookies as one line (RFC 9113 section 8.2.3).
+fn as_most_read(headers: &HeaderMap) -> HeaderMap {
+    let mut read = HeaderMap::new();
+    for (name, value) in headers.iter().filter(|(name, _)| *name != COOKIE) {
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes().trim_ascii()) {
+            read.append(name, value);
+        }
+    }
+    if headers.contains_key(COOKIE)
+        && let Ok(value) = HeaderValue::from_bytes(&joined(headers))
+    {
+        read.insert(COOKIE, value);
+    }
+    read
 }
 
 /// What is forwarded is the form that was judged, and no other of the same meaning.
