@@ -2,8 +2,8 @@
 
 use super::application::Application;
 use super::policy::policy;
-use policy_core::{Protocol, Revision, ServerPolicy};
-use policy_enforce::store::{PolicyStore, StoreConfig, UndeclaredPorts};
+use policy_core::{Protocol, Revision, ServerPolicy, UndeclaredPorts};
+use policy_enforce::store::{PolicyStore, StoreConfig};
 use policy_enforce::telemetry::Telemetry;
 use policy_proxy::sidecar::{Limits, Listener, Sidecar, SidecarConfig, Target};
 use policy_tls::identity::IdentityHandle;
@@ -34,7 +34,7 @@ impl World {
         let numbers: Vec<NonZeroU16> = (1..).map_while(NonZeroU16::new).take(kinds.len()).collect();
         let store = PolicyStore::new(StoreConfig::default(), Arc::new(Telemetry::new(1)));
         let store = store.expect("a store");
-        store.declare(&BTreeSet::from_iter(numbers.clone()), UndeclaredPorts::Refuse);
+        store.declare(&BTreeSet::from_iter(numbers.clone()), UndeclaredPorts::Deny);
         let mut config = SidecarConfig::new("checks/sidecar");
         config.limits = limits;
         config.timeouts.detect = NEVER;
