@@ -5,6 +5,7 @@ use super::error::RunError;
 use super::index::Index;
 use super::serving::{Opened, Serving};
 use super::side::{self, Side, SideTasks};
+use crate::admin::Readiness;
 use crate::args::ClusterSettings;
 use crate::guard::{Guard, GuardSettings, GuardedPorts};
 use policy_discovery::serve::Stale;
@@ -68,6 +69,9 @@ impl Ports {
                 vital.spawn("the guard of the controller's own ports", follow);
             }
         }
+        if let Some(admission) = &admission {
+            require_certificate(admin.readiness(), admission);
+        }
         let drain = CancellationToken::new();
         let admission = admission.map(|admission| {
             let stop = CancellationToken::new();
@@ -95,6 +99,19 @@ impl Started {
             _ = admission.await;
         }
     }
+}
+
+/// Waits with readiness until the webhooks can be asked: without a certificate every handshake fails,
+/// and API servers ask ready replicas alone.
+fn require_certificate(readiness: &Readiness, admission: &Admission) {
+    let certificate = readiness.require("the webhooks have no certificate");
+    let mut certified = admission.certified();
+    tokio::spawn(async move {
+        // It ends without one only with the process.
+        if certified.wait_for(|certified| *certified).await.is_ok() {
+            certificate.met();
+        }
+    });
 }
 
 /// The ports that the guard knows, as they are bound.

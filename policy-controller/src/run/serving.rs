@@ -166,7 +166,10 @@ impl Serving {
 /// What this replica is short of when somebody asks.
 fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
     let readiness = readiness.clone();
-    move || readiness.missing().iter().map(ToString::to_string).collect()
+    move || {
+        let missing = readiness.missing();
+        missing.iter().map(ToString::to_string).chain(readiness.remarks()).collect()
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod flags;
 mod generated;
 mod golden;
 mod reach;
+mod services;
 mod values;
 
 /// Helm for a release in the default namespace; absent: the test is to return.
