@@ -13,6 +13,11 @@ pub const CLIENT: &str = "load.bench.serviceaccount.identity.linkerd.cluster.loc
 
 /// Writes `ca.crt`, and for `server` and `client` a `.crt`, a `.key`, and both in one `.pem`.
 pub fn write(folder: &Path) -> anyhow::Result<()> {
+    write_for(folder, CLIENT)
+}
+
+/// The same for a client of this identity.
+pub fn write_for(folder: &Path, client: &str) -> anyhow::Result<()> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -20,7 +25,7 @@ pub fn write(folder: &Path) -> anyhow::Result<()> {
     let root = params.self_signed(&key)?;
     let issuer = Issuer::new(params, key);
     put(folder, "ca.crt", &root.pem())?;
-    for (file, name) in [("server", crate::policy::IDENTITY), ("client", CLIENT)] {
+    for (file, name) in [("server", crate::policy::IDENTITY), ("client", client)] {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();

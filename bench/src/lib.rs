@@ -16,4 +16,5 @@ pub mod process;
 pub mod proxies;
 pub mod report;
 pub mod stats;
+pub mod tls;
 pub mod wire;

@@ -134,6 +134,15 @@ impl Cluster {
 
     /// Starts the controller, and waits until it is ready.
     pub(crate) async fn controller(&self, scale: Scale) -> anyhow::Result<Controller> {
+        self.controller_with(scale, &[]).await
+    }
+
+    /// The same with further flags.
+    pub(crate) async fn controller_with(
+        &self,
+        scale: Scale,
+        flags: &[String],
+    ) -> anyhow::Result<Controller> {
         let began = Instant::now();
         let beside = std::env::current_exe()?.with_file_name("policy-controller");
         let many = scale.pods.saturating_mul(2).max(1024).to_string();
@@ -143,6 +152,7 @@ impl Cluster {
             .args(["--admin-addr", "127.0.0.1:0", "--max-streams-per-peer", &many])
             .args(["--max-connections-per-peer", &many, "--kubeconfig"])
             .arg(&self.kubeconfig)
+            .args(flags)
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("{}", beside.display()))?;

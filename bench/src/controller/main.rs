@@ -5,6 +5,7 @@
 
 mod cluster;
 mod fixture;
+mod herd;
 mod measure;
 mod report;
 mod script;
@@ -46,6 +47,9 @@ struct Cli {
     /// installed there.
     #[arg(long, env = "KUBECONFIG_UNDER_TEST")]
     kubeconfig: Option<PathBuf>,
+    /// How many pods come back at once, each over a mutual TLS connection of its own; 0: none.
+    #[arg(long, default_value_t = 10_000)]
+    herd: usize,
     /// A command to run the controller of a script under, as `valgrind --tool=massif`.
     #[arg(long, default_value = "")]
     under: String,
@@ -97,9 +101,19 @@ fn main() -> anyhow::Result<()> {
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build()?;
-    let (rows, notes) = runtime.block_on(rows(&cli))?;
+    let (rows, mut notes) = runtime.block_on(rows(&cli))?;
+    let herd = match cli.herd {
+        0 => None,
+        pods => match runtime.block_on(herd::measure(cli.kubeconfig.as_deref(), pods)) {
+            Ok(herd) => Some(herd),
+            Err(error) => {
+                notes.push(format!("FAILED: a herd of {pods}: {error:#}"));
+                None
+            }
+        },
+    };
     let failed = notes.iter().any(|note| note.starts_with("FAILED"));
-    report::document(&rows, notes).finish(cli.json.as_deref())?;
+    report::document(&rows, herd.as_ref(), notes).finish(cli.json.as_deref())?;
     ensure!(!failed, "not every row could be measured");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The tables for people, the JSON for programs.
 
+use crate::herd::Herd;
 use crate::measure::{Event, Followed, Restart, Row};
 use policy_bench::process::Memory;
 use policy_bench::report::{Cell, Document, Table};
@@ -159,13 +160,64 @@ fn starts(rows: &[Row]) -> Table {
     table("Start, and start again with every proxy reconnecting", &columns, rows.iter().map(cells))
 }
 
+fn herd(herd: &Herd) -> Table {
+    let columns = [
+        "pods",
+        "all back, s",
+        "attempts",
+        "CPU per proxy, ms",
+        "of which the policy thread",
+        "CPU of the clients per proxy, ms",
+        "webhook call, ms: p50",
+        "p99",
+        "max",
+        "listed, MB",
+        "peak",
+        "per connection, kB",
+    ];
+    let pods = herd.pods;
+    let mut table = Table::new("Proxies that come back at once over mutual TLS", &columns);
+    let calls = |share| quantile(&herd.calls, share);
+    table.row([
+        number(pods).into(),
+        herd.time.as_secs_f64().into(),
+        number(herd.attempts).into(),
+        (us_each(herd.cpu, pods) / 1000.0).into(),
+        (us_each(herd.policy, pods) / 1000.0).into(),
+        (us_each(herd.clients, pods) / 1000.0).into(),
+        calls(0.5).into(),
+        calls(0.99).into(),
+        calls(1.0).into(),
+        mb(herd.listed).into(),
+        (wide(herd.open.peak) / f64::from(1024 * 1024)).into(),
+        bytes_each(herd.open, herd.listed, pods).map(|bytes| bytes / 1000.0).into(),
+    ]);
+    table
+}
+
+fn raw_herd(herd: &Herd) -> Value {
+    json!({
+        "herd": herd.pods,
+        "back_s": herd.time.as_secs_f64(),
+        "attempts": herd.attempts,
+        "cpu_s": herd.cpu.as_secs_f64(),
+        "policy_thread_cpu_s": herd.policy.as_secs_f64(),
+        "clients_cpu_s": herd.clients.as_secs_f64(),
+        "webhook_ms": herd.calls,
+        "resident_listed_bytes": herd.listed.resident,
+        "resident_back_bytes": herd.open.resident,
+        "peak_back_bytes": herd.open.peak,
+    })
+}
+
 /// Everything that was measured.
-pub(crate) fn document(rows: &[Row], notes: Vec<String>) -> Document {
+pub(crate) fn document(rows: &[Row], back: Option<&Herd>, notes: Vec<String>) -> Document {
     let mut document = Document::new("controller");
     document.tables = vec![events(rows), all_at_once(rows), memory(rows), starts(rows)];
+    document.tables.extend(back.map(herd));
     document.notes = notes;
     document.notes.push(ANCHOR.to_owned());
-    document.raw = rows.iter().map(raw).collect();
+    document.raw = rows.iter().map(raw).chain(back.map(raw_herd)).collect();
     document
 }
 

@@ -83,11 +83,11 @@ pub(crate) struct Watchers {
 }
 
 /// One watch.
-struct Watch {
-    api: Api,
-    pod: usize,
-    applied: Applied,
-    reports: mpsc::UnboundedSender<Report>,
+pub(crate) struct Watch {
+    pub(crate) api: Api,
+    pub(crate) pod: usize,
+    pub(crate) applied: Applied,
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
 }
 
 impl Watchers {
@@ -131,7 +131,7 @@ impl Watchers {
 
 impl Watch {
     /// Follows the pod until something goes wrong, which is all that ends it.
-    async fn follow(
+    pub(crate) async fn follow(
         &self,
         requests: SendRequest<Bytes>,
     ) -> anyhow::Result<std::convert::Infallible> {

@@ -48,7 +48,7 @@ impl Job {
     pub(crate) fn new(load: Load) -> anyhow::Result<Self> {
         ensure!(load.connections > 0 && load.streams > 0, "nothing to do");
         let lanes = load.connections * load.streams;
-        let tls = load.tls.as_deref().map(crate::tls::connector).transpose()?;
+        let tls = load.tls.as_deref().map(policy_bench::tls::connector).transpose()?;
         let count = policy_bench::stats::number(lanes);
         let interval = load.rate.map(|rate| Duration::from_secs_f64(count / rate));
         Ok(Self {

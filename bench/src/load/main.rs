@@ -8,7 +8,6 @@ mod http2;
 mod job;
 mod raw;
 mod timer;
-mod tls;
 
 use anyhow::Context;
 use clap::Parser;

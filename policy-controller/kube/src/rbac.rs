@@ -7,7 +7,7 @@
 use crate::names::{
     BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
 };
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
@@ -44,11 +44,11 @@ const CONTROL_PLANE: &[Rule] = &[
 ];
 
 /// In the namespace of the control plane, where the webhook's certificate is made by the controller.
-/// Creating cannot be bound to a name.
-const PROVISIONED_SECRET: &[Rule] = &[
-    rule("", &["secrets"], &["create"]),
-    Rule { names: &[WEBHOOK_SECRET], ..rule("", &["secrets"], &["get", "update"]) },
-];
+/// Whoever installs it makes the Secret, empty: the right to create cannot be bound to a name, and with
+/// it a Secret of type `kubernetes.io/service-account-token` would give the token of every service
+/// account of the namespace, the issuer's among them.
+const PROVISIONED_SECRET: &[Rule] =
+    &[Rule { names: &[WEBHOOK_SECRET], ..rule("", &["secrets"], &["get", "update"]) }];
 
 /// In the whole cluster, where the webhook's certificate is made by the controller.
 const PROVISIONED_CONFIGURATION: &[Rule] = &[Rule {
@@ -263,7 +263,8 @@ pub fn role(namespace: &str, name: &str, rules: Vec<PolicyRule>) -> Role {
 }
 
 /// Everything that controller and issuer of the whole cluster have to be allowed, for service accounts
-/// in the control plane's namespace, as YAML documents to be applied.
+/// in the control plane's namespace, and the Secret that the controller fills, as YAML documents to be
+/// applied. The Secret has neither type nor data, so that to apply it again changes nothing in it.
 ///
 /// # Errors
 /// As [`yaml`].
@@ -281,7 +282,13 @@ pub fn manifests(
         [issuer_control_plane_rules(), issuer_provisioning_rules()].concat(),
     );
     let issuer = account(namespace, issuer, cluster, namespaced)?;
-    Ok([controller, issuer].concat().join("---\n"))
+    let metadata = ObjectMeta {
+        name: Some(WEBHOOK_SECRET.to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let secret = vec![yaml(&Secret { metadata, ..Secret::default() })?];
+    Ok([controller, secret, issuer].concat().join("---\n"))
 }
 
 /// A service account and what it is allowed, in the whole cluster and in its namespace.
@@ -402,9 +409,13 @@ mod tests {
     fn of_secrets_and_webhooks_only_its_own_are_read_and_changed() {
         let (cluster, namespaced) = provisioning_rules();
         let issuer = issuer_provisioning_rules();
-        for rule in cluster.iter().chain(&namespaced).chain(&issuer) {
-            let named = rule.resource_names.as_ref().is_some_and(|names| !names.is_empty());
-            assert!(named || rule.verbs == ["create"], "{rule:?}");
+        let named =
+            |rule: &PolicyRule| rule.resource_names.as_ref().is_some_and(|names| !names.is_empty());
+        for rule in cluster.iter().chain(&namespaced) {
+            assert!(named(rule), "{rule:?}");
+        }
+        for rule in &issuer {
+            assert!(named(rule) || rule.verbs == ["create"], "{rule:?}");
         }
         let others = [
             cluster_rules(),

@@ -6,7 +6,7 @@ mod debug;
 use crate::guard;
 use crate::guard::Guard;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
@@ -148,7 +148,7 @@ impl Admin {
                     return Ok(refusal);
                 }
                 let debug = admin.debug(&request, remote.ip()).await;
-                let answer = || admin.answer(request.method(), request.uri().path());
+                let answer = || admin.answer(request.method(), request.uri());
                 Ok::<_, Infallible>(debug.unwrap_or_else(answer))
             }
         });
@@ -215,9 +215,12 @@ impl Admin {
         Some(plain(status, body))
     }
 
-    fn answer(&self, method: &Method, path: &str) -> Response<http_body_util::Full<Bytes>> {
-        let respond: fn(&Self) -> (StatusCode, &'static str, String) = match path {
+    fn answer(&self, method: &Method, uri: &Uri) -> Response<http_body_util::Full<Bytes>> {
+        let verbose =
+            uri.query().is_some_and(|query| query.split('&').any(|part| part == "verbose"));
+        let respond: fn(&Self) -> (StatusCode, &'static str, String) = match uri.path() {
             "/live" => |_| (StatusCode::OK, TEXT, "alive\n".to_owned()),
+            "/ready" if verbose => Self::ready_with_remarks,
             "/ready" => Self::ready,
             "/metrics" => Self::metrics,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
@@ -247,6 +250,15 @@ impl Admin {
         // 500 and the first words are Linkerd's; what is missing is ours.
         let text = format!("not ready: {}\n{without}", missing.join(", "));
         (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
+    }
+
+    /// The same, and what is not as it should be although it is no reason to be unready.
+    fn ready_with_remarks(&self) -> (StatusCode, &'static str, String) {
+        let (status, kind, mut text) = self.ready();
+        for remark in self.readiness.remarks() {
+            text.push_str(&format!("remark: {remark}\n"));
+        }
+        (status, kind, text)
     }
 
     fn metrics(&self) -> (StatusCode, &'static str, String) {
@@ -287,7 +299,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     async fn ask(admin: &Admin, method: Method, path: &str) -> (u16, String) {
-        let response = admin.answer(&method, path);
+        let response = admin.answer(&method, &path.parse().unwrap());
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -320,6 +332,10 @@ mod tests {
         let late = "not ready: pods are late, nodes are late\nwithout: status is not written\n";
         assert_eq!((status, &*body), (500, late));
         readiness.report("watches", vec![]);
+        readiness.remark("watches", vec!["pods are late".to_owned()]);
+        let (status, body) = ask(&admin, Method::GET, "/ready?verbose").await;
+        let remarked = "ready\nwithout: status is not written\nremark: pods are late\n";
+        assert_eq!((status, &*body), (200, remarked));
         let (status, body) = ask(&admin, Method::GET, "/ready").await;
         assert_eq!((status, &*body), (200, "ready\nwithout: status is not written\n"));
     }

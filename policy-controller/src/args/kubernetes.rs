@@ -28,8 +28,8 @@ pub struct KubernetesArgs {
     #[arg(long, value_name = "NAMESPACES")]
     pub watch_namespace: Option<String>,
 
-    /// Seconds of silence after which a watch is stale and the controller not ready; the API server
-    /// sends something every 60.
+    /// Seconds of silence after which a watch is stale: it is told, and streams end once to look for a
+    /// replica that is current. The API server sends something every 60.
     #[arg(long, value_name = "S", default_value_t = 150)]
     pub watch_freshness: u64,
 

@@ -1,9 +1,13 @@
 //! Follows how the source's watches are doing: what `/ready` says of them, and when streams are told
 //! to look for a replica that is current.
+//!
+//! A watch that falls behind is no reason to be unready. What makes a watch fail, a right that is
+//! withdrawn or a conversion webhook that is broken, makes it fail at every replica, and what a replica
+//! has listed is as good for admission and injection as before.
 
 use crate::admin::Readiness;
 use policy_discovery::serve::Stale;
-use policy_engine::source::Health;
+use policy_engine::source::{Health, WatchKey};
 use policy_kube::source::Freshness;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,22 +17,32 @@ use tokio::sync::watch;
 /// How often lateness is looked at; reports of watches are looked at as they come.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Watches that became late since the last look.
+#[derive(Debug, PartialEq, Eq)]
+struct New {
+    /// In words.
+    names: Vec<String>,
+    /// Whether the controller cannot do without one of them.
+    required: bool,
+}
+
 /// Which watches are late.
 #[derive(Debug, Default)]
 pub(super) struct Late {
-    known: BTreeSet<String>,
+    known: BTreeSet<WatchKey>,
     /// When streams were ended last.
     ended: Option<Instant>,
 }
 
 impl Late {
-    /// The watches that became late since the last look, in words.
-    fn became(&mut self, health: &Health, freshness: Freshness, now: Instant) -> Vec<String> {
-        let late: BTreeSet<String> =
-            health.stale(now, freshness.bound).map(|(key, _)| key.to_string()).collect();
-        let new = late.difference(&self.known).cloned().collect();
-        self.known = late;
-        new
+    /// The watches that became late since the last look.
+    fn became(&mut self, health: &Health, freshness: Freshness, now: Instant) -> New {
+        let late = || health.stale(now, freshness.bound);
+        let new = late().filter(|(key, _)| !self.known.contains(key));
+        let (names, optional): (Vec<String>, Vec<bool>) =
+            new.map(|(key, watch)| (key.to_string(), watch.optional)).unzip();
+        self.known = late().map(|(key, _)| key.clone()).collect();
+        New { names, required: optional.contains(&false) }
     }
 
     /// Whether streams end because of what has just become late. What one failure makes late
@@ -53,16 +67,22 @@ pub(super) async fn follow(
     stale: watch::Sender<Stale>,
     became_stale: impl Fn(&[String]) + Send,
 ) {
-    let mut late = Late::default();
+    let (mut late, mut complete) = (Late::default(), false);
     loop {
         let now = Instant::now();
         let current = health.borrow_and_update().clone();
-        readiness.report("watches", freshness.reasons(&current, now));
-        let new = late.became(&current, freshness, now);
+        let unlisted = Freshness::unlisted(&current);
+        // Once is enough: what is listed anew later takes the place of what is known and served.
+        complete |= unlisted.is_empty();
+        let (missing, relisting) = if complete { (vec![], unlisted) } else { (unlisted, vec![]) };
+        readiness.report("watches", missing);
+        readiness.remark("watches", [relisting, freshness.late(&current, now)].concat());
+        let New { names: new, required } = late.became(&current, freshness, now);
         if !new.is_empty() {
             let names = new.join(", ");
-            tracing::warn!(watches = %names, "stale: streams end once, the snapshot stays");
-            if late.ends_streams(freshness, now) {
+            let ends = required && late.ends_streams(freshness, now);
+            tracing::warn!(watches = %names, streams_end = ends, "stale: the snapshot stays");
+            if ends {
                 stale.send_modify(|stale| {
                     stale.times = stale.times.saturating_add(1);
                     stale.watch = names.into();
@@ -81,7 +101,7 @@ pub(super) async fn follow(
 mod tests {
     use super::*;
     use policy_crds::Kind;
-    use policy_engine::source::{WatchHealth, WatchKey, WatchState};
+    use policy_engine::source::{WatchHealth, WatchState};
     use std::collections::BTreeMap;
 
     #[test]
@@ -97,7 +117,7 @@ mod tests {
         };
         let mut late = Late::default();
         let mut look = |heard_at, now| {
-            late.became(&heard(heard_at), freshness, start + Duration::from_secs(now))
+            late.became(&heard(heard_at), freshness, start + Duration::from_secs(now)).names
         };
         assert_eq!(look(0, 100), Vec::<String>::new());
         assert_eq!(look(0, 101), ["pods"]);
@@ -122,7 +142,7 @@ mod tests {
         };
         let mut late = Late::default();
         let mut look = |heard, now| {
-            let new = late.became(&health(heard), freshness, at(now)).len();
+            let new = late.became(&health(heard), freshness, at(now)).names.len();
             (new, new > 0 && late.ends_streams(freshness, at(now)))
         };
         // Each watch was heard of last at another time, within the minute between bookmarks.

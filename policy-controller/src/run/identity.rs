@@ -10,7 +10,9 @@ use std::time::Duration;
 /// certificates expire.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Keeps `tls` as the issuer certifies us. `/ready` says what is missing; nothing else waits.
+/// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing. The process is ready
+/// without: the webhooks do not need this certificate, and the pods of an issuer that is not ours may
+/// need the webhooks.
 pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Readiness) {
     let (identity, mut status) = (source.identity(), source.status());
     let watching = async {
@@ -30,7 +32,7 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
                 );
                 in_use = Some(current);
             }
-            readiness.report("identity", status.missing().into_iter().collect());
+            readiness.remark("identity", status.missing().into_iter().collect());
             // Whichever comes first.
             _ = tokio::time::timeout(LOOK, status.changed()).await;
         }

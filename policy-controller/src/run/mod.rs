@@ -1,8 +1,10 @@
 //! Starts a whole controller: source, index, gRPC server; in a process of its own ([`run`]) or
 //! inside another ([`start_embedded`]).
 //!
-//! The process has two threads that matter. One owns the index, so that compiling holds up no
-//! stream; the other serves. A source other than a directory is one more arm of [`run`].
+//! The process has three threads that matter. `index` owns the index, so that compiling holds up no
+//! stream; `policy` serves the gRPC port, so that a herd of proxies holds up nothing that has a
+//! deadline: webhooks, probes and the Lease, which the main thread has. A source other than a directory
+//! is one more arm of [`run`].
 
 mod admin_port;
 mod embedded;
@@ -18,6 +20,7 @@ mod program;
 mod serving;
 mod side;
 mod signals;
+mod thread;
 mod vital;
 
 pub use embedded::{Embedded, start_embedded};

@@ -5,6 +5,9 @@ use super::error::RunError;
 use super::index::Index;
 use super::serving::{Opened, Serving};
 use super::side::{self, Side, SideTasks};
+use super::thread::{Running, Thread};
+use super::vital::Vital;
+use crate::admin::Readiness;
 use crate::args::ClusterSettings;
 use crate::guard::{Guard, GuardSettings, GuardedPorts};
 use policy_discovery::serve::Stale;
@@ -12,7 +15,7 @@ use policy_webhooks::admission::Admission;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +31,7 @@ pub(super) struct Ports {
 /// What runs.
 pub(super) struct Started {
     drain: CancellationToken,
-    served: JoinHandle<()>,
+    served: oneshot::Receiver<Running>,
     admission: Option<(JoinHandle<()>, CancellationToken)>,
     side: Option<SideTasks>,
 }
@@ -47,8 +50,9 @@ impl Ports {
         let Self { serving, cluster, side, guard, stale } = self;
         let (vital, controller) = (serving.vital.clone(), serving.controller.clone());
         let (admin, client) = (&port.admin, serving.client.clone());
+        let thread = Thread::new("policy")?;
         let Opened { mut server, grpc, listeners, counting, tls } =
-            serving.open(&mut index.handles, stale, admin).await?;
+            serving.open(&mut index.handles, stale, admin, &thread).await?;
         tracing::info!(%grpc, admin = %port.address, "listening");
         let mut admission = None;
         if let (Some(cluster), Some(client)) = (&cluster, client) {
@@ -68,12 +72,15 @@ impl Ports {
                 vital.spawn("the guard of the controller's own ports", follow);
             }
         }
+        if let Some(admission) = &admission {
+            require_certificate(admin.readiness(), admission);
+        }
         let drain = CancellationToken::new();
         let admission = admission.map(|admission| {
             let stop = CancellationToken::new();
             (vital.spawn("the admission webhook", admission.run(stop.clone())), stop)
         });
-        let served = vital.spawn("the gRPC server", server.serve_on(listeners, drain.clone()));
+        let served = serve(thread.run(server.serve_on(listeners, drain.clone()))?, &vital);
         let side = side.map(|side| side.start(&index.handles, &counting, admin, &vital));
         Ok(Started { drain, served, admission, side })
     }
@@ -88,13 +95,38 @@ impl Started {
             side.stop().await;
         }
         // A panic of one of them was reported where it happened.
-        _ = self.served.await;
+        let _policy = self.served.await;
         if let Some((admission, stop)) = self.admission {
             endpoint_gone.await;
             stop.cancel();
             _ = admission.await;
         }
     }
+}
+
+/// Waits with readiness until the webhooks can be asked: without a certificate every handshake fails,
+/// and API servers ask ready replicas alone.
+fn require_certificate(readiness: &Readiness, admission: &Admission) {
+    let certificate = readiness.require("the webhooks have no certificate");
+    let mut certified = admission.certified();
+    tokio::spawn(async move {
+        // It ends without one only with the process.
+        if certified.wait_for(|certified| *certified).await.is_ok() {
+            certificate.met();
+        }
+    });
+}
+
+/// Follows the thread of the gRPC server. Whoever is told that it has served keeps its tasks running
+/// until they are not needed any more.
+fn serve(mut policy: Running, vital: &Vital) -> oneshot::Receiver<Running> {
+    let (served, told) = oneshot::channel();
+    let serving = async move {
+        policy.ended().await;
+        _ = served.send(policy);
+    };
+    vital.spawn("the gRPC server", serving);
+    told
 }
 
 /// The ports that the guard knows, as they are bound.

@@ -101,8 +101,11 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     admin.register(|registry| index.handles.metrics.register(registry));
 
     let client = side.as_ref().map(|side| side.client.clone());
-    let reviews = reviews(cluster.as_deref());
-    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviews, vital };
+    let reviewer = match &cluster {
+        Some(cluster) if reviews(Some(cluster)) => Some(cluster.args.connect().await?),
+        Some(_) | None => None,
+    };
+    let parts = Serving { controller, serve, auth, replicas, outbound, client, reviewer, vital };
     let ports = Ports { serving: parts, cluster, side, guard, stale: stale_receiver };
     let started = ports.open(&mut index, &port).await?;
     serving.met();

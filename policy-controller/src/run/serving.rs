@@ -4,6 +4,7 @@ use super::error::RunError;
 use super::identity;
 use super::index::Handles;
 use super::options::encode_options;
+use super::thread::Thread;
 use super::vital::Vital;
 use crate::admin;
 use crate::admin::{Admin, Readiness};
@@ -39,8 +40,9 @@ pub(super) struct Serving {
     pub(super) outbound: Option<ControllerAddress>,
     /// The API server, with a cluster.
     pub(super) client: Option<Client>,
-    /// Whether it may be asked about tokens.
-    pub(super) reviews: bool,
+    /// The same for reviews of tokens, if it may be asked for them: a client of its own, because
+    /// connections belong to the thread that opens them.
+    pub(super) reviewer: Option<Client>,
     pub(super) vital: Vital,
 }
 
@@ -55,12 +57,13 @@ pub(super) struct Opened {
 }
 
 impl Serving {
-    /// Opens the ports and makes the server.
+    /// Opens the ports and makes the server, which is to run on `thread`.
     pub(super) async fn open(
         self,
         handles: &mut Handles,
         stale: watch::Receiver<Stale>,
         admin: &Admin,
+        thread: &Thread,
     ) -> Result<Opened, RunError> {
         let access = self.access()?;
         let options = encode_options(&self.controller);
@@ -81,7 +84,11 @@ impl Serving {
             timeout: self.replicas.timeout,
             ..CountingConfig::new(&self.replicas.name)
         };
-        let counting = programmed::start(config, demand, server.applied(), known, tls.clone());
+        let counting = {
+            // With the streams whose acknowledgements are counted.
+            let _entered = thread.handle().enter();
+            programmed::start(config, demand, server.applied(), known, tls.clone())
+        };
         admin.register(|registry| counting.metrics().register(registry));
         let mut tally = counting.tally();
         // Whoever counts holds the other end.
@@ -101,8 +108,7 @@ impl Serving {
 
     /// Who may watch. Only who may ask the API server about tokens does.
     fn access(&self) -> Result<AccessConfig, KeyError> {
-        let reviewer = self.client.clone().filter(|_| self.reviews);
-        self.auth.access(&self.controller, reviewer)
+        self.auth.access(&self.controller, self.reviewer.clone())
     }
 
     /// The listeners, and the credentials that replicas are asked with.
@@ -166,7 +172,10 @@ impl Serving {
 /// What this replica is short of when somebody asks.
 fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 'static {
     let readiness = readiness.clone();
-    move || readiness.missing().iter().map(ToString::to_string).collect()
+    move || {
+        let missing = readiness.missing();
+        missing.iter().map(ToString::to_string).chain(readiness.remarks()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +194,7 @@ mod tests {
         let settings = Settings::try_from(*args).unwrap();
         let SourceSettings::Cluster(cluster) = &settings.source else { panic!("a directory") };
         let serving = Serving {
-            reviews: reviews(Some(cluster.as_ref())),
+            reviewer: reviews(Some(cluster.as_ref())).then(refusing_client),
             controller: settings.controller,
             serve: settings.serve,
             auth: settings.auth,

@@ -26,7 +26,7 @@ use cell::PortCell;
 use inner::Inner;
 use policy_core::evaluator::BuildError;
 use policy_core::{Denied, Facts, Revision, ServerPolicy, UndeclaredPorts};
-use room::ClientNetwork;
+use policy_server::ClientNetwork;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::num::NonZeroU16;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub struct Readiness {
     missing: Arc<Mutex<Vec<Arc<str>>>>,
     reported: Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>,
+    remarks: Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>,
     without: Arc<Mutex<Vec<String>>>,
 }
 
@@ -29,12 +30,18 @@ impl Readiness {
 
     /// Replaces what `part` has to complain of; empty: nothing any more.
     pub fn report(&self, part: &'static str, complaints: Vec<String>) {
-        let mut reported = self.reported.lock();
-        if complaints.is_empty() {
-            reported.remove(part);
-        } else {
-            reported.insert(part, complaints);
-        }
+        replace(&mut self.reported.lock(), part, complaints);
+    }
+
+    /// Replaces what `part` remarks: shown to whoever asks for it, and no reason to be unready. It is
+    /// for what another replica would suffer from as well, so that to be without this one helps nobody.
+    pub fn remark(&self, part: &'static str, remarks: Vec<String>) {
+        replace(&mut self.remarks.lock(), part, remarks);
+    }
+
+    /// What the parts remark, in the order of their names.
+    pub fn remarks(&self) -> Vec<String> {
+        self.remarks.lock().values().flatten().cloned().collect()
     }
 
     /// States what this process does without, ready or not: shown, and no reason to be unready.
@@ -58,6 +65,18 @@ impl Readiness {
     /// What this process does without.
     pub fn without(&self) -> Vec<String> {
         self.without.lock().clone()
+    }
+}
+
+fn replace(
+    parts: &mut BTreeMap<&'static str, Vec<String>>,
+    part: &'static str,
+    texts: Vec<String>,
+) {
+    if texts.is_empty() {
+        parts.remove(part);
+    } else {
+        parts.insert(part, texts);
     }
 }
 

@@ -4,6 +4,8 @@
 mod flags;
 mod generated;
 mod golden;
+mod reach;
+mod services;
 mod values;
 
 /// Helm for a release in the default namespace; absent: the test is to return.

@@ -1,6 +1,7 @@
 //! Who may watch a workload of a real cluster: by certificate, by the tokens that its API server
 //! issues, and by nothing that a user can edit.
 
+mod herd;
 pub(crate) mod mesh;
 
 use mesh::{Mesh, get, identity, watch};

@@ -1,6 +1,8 @@
 //! The Helm chart on a real API server: every object of every example is taken, rights are as small as
 //! they are said to be, and installing, upgrading and removing leave what they should.
 
+mod secret;
+
 use policy_tests::chart::{Helm, examples, folder, succeeded};
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip, documents};
 use serde_json::{Value, json};
@@ -79,6 +81,10 @@ async fn secrets_are_kept(objects: &Objects, example: &str, rendered: &[Value]) 
         ("policy-controller", "policy-admission-tls"),
     ]);
     for account in &accounts {
+        // With the right to create them and to read one, every token of the namespace is read.
+        let creates = may(objects, account, &secret("create", NAMESPACE, "")).await;
+        let expected = *account == "portcullis-issuer" && makes_its_own(example, account);
+        assert_eq!(creates, expected, "{example}: {account} create secret");
         for verb in ["get", "list", "watch", "update", "patch", "delete", "deletecollection"] {
             for namespace in [NAMESPACE, "shop", "kube-system", ""] {
                 for name in [AUTHORITY, "policy-admission-tls", "mesh-authority", "other", ""] {
@@ -200,7 +206,9 @@ async fn installing_upgrading_and_removing_leave_what_they_should() {
     cluster.apply(user).await.unwrap();
     succeeded(&helm.call(&["uninstall", "portcullis"]).unwrap()).unwrap();
     for object in &upgraded {
-        let stays = object["kind"] == "CustomResourceDefinition";
+        // The Secret holds the key of the webhooks.
+        let stays =
+            ["CustomResourceDefinition", "Secret"].iter().any(|kind| object["kind"] == *kind);
         assert_eq!(objects.get(object).await.unwrap().is_some(), stays, "{object}");
     }
     assert!(objects.get(&documents(user).unwrap()[0]).await.unwrap().is_some());

@@ -137,7 +137,8 @@ async fn bookmarks_keep_a_watch_fresh_in_which_nothing_happens() {
     {
         followed.drain(Duration::from_secs(1)).await;
         let health = followed.health();
-        assert_eq!(freshness.reasons(&health, Instant::now()), Vec::<String>::new());
+        let late = freshness.late(&health, Instant::now());
+        assert_eq!((Freshness::unlisted(&health), late), (vec![], vec![]));
     }
     assert!(followed.metric(bookmarked) > 0, "no bookmark in 90 s");
     assert_eq!(followed.metric("kube_watch_errors_total"), 0, "{}", followed.metrics());
@@ -266,7 +267,8 @@ async fn what_may_not_be_listed_is_named_and_heals_when_it_is_granted() {
     );
     let reason = followed
         .health_until(|health| {
-            let reasons = freshness.reasons(health, Instant::now());
+            let late = freshness.late(health, Instant::now());
+            let reasons = [Freshness::unlisted(health), late].concat();
             reasons.into_iter().find(|reason| reason.starts_with(&wanted))
         })
         .await;

@@ -203,7 +203,7 @@ async fn controllers_and_issuers_that_start_from_nothing_in_either_order_become_
             scale(node, 2).await;
             CONTROLLER
         };
-        // Without the issuer a controller runs and cannot be ready.
+        // Without the issuer a controller runs, answers its webhooks and serves no policy.
         eventually(first, 2, async || pods(node, first).await.len()).await;
         for pod in pods(node, first).await {
             let runs =

@@ -12,7 +12,9 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
-use policy_server::{Allowance, Arrived, Held, Peer, TlsHandle, after_accept_error};
+use policy_server::{
+    Allowance, Arrived, ClientNetwork, Held, Peer, TlsHandle, Turn, Turns, after_accept_error,
+};
 use policy_tls::identity::Proof;
 use policy_tls::peer::PeerTls;
 use std::convert::Infallible;
@@ -20,6 +22,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +33,18 @@ use tower::Service;
 
 /// How long a new connection may say nothing at all.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
+
+/// Handshakes in progress at once. More would only share the processor: with thousands of clients that
+/// come together each would end when all do, after its client has given up.
+const HANDSHAKES: usize = 64;
+
+/// How long a handshake keeps its turn. A client that is slower goes on without, so that clients that
+/// say nothing keep nobody waiting.
+const TURN: Duration = Duration::from_millis(500);
+
+/// How long a client waits for its turn. A proxy gives a connection up after five seconds, and what was
+/// done for it is lost then; told earlier, it comes again after its back-off.
+const WAITS: Duration = Duration::from_secs(3);
 
 /// A listener, and how clients prove there who they are.
 #[derive(Debug)]
@@ -54,6 +69,7 @@ struct Shared {
     core: Arc<Core>,
     connections: Allowance,
     waiting: Allowance,
+    handshakes: Turns,
     routes: Routes,
     guard: Option<PolicyLayer>,
     drain: CancellationToken,
@@ -69,7 +85,9 @@ pub(crate) async fn run(
 ) {
     let connections = Allowance::new(core.config.max_connections_per_peer);
     let waiting = Allowance::new(core.config.max_streams_per_peer);
-    let shared = Arc::new(Shared { core, connections, waiting, routes, guard, drain });
+    let handshakes = Turns::new(HANDSHAKES);
+    let shared = Shared { core, connections, waiting, handshakes, routes, guard, drain };
+    let shared = Arc::new(shared);
     let tracker = TaskTracker::new();
     let accepting = listeners
         .into_iter()
@@ -86,6 +104,11 @@ pub(crate) async fn run(
 
 async fn accept(shared: Arc<Shared>, listening: Listening, tracker: TaskTracker) {
     let Listening { listener, transport } = listening;
+    // It may have been opened on another runtime than this.
+    let listener = match listener.into_std().and_then(TcpListener::from_std) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the gRPC port cannot be listened on"),
+    };
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -148,9 +171,10 @@ async fn connection(
         }
         Transport::Tls(tls) => {
             let arrived = tokio::select! {
-                arrived = tls.accept(stream) => arrived,
+                arrived = handshake(&shared, &tls, stream, remote) => arrived,
                 () = shared.drain.cancelled() => return,
             };
+            let Some(arrived) = arrived else { return };
             let Arrived { stream, identity, expires, proof } = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => return tracing::debug!(%remote, %error, "handshake failed"),
@@ -176,6 +200,36 @@ async fn connection(
         }
     }
     drop(held);
+}
+
+/// The client's handshake, in its turn; `None` if that did not come in time, or the client is gone.
+async fn handshake(
+    shared: &Shared,
+    tls: &TlsHandle,
+    stream: TcpStream,
+    remote: SocketAddr,
+) -> Option<std::io::Result<Arrived<TcpStream>>> {
+    let turn = turn(shared, &stream, remote).await?;
+    let mut accepting = std::pin::pin!(tls.accept(stream));
+    tokio::select! {
+        biased;
+        arrived = accepting.as_mut() => return Some(arrived),
+        () = tokio::time::sleep(TURN) => drop(turn),
+    }
+    Some(accepting.await)
+}
+
+/// Waits for the turn of a client that has said something.
+async fn turn(shared: &Shared, stream: &TcpStream, remote: SocketAddr) -> Option<Turn> {
+    let next = shared.handshakes.next(ClientNetwork::of(remote.ip()), 1);
+    let Ok(turn) = tokio::time::timeout(WAITS, next).await else {
+        shared.core.metrics.refused_handshake();
+        tracing::debug!(%remote, "connection refused: too many handshakes wait");
+        return None;
+    };
+    // It may have given up meanwhile, and a signature for nobody delays the others.
+    let ready = stream.ready(Interest::READABLE).await;
+    turn.filter(|_| ready.is_ok_and(|ready| !ready.is_read_closed()))
 }
 
 /// Plaintext is for the machine's own loopback: both ends of the connection have to be there.

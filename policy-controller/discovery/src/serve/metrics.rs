@@ -208,6 +208,10 @@ impl ServeMetrics {
         self.refused.get_or_create(&Refusal { reason: "connections_per_peer" }).inc();
     }
 
+    pub(crate) fn refused_handshake(&self) {
+        self.refused.get_or_create(&Refusal { reason: "handshakes" }).inc();
+    }
+
     pub(crate) fn refused_stream(&self) {
         self.refused.get_or_create(&Refusal { reason: "streams_per_peer" }).inc();
     }

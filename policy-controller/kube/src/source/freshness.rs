@@ -12,15 +12,21 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Why the source is not ready, one reason for each watch; none: it is.
-    pub fn reasons(&self, health: &Health, now: Instant) -> Vec<String> {
-        let unlisted = health.unlisted().map(|(key, watch)| match &watch.state {
+    /// What has never been listed completely, one text for each watch. Nothing is served before all of
+    /// it has been: a kind that grants nothing may still narrow what others grant.
+    pub fn unlisted(health: &Health) -> Vec<String> {
+        let texts = health.unlisted().map(|(key, watch)| match &watch.state {
             WatchState::Failing { error } => format!("{key} cannot be listed: {error}"),
             WatchState::Listing | WatchState::Following | WatchState::Absent => {
                 format!("{key} have not been listed completely")
             }
         });
-        let stale = health.stale(now, self.bound).map(|(key, watch)| {
+        texts.collect()
+    }
+
+    /// What has been silent for too long, one text for each watch.
+    pub fn late(&self, health: &Health, now: Instant) -> Vec<String> {
+        let texts = health.stale(now, self.bound).map(|(key, watch)| {
             let silent = now.saturating_duration_since(watch.heard).as_secs();
             let bound = self.bound.as_secs();
             let late =
@@ -30,7 +36,7 @@ impl Freshness {
                 WatchState::Listing | WatchState::Following | WatchState::Absent => late,
             }
         });
-        unlisted.chain(stale).collect()
+        texts.collect()
     }
 
     /// After how long of silence a watch is given up, so that the list that takes its place is there
@@ -50,7 +56,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn reasons_name_the_watch_how_late_it_is_and_the_last_error() {
+    fn texts_name_the_watch_how_late_it_is_and_the_last_error() {
         let start = Instant::now();
         let key = |kind| WatchKey { kind, namespace: Some("a".into()) };
         let watch = |state, listed| WatchHealth { state, listed, optional: false, heard: start };
@@ -67,15 +73,15 @@ mod tests {
             "pods of namespace a have not been listed completely",
             "serviceaccounts of namespace a cannot be listed: no",
         ];
-        assert_eq!(freshness.reasons(&health, start + Duration::from_secs(150)), unlisted);
+        assert_eq!(Freshness::unlisted(&health), unlisted);
+        assert_eq!(freshness.late(&health, start + Duration::from_secs(150)), [""; 0]);
         let late = [
             "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \
              is 150 s: no",
             "networkauthentications.policy.linkerd.io of namespace a have not been heard of for \
              151 s, the bound is 150 s",
         ];
-        let all: Vec<&str> = unlisted.into_iter().chain(late).collect();
-        assert_eq!(freshness.reasons(&health, start + Duration::from_secs(151)), all);
+        assert_eq!(freshness.late(&health, start + Duration::from_secs(151)), late);
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as both agree.
 
-use super::clients::ClientNetwork;
 use super::guard::PortGuard;
 use super::service::{ClientConnection, Service};
 use super::shares::{Bounds, Revoked, SharedRoom};
-use super::turns::Turns;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use policy_server::after_accept_error;
+use policy_server::{ClientNetwork, Turns, after_accept_error};
 use rustls::server::Acceptor;
 use std::convert::Infallible;
 use std::error::Error;

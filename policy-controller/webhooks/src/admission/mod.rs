@@ -24,7 +24,6 @@ mod settings;
 mod shares;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod webhook;
 
 pub use super::certificate::{CertificateError, CertificateFiles, Provisioning};

@@ -5,9 +5,8 @@
 
 use super::answering::{Answering, Refusal, Written, plain, reviewed, unavailable};
 use super::arrival::{ArrivalError, Arrived, arrive};
-use super::clients::{AnsweredNetworks, ClientNetwork};
+use super::clients::AnsweredNetworks;
 use super::shares::{Bounds, Revoked, Share, SharedRoom};
-use super::turns::{Turn, Turns};
 use crate::beside::{BESIDE_PATH, Repoint};
 use crate::injector::{INJECT_PATH, Injector, Reply};
 use crate::metrics::{AdmissionMetrics, Outcome};
@@ -20,6 +19,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
 use policy_engine::review::ReviewHandle;
+use policy_server::{ClientNetwork, Turn, Turns};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,9 @@
 //! A client therefore gets room as long as it holds less than the largest holder of its half does,
 //! however early the others came and however much they ask for.
 
-use super::clients::{AnsweredNetworks, ClientNetwork};
+use super::clients::AnsweredNetworks;
 use parking_lot::Mutex;
+use policy_server::ClientNetwork;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;

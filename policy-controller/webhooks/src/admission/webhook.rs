@@ -14,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Why the webhook cannot be served.
@@ -39,6 +40,7 @@ pub struct Admission {
     address: SocketAddr,
     tls: Arc<rustls::ServerConfig>,
     service: Service,
+    served: watch::Receiver<bool>,
     keeper: Keeper,
     guard: Option<Arc<dyn PortGuard>>,
 }
@@ -72,11 +74,12 @@ impl Admission {
             }
             (CertificateSource::Provisioned(_), None) => return Err(AdmissionError::NoCluster),
         };
+        let served = slot.served();
         let tls = Arc::new(server_config(slot)?);
         let listener = listener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
         let service = Service::new(review, metrics);
-        Ok(Self { listener, address, tls, service, keeper, guard: None })
+        Ok(Self { listener, address, tls, service, served, keeper, guard: None })
     }
 
     /// Lets connections through only as far as `guard` does.
@@ -102,6 +105,11 @@ impl Admission {
         self.address
     }
 
+    /// Whether there is a certificate, without which every handshake fails.
+    pub fn certified(&self) -> watch::Receiver<bool> {
+        self.served.clone()
+    }
+
     /// Its metrics.
     pub fn metrics(&self) -> AdmissionMetrics {
         self.service.metrics.clone()
@@ -109,7 +117,7 @@ impl Admission {
 
     /// Serves until `shutdown` is cancelled and every connection has ended, or has had time to.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, tls, service, keeper, guard, address: _ } = self;
+        let Self { listener, tls, service, keeper, guard, address: _, served: _ } = self;
         let keep = async {
             match keeper {
                 Keeper::Files(files, slot, loaded) => follow(files, slot, loaded).await,

@@ -24,6 +24,7 @@ const RETRY: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 5;
 
 const CONFLICT: u16 = 409;
+const FORBIDDEN: u16 = 403;
 
 /// Where the certificate is kept and for whom it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +85,11 @@ enum ProvisionError {
     Unusable,
     #[error("the Secret is being changed by others all the time")]
     Contended,
+    #[error(
+        "Secret {0} does not exist, and this controller may not create it: `helm upgrade` makes it, \
+         and so does `kubectl create secret generic`, without data"
+    )]
+    Absent(String),
 }
 
 impl Provisioner {
@@ -193,10 +199,16 @@ impl Provisioner {
         match written {
             Ok(_) => Ok(true),
             Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == FORBIDDEN && !exists => {
+                let Provisioning { namespace, secret, .. } = &self.settings;
+                Err(ProvisionError::Absent(format!("{namespace}/{secret}")))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
+    /// A Secret where none is. Only administrators may create one: the chart makes it before the
+    /// controller starts.
     fn new_secret(&self) -> Secret {
         let mut secret =
             Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };

@@ -1,11 +1,11 @@
 //! One port's cell: its state, and the snapshot of it that the data path reads.
 
 use super::live::{InForce, Live};
-use super::room::ClientNetwork;
 use super::state::{Event, State, step};
 use crate::telemetry::PortStatus;
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -3,7 +3,7 @@
 use super::cell::PortCell;
 use super::config::StoreConfig;
 use super::live::InForce;
-use super::room::{self, ClientNetwork, Unused};
+use super::room::{self, Unused};
 use super::state::{Event, State};
 use super::workers::Workers;
 use crate::limiter::Limiter;
@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use policy_core::evaluator::{BuildError, Evaluator};
 use policy_core::{Facts, Protocol, Revision, ServerPolicy, UndeclaredPorts};
+use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,27 +4,10 @@
 //! it was the first to use: room is taken from the network that has the most, so that a client without
 //! rights that knocks on every port keeps nobody's port but its own from having a policy.
 
-use std::net::{IpAddr, Ipv6Addr};
+use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The network that a client counts as: an IPv4 address, or the /64 of an IPv6 address, because one
-/// host has all addresses of that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClientNetwork(IpAddr);
-
-impl ClientNetwork {
-    pub(super) fn of(address: IpAddr) -> Self {
-        Self(match policy_core::fold_mapped(address) {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-            }
-        })
-    }
-}
 
 /// A port without a permitted connection.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,13 @@
 //! A connection to the control plane: TCP, then TLS to the configured identity or plaintext loopback.
 
 use super::address::{ControllerAddress, Server};
+use super::backoff::random;
 use hyper_util::rt::TokioIo;
 use policy_core::Identity;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -53,7 +55,7 @@ pub async fn connect(
         None => {
             let connector = tower::service_fn(move |_| {
                 let address = Arc::clone(&address);
-                async move { within(bound, plaintext(&address)).await.map(TokioIo::new) }
+                async move { within(bound, plaintext(&address, bound)).await.map(TokioIo::new) }
             });
             endpoint.connect_with_connector(connector).await
         }
@@ -64,7 +66,7 @@ pub async fn connect(
                 let credentials = Arc::clone(&credentials);
                 async move {
                     let client = credentials(server.identity.clone())?;
-                    within(bound, tls(&address, &server, client)).await.map(TokioIo::new)
+                    within(bound, tls(&address, &server, client, bound)).await.map(TokioIo::new)
                 }
             });
             endpoint.connect_with_connector(connector).await
@@ -97,8 +99,8 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// Used for loopback only: [`ControllerAddress`] without a server is loopback.
-async fn plaintext(address: &ControllerAddress) -> std::io::Result<TcpStream> {
-    let stream = tcp(address).await?;
+async fn plaintext(address: &ControllerAddress, bound: Duration) -> std::io::Result<TcpStream> {
+    let stream = tcp(address, bound).await?;
     if !stream.peer_addr()?.ip().to_canonical().is_loopback() {
         return Err(Error::new(ErrorKind::PermissionDenied, "plaintext is for loopback only"));
     }
@@ -109,23 +111,70 @@ async fn tls(
     address: &ControllerAddress,
     server: &Server,
     mut client: ClientConfig,
+    bound: Duration,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     client.alpn_protocols = vec![b"h2".to_vec()];
     let name = ServerName::try_from(server.name.to_string()).map_err(Error::other)?;
-    let stream = tcp(address).await?;
+    let stream = tcp(address, bound).await?;
     TlsConnector::from(Arc::new(client)).connect(name, stream).await
 }
 
-async fn tcp(address: &ControllerAddress) -> std::io::Result<TcpStream> {
-    let mut failure = Error::new(ErrorKind::NotFound, format!("`{address}` has no address"));
-    for candidate in address.resolve().await? {
-        match TcpStream::connect(candidate).await {
+async fn tcp(address: &ControllerAddress, bound: Duration) -> std::io::Result<TcpStream> {
+    let mut candidates = address.resolve().await?;
+    if candidates.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, format!("`{address}` has no address")));
+    }
+    if address.server().is_some() {
+        // A resolver may give everybody the same order (RFC 6724), and clients that lost one server
+        // would all go to the same other one.
+        let first = usize::try_from(random()).unwrap_or_default().checked_rem(candidates.len());
+        candidates.rotate_left(first.unwrap_or_default());
+    }
+    any_of(&candidates, bound).await
+}
+
+/// The first of the candidates that answers. One that is silent takes its share of `bound` and no
+/// more: the address of a machine that died is resolved until its pod is gone.
+async fn any_of(candidates: &[SocketAddr], bound: Duration) -> std::io::Result<TcpStream> {
+    // A last share is left for the handshake.
+    let shares = if candidates.len() > 1 { candidates.len().saturating_add(1) } else { 1 };
+    let share = u32::try_from(shares).ok().and_then(|shares| bound.checked_div(shares));
+    let mut failure = Error::from(ErrorKind::NotFound);
+    for candidate in candidates {
+        match within(share.unwrap_or(bound), TcpStream::connect(candidate)).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
-            Err(error) => failure = error,
+            Err(error) => failure = Error::new(error.kind(), format!("{candidate}: {error}")),
         }
     }
     Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpSocket};
+
+    #[tokio::test]
+    async fn a_silent_address_leaves_time_for_the_next() {
+        // With its queue full it answers no more than a machine that is gone.
+        let silent = TcpSocket::new_v4().unwrap();
+        silent.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let silent = silent.listen(1).unwrap();
+        let gone = silent.local_addr().unwrap();
+        let mut held = Vec::new();
+        while let Ok(stream) = within(Duration::from_millis(300), TcpStream::connect(gone)).await {
+            held.push(stream);
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let alive = listener.local_addr().unwrap();
+        let bound = Duration::from_secs(3);
+        let reached = within(bound, any_of(&[gone, alive], bound)).await.unwrap();
+        assert_eq!(reached.peer_addr().unwrap(), alive);
+        let error = any_of(&[gone, gone], Duration::from_millis(300)).await.unwrap_err();
+        assert!(error.to_string().starts_with(&gone.to_string()), "{error}");
+        drop(held);
+    }
 }

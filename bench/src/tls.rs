@@ -1,4 +1,4 @@
-//! TLS of the generator's connections.
+//! TLS of the connections that measurements make.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,7 +12,10 @@ use tokio_rustls::TlsConnector;
 
 /// TLS 1.3 alone, X25519 alone, AES-128-GCM alone, with the client certificate of the folder and
 /// without resumption.
-pub(crate) fn connector(folder: &Path) -> anyhow::Result<TlsConnector> {
+///
+/// # Errors
+/// The folder has no usable certificate.
+pub fn connector(folder: &Path) -> anyhow::Result<TlsConnector> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
@@ -29,8 +32,8 @@ pub(crate) fn connector(folder: &Path) -> anyhow::Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What the server proves is not looked at: the generator's time is not what is measured, and it
-/// knows whom it has started.
+/// What the server proves is not looked at: the client's time is not what is measured, and it knows
+/// whom it has started.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

@@ -1,11 +1,11 @@
-//! Turns that client networks take fairly: handshakes, judging, questions to the API server.
+//! Turns that client networks take fairly: handshakes, judging of reviews, questions to the API server.
 //!
 //! Of those that wait, the one whose work would be done first if all networks worked side by side has
 //! the next turn (self-clocked fair queueing). A network with much to do therefore delays itself: one
 //! small review waits for the work under way and for a small one of each other network, however
 //! many large ones they have sent before.
 
-use super::clients::ClientNetwork;
+use crate::client_network::ClientNetwork;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use tokio::sync::oneshot;
 
 /// A number of turns at once. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub struct Turns {
     queue: Arc<Mutex<Queue<oneshot::Sender<Turn>>>>,
 }
 
 /// A turn; passed on when dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub struct Turn {
     of: Option<Turns>,
 }
 
 impl Turns {
     /// Allows `at_once` turns at a time.
-    pub(super) fn new(at_once: usize) -> Self {
+    pub fn new(at_once: usize) -> Self {
         Self { queue: Arc::new(Mutex::new(Queue::new(at_once))) }
     }
 
     /// Waits for a turn in which work of this cost is done. Cancelled when dropped. `None` cannot be
     /// had as long as the turns exist.
-    pub(super) async fn next(&self, network: ClientNetwork, cost: u64) -> Option<Turn> {
+    pub async fn next(&self, network: ClientNetwork, cost: u64) -> Option<Turn> {
         let (call, called) = oneshot::channel();
         let place = {
             let mut queue = self.queue.lock();
