@@ -19,5 +19,5 @@ pub use allowance::{Allowance, Held, Peer};
 pub use process::ProcessMetrics;
 pub use readiness::{Readiness, Requirement};
 pub use room::Room;
-pub use tls::{Arrived, TlsError, TlsFiles, TlsHandle};
+pub use tls::{Arrived, TlsError, TlsFiles, TlsHandle, Vouched};
 pub use tls_metrics::TlsMetrics;

@@ -9,7 +9,7 @@
 use super::tls_metrics::{Handshake, TlsMetrics};
 use policy_core::Identity;
 use policy_tls::identity::{
-    self, Credentials, HandshakeFailure, IdentityError, TlsIdentity, identity_of,
+    self, Credentials, HandshakeFailure, IdentityError, Proof, TlsIdentity, identity_of,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -107,6 +107,15 @@ pub struct Arrived<S> {
     pub identity: Option<Identity>,
     /// When the client's certificate expires.
     pub expires: Option<SystemTime>,
+    /// What the client has proved its identity with.
+    pub vouched: Option<Vouched>,
+}
+
+/// What a client has proved its identity with, and the roots by which it was accepted.
+#[derive(Clone, Debug)]
+pub struct Vouched {
+    proof: Arc<Proof>,
+    by: Arc<TlsIdentity>,
 }
 
 impl TlsHandle {
@@ -144,6 +153,11 @@ impl TlsHandle {
     /// The identity that our own certificate proves.
     pub fn identity(&self) -> Option<Identity> {
         self.current()?.identity.name().cloned()
+    }
+
+    /// The roots that clients' certificates have to reach; `None`: there are no credentials yet.
+    pub fn roots(&self) -> Option<Vec<CertificateDer<'static>>> {
+        Some(self.current()?.identity.roots().to_vec())
     }
 
     /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
@@ -216,7 +230,8 @@ impl TlsHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(self.current().ok_or_else(none)?.server.clone());
+        let loaded = self.current().ok_or_else(none)?;
+        let acceptor = TlsAcceptor::from(loaded.server.clone());
         let accepting = Box::pin(acceptor.accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => stream,
@@ -241,7 +256,30 @@ impl TlsHandle {
             Some(_) => Handshake::Identity,
             None => Handshake::Anonymous,
         });
-        Ok(Arrived { stream, identity, expires })
+        let chain = stream.get_ref().1.peer_certificates();
+        let proof = Proof::of(&loaded.identity, chain);
+        let vouched = proof.map(|proof| Vouched { proof, by: loaded.identity.clone() });
+        Ok(Arrived { stream, identity, expires, vouched })
+    }
+
+    /// Waits until no root that is trusted vouches for a client any longer: an open connection must not
+    /// outlive the root that it was accepted by.
+    pub async fn until_untrusted(&self, vouched: &Vouched) {
+        let mut loaded = self.loaded.subscribe();
+        let Vouched { proof, by } = vouched;
+        loop {
+            let current = loaded.borrow_and_update().clone();
+            let holds = current.is_none_or(|current| {
+                let same = Arc::ptr_eq(&current.identity, by);
+                same || proof.holds(by.roots(), &current.identity, SystemTime::now())
+            });
+            if !holds {
+                return;
+            }
+            if loaded.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// A server's handshake for whatever is spoken above it; with the identity that the client

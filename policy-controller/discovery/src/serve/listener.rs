@@ -12,7 +12,7 @@ use hyper::rt::{Read, Write};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use policy_enforce::PolicyLayer;
-use policy_server::{Allowance, Arrived, Held, Peer, TlsHandle, after_accept_error};
+use policy_server::{Allowance, Arrived, Held, Peer, TlsHandle, Vouched, after_accept_error};
 use policy_tls::peer::PeerTls;
 use std::convert::Infallible;
 use std::error::Error;
@@ -118,6 +118,8 @@ struct Known {
     caller: Caller,
     tls: PeerTls,
     expires: Option<Instant>,
+    /// What it proved, and what says whether that is still accepted.
+    vouched: Option<(TlsHandle, Vouched)>,
 }
 
 async fn connection(
@@ -148,7 +150,7 @@ async fn connection(
                 arrived = tls.accept(stream) => arrived,
                 () = shared.drain.cancelled() => return,
             };
-            let Arrived { stream, identity, expires } = match arrived {
+            let Arrived { stream, identity, expires, vouched } = match arrived {
                 Ok(arrived) => arrived,
                 Err(error) => return tracing::debug!(%remote, %error, "handshake failed"),
             };
@@ -165,10 +167,11 @@ async fn connection(
             }
             let own = tls.identity();
             let caller = shared.core.access.by_certificate(identity.clone(), own.as_ref());
+            let vouched = vouched.map(|vouched| (tls, vouched));
             let tls = PeerTls::Terminated(identity);
             let expires = expires.map(instant_of);
-            serve(&shared, Known { remote, peer, caller, tls, expires }, TokioIo::new(stream))
-                .await;
+            let known = Known { remote, peer, caller, tls, expires, vouched };
+            serve(&shared, known, TokioIo::new(stream)).await;
         }
     }
     drop(held);
@@ -180,7 +183,7 @@ fn over_loopback(stream: &TcpStream, remote: SocketAddr) -> Known {
     let peer = Peer::at(remote.ip());
     let loopback = peer.address.is_loopback() && local.is_ok_and(|local| local.is_loopback());
     let caller = if loopback { Caller::Loopback } else { Caller::Anonymous };
-    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None }
+    Known { remote, peer, caller, tls: PeerTls::Absent, expires: None, vouched: None }
 }
 
 async fn serve<I>(shared: &Arc<Shared>, known: Known, io: I)
@@ -224,6 +227,10 @@ where
     let ended = tokio::select! {
         result = connection.as_mut() => Some(result),
         () = until(last) => None,
+        () = untrusted(known.vouched.as_ref()) => {
+            tracing::info!(%remote, "no root that is trusted vouches for this client any longer");
+            None
+        }
         () = ending.cancelled() => None,
     };
     let result = match ended {
@@ -246,6 +253,13 @@ where
     }
     // Whatever ended it, its streams must not outlive it.
     ending.cancel();
+}
+
+async fn untrusted(vouched: Option<&(TlsHandle, Vouched)>) {
+    match vouched {
+        Some((tls, vouched)) => tls.until_untrusted(vouched).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn until(time: Option<Instant>) {
