@@ -1,6 +1,8 @@
 //! What the flags of `policy-controller run` mean.
 
-use super::choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+use super::choice::{
+    GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
+};
 use super::cluster;
 use super::error::ArgsError;
 use super::kubernetes::KubernetesArgs;
@@ -12,7 +14,7 @@ use super::value::{address, default_policy, network, probe_networks};
 use crate::guard::GuardSettings;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
-    ControllerConfig, KubeletExemption, Limits, ProbeRoutes, ReferenceGrants,
+    ControllerConfig, KubeletExemption, Limits, PodGateways, ProbeRoutes, ReferenceGrants,
 };
 use policy_engine::publish::UndeclaredPorts;
 use policy_kube::lease::LeaseSettings;
@@ -168,6 +170,10 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         probe_networks: probe_networks(&args.probe_networks)?,
         control_plane_namespace: namespace,
         identity_domain: args.identity_domain.as_str().into(),
+        pod_gateways: match args.pod_gateways {
+            PodGatewaysArg::OfNode => PodGateways::OfNode,
+            PodGatewaysArg::OfPods => PodGateways::OfPods,
+        },
         kubelet_exemption: match args.kubelet_exemption {
             KubeletArg::Probes => KubeletExemption::Probes,
             KubeletArg::All => KubeletExemption::All,
