@@ -24,6 +24,8 @@ pub const DEFAULT_POLICY: [&str; 4] = [
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
+/// Ports that are not redirected to the sidecar, as the injector has told the init container.
+pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
 /// What holds for ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
@@ -127,6 +129,12 @@ pub fn meet(a: DefaultPolicy, b: DefaultPolicy) -> DefaultPolicy {
 /// is opaque changes how its bytes are read, never whom its default policy admits.
 pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Reading<PortSet> {
     ports(annotations, OPAQUE_PORTS, named, "is left out")
+}
+
+/// The ports that are not redirected to the sidecar, which no policy reaches. The injector writes
+/// numbers; an item that cannot be read is none.
+pub fn skipped_ports(annotations: &Annotations) -> PortSet {
+    ports(annotations, SKIPPED_PORTS, &|_| own_name(None), "is left out").value
 }
 
 /// The ports whose clients must have an identity. `named` gives the numbers of a named port.

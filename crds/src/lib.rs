@@ -23,6 +23,6 @@ pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;
-pub use policy_core::near::nearest;
+pub use policy_core::near::{nearest, nearest_within};
 pub use resource::Resource;
 pub use selector::{Expression, LabelSelector, Operator};

@@ -107,11 +107,12 @@ fn namespaces(documents: &[Value]) -> BTreeMap<String, Surroundings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_webhooks::injector::{Defaults, Places};
+    use policy_webhooks::injector::{Bypass, Defaults, Places, Trust};
 
     fn settings(native: bool) -> Settings {
         let places = Places::new("portcullis", "cluster.local", "cluster.local");
-        Settings { defaults: Defaults::default(), places, native }
+        let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
+        Settings { defaults: Defaults::default(), places, trust, bypass, native }
     }
 
     fn of(text: &str) -> Injected {

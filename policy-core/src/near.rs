@@ -16,6 +16,13 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, k)| k)
 }
 
+/// The nearest of `known` to `name`, if at most `edits` letters differ, without case.
+pub fn nearest_within<'k>(name: &str, known: &[&'k str], edits: usize) -> Option<&'k str> {
+    let near = nearest(name, known)?;
+    let apart = distance(&name.to_ascii_lowercase(), &near.to_ascii_lowercase());
+    (apart <= edits).then_some(near)
+}
+
 /// Edits (insert, delete, replace, swap of two neighbours) between two texts.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
@@ -55,6 +62,8 @@ mod tests {
         assert_eq!(nearest("ports", &known), Some("port"));
         assert_eq!(nearest("replicas", &known), None);
         assert_eq!(nearest(&"x".repeat(100_000), &known), None);
+        assert_eq!(nearest_within("externalWorkSelector", &known, 2), None, "four letters");
+        assert_eq!(nearest_within("podselecters", &known, 2), Some("podSelector"));
     }
 
     #[test]

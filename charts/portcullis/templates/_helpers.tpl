@@ -146,6 +146,7 @@ readinessProbe:
 - --cluster-networks={{ join "," $v.policy.clusterNetworks }}
 - --probe-networks={{ join "," $v.policy.probeNetworks }}
 - --probe-routes={{ $v.policy.probeRoutes }}
+- --pod-gateways={{ $v.policy.podGateways }}
 - --kubelet-exemption={{ $v.policy.kubeletExemption }}
 {{- if $v.policy.localhostAuthorization }}
 - --localhost-authorization
@@ -186,15 +187,20 @@ readinessProbe:
 - --injector
 - --injector-sidecar={{ $v.injector.sidecar }}
 - --injector-cluster-domain={{ $v.clusterDomain }}
+- --injector-bypass={{ $v.injector.bypass }}
 {{- if $v.injector.disableIPv6 }}
 - --injector-disable-ipv6
 {{- end }}
 {{- if eq $v.identity.mode "external" }}
 - --injector-issuer-addr={{ include "portcullis.external.address" . }}
+- --injector-issuer-name={{ include "portcullis.external.identity" . }}
+- --injector-token-audience={{ $v.identity.external.tokenAudience }}
+{{- /* Nobody publishes later roots that its authority vouches for. */}}
+- --injector-fixed-roots
 {{- end }}
 {{- $defaults := dict "proxy-image" (printf "%s/proxy" $v.images.registry) "init-image" (printf "%s/init" $v.images.registry) "proxy-version" ($v.images.tag | default .Chart.AppVersion) "image-pull-policy" $v.images.pullPolicy }}
 {{- range $setting, $value := merge (dict) $v.injector.defaults $defaults }}
-- {{ printf "--injector-default=%s=%v" $setting $value | quote }}
+- {{ printf "--injector-default=%s=%v" $setting (ternary (int64 $value) $value (kindIs "float64" $value)) | quote }}
 {{- end }}
 {{- end }}
 {{- if $v.besideLinkerd.enabled }}
@@ -224,6 +230,11 @@ readinessProbe:
 {{ .Values.identity.external.address | default (printf "linkerd-identity-headless.%s.svc.%s:8080" .Release.Namespace .Values.clusterDomain) }}
 {{- end }}
 
+{{/* The identity that it proves. */}}
+{{- define "portcullis.external.identity" -}}
+{{ .Values.identity.external.serverName | default (include "portcullis.identity" (dict "root" . "account" "linkerd-identity")) }}
+{{- end }}
+
 {{/* How the controller comes by its own certificate. */}}
 {{- define "portcullis.identity.args" -}}
 - --identity=certify
@@ -232,7 +243,7 @@ readinessProbe:
 - --identity-service-name={{ include "portcullis.identity" (dict "root" . "account" "portcullis-issuer") }}
 {{- else }}
 - --identity-addr={{ include "portcullis.external.address" . }}
-- --identity-service-name={{ .Values.identity.external.serverName | default (include "portcullis.identity" (dict "root" . "account" "linkerd-identity")) }}
+- --identity-service-name={{ include "portcullis.external.identity" . }}
 {{- end }}
 - --identity-token=/var/run/secrets/portcullis/token
 - --identity-name={{ include "portcullis.identity" (dict "root" . "account" "policy-controller") }}

@@ -4,8 +4,9 @@ use crate::inject::{Source, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use policy_webhooks::injector::{Defaults, Places, Settings};
+use policy_webhooks::injector::{Bypass, Defaults, Places, Settings, Trust, followed};
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Add the sidecar to manifests, as the injector does in a cluster
@@ -49,6 +50,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     identity_domain: String,
 
+    /// PEM file with the roots that the sidecars begin with; later ones count if an authority vouches
+    /// for them. Without it they trust the ConfigMap of their namespace, whoever writes it
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+
     /// DNS domain of the cluster
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     cluster_domain: String,
@@ -73,6 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let settings = Settings {
         defaults,
         places: Places::new(control_plane_namespace, identity_domain, cluster_domain),
+        trust: trust(arguments.roots.as_deref())?,
+        bypass: Bypass::Warn,
         native: arguments.sidecar == Kind::Native,
     };
     let sources: Vec<Source> =
@@ -88,6 +96,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     output::text(&injected.yaml)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn trust(roots: Option<&Path>) -> anyhow::Result<Trust> {
+    let Some(file) = roots else { return Ok(Trust::ConfigMap) };
+    let place = file.display();
+    let text = std::fs::read(file).with_context(|| format!("cannot read `{place}`"))?;
+    followed(&text).map_err(|error| anyhow::anyhow!("--roots: `{place}`: {error}"))
 }
 
 fn read(file: &str) -> anyhow::Result<Source> {

@@ -91,10 +91,18 @@ mod tests {
                 "status": {"phase": "Running"},
             })
         };
+        let mut has = pod("shop", "has", "portcullis-proxy");
+        has["spec"]["initContainers"][0]["args"] =
+            json!(["redirect", "--inbound-port=4143", "--proxy-uid=2102"]);
+        has["spec"]["containers"][0] = json!({
+            "name": "portcullis-proxy", "args": ["run"], "ports": [{"containerPort": 4143}],
+            "securityContext": {"runAsUser": 2102},
+            "env": [{"name": "PORTCULLIS_WORKLOAD"}, {"name": "PORTCULLIS_POLICY_ADDR"}],
+        });
         let pods = [
+            has,
             pod("shop", "b", "web"),
             pod("shop", "a", "web"),
-            pod("shop", "has", "portcullis-proxy"),
             pod("silent", "a", "web"),
             pod("portcullis", "a", "web"),
         ];

@@ -21,6 +21,8 @@ pub struct ControllerConfig {
     pub control_plane_namespace: Arc<str>,
     /// Trust domain; ends every mesh identity.
     pub identity_domain: Arc<str>,
+    /// Whether the first address of each pod network of a node counts as the node's.
+    pub pod_gateways: PodGateways,
     /// How much the kubelet may do without an authorization.
     pub kubelet_exemption: KubeletExemption,
     /// On which ports probes are exempt.
@@ -76,6 +78,17 @@ impl Default for MetricsReaders {
             networks: vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)],
         }
     }
+}
+
+/// Whether the first address of each pod network of a node (`podCIDRs`) counts as the node's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodGateways {
+    /// Yes: from this address of a bridge the node reaches its pods (kubenet, flannel, k3s).
+    #[default]
+    OfNode,
+    /// No: another allocator gives addresses out, and the first may be any pod's (Calico, Cilium with
+    /// pools of the cluster, addresses of a cloud's network).
+    OfPods,
 }
 
 /// How much the kubelet may do without an authorization.
@@ -139,6 +152,7 @@ impl Default for ControllerConfig {
             probe_networks: vec![NetworkMatch::symbol(NetworkSymbol::NodeLocal)],
             control_plane_namespace: namespace.clone(),
             identity_domain: "cluster.local".into(),
+            pod_gateways: PodGateways::default(),
             kubelet_exemption: KubeletExemption::default(),
             probe_routes: ProbeRoutes::default(),
             localhost_authorization: false,

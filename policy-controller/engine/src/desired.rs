@@ -290,9 +290,11 @@ impl Active {
     ) -> Option<(ShapeNumber, WantedPorts)> {
         let held = self.shapes.get_mut(shape)?;
         let before = held.ports.len();
+        // What is not redirected reaches no sidecar, whatever that has in force.
+        let counts = |port: &NonZeroU16| !shape.skipped.contains(*port);
         held.ports.retain(|port, _| declared.contains(port));
         let mut news = held.ports.len() != before || before == 0;
-        for port in declared {
+        for port in declared.iter().filter(|port| counts(port)) {
             news |= held.learn(engine, &PolicyOf { shape: shape.clone(), port: *port }, known);
         }
         news.then(|| (held.number, held.wanted()))

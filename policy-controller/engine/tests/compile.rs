@@ -17,7 +17,9 @@ use policy_core::{
 };
 use policy_engine::Compiled;
 use policy_engine::conditions::ConditionKind;
-use policy_engine::config::{KubeletExemption, Namespaces, ProbeRoutes, ReferenceGrants};
+use policy_engine::config::{
+    KubeletExemption, Namespaces, PodGateways, ProbeRoutes, ReferenceGrants,
+};
 use policy_engine::{ControllerConfig, compile_directory, compile_objects};
 use std::path::Path;
 use std::time::Duration;
@@ -251,6 +253,15 @@ fn the_admin_port_admits_any_identity_and_the_node_whatever_the_default_is() {
         let compiled = compiled_with(&[&pod, &own], &config);
         assert_eq!(ask(&compiled, 4191, NODE, "GET /metrics"), "unauthorized", "a Server decides");
     }
+}
+
+#[test]
+fn where_pods_may_have_the_first_address_of_a_pod_network_it_is_not_the_nodes() {
+    let config =
+        ControllerConfig { pod_gateways: PodGateways::OfPods, ..with_default(DefaultPolicy::Deny) };
+    let compiled = compiled_with(&[POD], &config);
+    assert_eq!(ask(&compiled, 8080, NODE, "GET /ready"), "allow");
+    assert_eq!(ask(&compiled, 8080, Who::Plain("10.42.1.1"), "GET /ready"), "unauthorized");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::csr::PublicKey;
 use super::time::timestamp;
 use crate::der::{SEQUENCE, context, element, only, whole};
 use policy_tls::identity::validity;
-use policy_tls::identity::{certificates, provider};
+use policy_tls::identity::{Statement, certificates, proof_name, provider};
+use rcgen::PublicKeyData as _;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
@@ -26,6 +27,12 @@ use std::time::{Duration, SystemTime};
 /// What is left of an authority's life when it stops being of use: a shorter certificate would have
 /// expired before it is in force.
 const TOO_SHORT: Duration = Duration::from_secs(60);
+
+/// Longer than any authority is valid, whose end is the end of what it signs.
+const FOREVER: Duration = Duration::from_secs(86_400 * 365 * 100);
+
+/// How much earlier than now a proof of roots begins, for clocks that differ.
+const BACKDATED: Duration = Duration::from_secs(3600);
 
 /// Where the parts of an authority come from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,6 +236,22 @@ impl Authority {
         let leaf = self.signed(key, identity, begins.max(self.begins), not_after)?;
         self.verify(&leaf, identity, now).map_err(|error| self.not_trusted(&error))?;
         Ok(leaf)
+    }
+
+    /// Vouches for roots: whoever trusts this authority trusts them from now on, for as long as it is
+    /// valid itself. The key of the proof is forgotten at once.
+    pub(super) fn vouch(
+        &self,
+        serial: u64,
+        roots: Vec<CertificateDer<'static>>,
+        now: SystemTime,
+    ) -> Result<Statement, AuthorityError> {
+        let key = rcgen::KeyPair::generate().map_err(|_| AuthorityError::Signing)?;
+        let key = PublicKey { info: key.subject_public_key_info() };
+        let forever = Lifetime { lifetime: FOREVER, skew: BACKDATED };
+        let leaf = self.sign(&key, &proof_name(serial, &roots), forever, now)?;
+        let proof = std::iter::once(leaf.certificate).chain(self.intermediates().cloned());
+        Ok(Statement::new(serial, roots, proof.collect()))
     }
 
     fn signed(

@@ -4,9 +4,10 @@
 //! anything is issued that leads to it, for as long as the authority before it can still be used.
 
 use super::authority::{Authority, Places};
+use super::error::KeepError;
 use super::held::certificates;
 use super::plan::Rotation;
-use super::shared::{KeepError, Shared};
+use super::shared::Shared;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -69,28 +70,13 @@ impl Files {
             (Err(_), Some(in_use)) => in_use.clone(),
             (Err(_), None) => return found.map(|_| ()),
         };
-        let bundle = self.bundle(&wanted);
-        _ = shared.publish(&bundle).await;
-        let using = self.choose(wanted, Instant::now(), SystemTime::now());
+        let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
+        let bundle = bundle(&wanted, &using);
+        // Whom proxies trust already vouches for what they are to trust.
+        _ = shared.publish(&bundle, &using).await;
         self.in_use = Some(using.clone());
         shared.put_in_use(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())
-    }
-
-    /// The roots that come with `wanted`, and those that what is in use leads to.
-    fn bundle(&self, wanted: &Authority) -> String {
-        let pem = |authority: &Authority| {
-            authority.roots().iter().map(super::held::pem).collect::<String>()
-        };
-        let mut all = certificates(pem(wanted).as_bytes());
-        if self.waiting.is_some()
-            && let Some(in_use) = &self.in_use
-        {
-            let former = certificates(pem(in_use).as_bytes());
-            let missing: Vec<_> = former.into_iter().filter(|root| !all.contains(root)).collect();
-            all.extend(missing);
-        }
-        all.concat()
     }
 
     /// Which one to issue from.
@@ -127,6 +113,19 @@ impl Files {
     }
 }
 
+/// The roots that come with `wanted`, and those that what is in use leads to.
+fn bundle(wanted: &Authority, in_use: &Authority) -> String {
+    let pem =
+        |authority: &Authority| authority.roots().iter().map(super::held::pem).collect::<String>();
+    let mut all = certificates(pem(wanted).as_bytes());
+    for root in certificates(pem(in_use).as_bytes()) {
+        if !all.contains(&root) {
+            all.push(root);
+        }
+    }
+    all.concat()
+}
+
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
@@ -161,9 +160,10 @@ mod tests {
         assert!(files.choose(first.clone(), now, clock).is(&first), "there is no other");
         files.in_use = Some(first.clone());
         let (second, second_root) = authority(&[]);
-        assert!(files.choose(second.clone(), now, clock).is(&first), "it waits");
+        let using = files.choose(second.clone(), now, clock);
+        assert!(using.is(&first), "it waits");
         let both = [second_root, first_root].map(|root| certificates(root.as_bytes()).concat());
-        assert_eq!(files.bundle(&second), both.concat(), "both roots are published");
+        assert_eq!(bundle(&second, &using), both.concat(), "both roots are published at once");
         assert!(files.choose(second.clone(), now + HOUR / 2, clock).is(&first));
         assert!(files.choose(second.clone(), now + HOUR, clock).is(&second));
     }

@@ -6,10 +6,11 @@
 
 use super::authority::AuthorityError;
 use super::authority::make;
+use super::error::KeepError;
 use super::files::Files;
 use super::held::{Data, Held};
 use super::plan::{Rotation, Step};
-use super::shared::{KeepError, Shared, Told};
+use super::shared::{Shared, Told};
 use super::time::timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -144,7 +145,7 @@ impl SecretKeeper {
                 continue;
             }
             let bundle = held.bundle();
-            let published = shared.publish(&bundle).await;
+            let published = shared.publish(&bundle, &held.authority).await;
             let longest = held.times(&asked).longest;
             let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
             shared.metrics.state(held.state());

@@ -13,10 +13,13 @@
 //! the Secret, so that any replica goes on where another ended. Nothing here waits for policy.
 
 mod authority;
+mod bundle;
 mod certificate;
 mod config;
 mod csr;
 mod der;
+mod endorse;
+mod error;
 mod files;
 mod held;
 mod keeper;
@@ -30,6 +33,7 @@ mod serve;
 mod service;
 mod shared;
 mod signer;
+mod spread;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;
@@ -38,6 +42,7 @@ mod token;
 mod watch;
 
 pub use authority::{AuthorityError, Lifetime};
+pub use bundle::{BUNDLE, SIGNED};
 pub use config::{AUDIENCE, AuthoritySettings, IssuerConfig, SECRET, SERVICE_ACCOUNT};
 pub use csr::CsrError;
 pub use files::AuthorityFiles;
@@ -46,7 +51,7 @@ pub use metrics::IssuerMetrics;
 pub use plan::Rotation;
 pub use policy_server::Rate;
 pub use process::{Issuer, Parts};
-pub use roots::{BUNDLE, CONFIG_MAP, Roots, Where};
+pub use roots::{CONFIG_MAP, Roots, Where};
 pub use serve::Port;
 pub use signer::SignError;
 pub use token::{ServiceAccount, TokenError};

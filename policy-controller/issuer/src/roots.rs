@@ -6,6 +6,11 @@
 //! was injected is one of them too. A ConfigMap that this control plane has made is kept right wherever
 //! it is; none is ever deleted, because pods may still have it mounted.
 
+use super::authority::Authority;
+use super::bundle::{Bundle, signed_of};
+use super::endorse::{self, is_current, later};
+use super::error::KeepError;
+use super::spread::Published;
 use super::watch::{Metadata, Told, Whole, follow};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
@@ -13,16 +18,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PostParams};
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
+use policy_tls::identity::SignedRoots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
 /// The ConfigMap of the roots, unless another name is configured.
 pub const CONFIG_MAP: &str = policy_kube::names::TRUST_ROOTS;
-
-/// Its key: PEM certificates.
-pub const BUNDLE: &str = "ca-bundle.crt";
 
 /// The label of namespaces with injection, which is the name of its annotation too.
 const INJECT: &str = "portcullis.dev/inject";
@@ -63,6 +66,8 @@ struct Seen {
     pods: BTreeMap<String, BTreeSet<String>>,
     /// By namespace.
     maps: BTreeMap<String, ConfigMap>,
+    /// The document that was published last.
+    signed: Option<SignedRoots>,
     listed: BTreeSet<&'static str>,
 }
 
@@ -86,43 +91,6 @@ pub struct Roots {
 impl std::fmt::Debug for Roots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Roots").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// What came of publishing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Published {
-    /// Namespaces that have the roots.
-    pub(super) namespaces: usize,
-    /// Namespaces that had others, and were given these.
-    pub(super) restored: Vec<String>,
-    /// Namespaces that have not got them, and why.
-    pub(super) pending: Vec<(String, String)>,
-}
-
-/// Since when the roots have been everywhere.
-#[derive(Debug, Default)]
-pub(super) struct Spread {
-    pub(super) bundle: String,
-    since: Option<Instant>,
-    pub(super) pending: Vec<(String, String)>,
-}
-
-impl Spread {
-    /// For how long every namespace has had these roots. `same`: they are those of the last time. A
-    /// copy that others change is right again at once: whoever may write one namespace's must not
-    /// hold up the rotation of all.
-    pub(super) fn lasts(
-        &mut self,
-        same: bool,
-        published: &Published,
-        now: Instant,
-    ) -> Option<Duration> {
-        self.since = match (same && published.pending.is_empty(), self.since) {
-            (true, since) => Some(since.unwrap_or(now)),
-            (false, _) => None,
-        };
-        self.since.map(|since| now.saturating_duration_since(since))
     }
 }
 
@@ -229,14 +197,72 @@ impl Roots {
         self.changed.notify_one();
     }
 
+    /// Has `authority` vouch for these roots, in the control plane's own copy. Other replicas do the
+    /// same: whoever writes first wins, and the others go on from that.
+    ///
+    /// # Errors
+    /// Why there is nothing new that could be published.
+    pub(super) async fn endorse(
+        &self,
+        bundle: &str,
+        authority: &Authority,
+        now: SystemTime,
+    ) -> Result<Bundle, KeepError> {
+        if let Some(current) = self.still_current(bundle, authority, now) {
+            return Ok(current);
+        }
+        let home: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.home);
+        let found = tokio::time::timeout(PATIENCE, home.get_opt(&self.name));
+        let found = found.await.map_err(|_| KeepError::Late)??.filter(|map| self.is_ours(map));
+        let there = found.as_ref().and_then(signed_of);
+        let known = later(there, self.seen.lock().signed.clone());
+        let document = match known {
+            Some(known) if is_current(&known, bundle, authority, now) => known,
+            before => endorse::endorse(before, bundle, authority, now)?,
+        };
+        let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) };
+        if !found.as_ref().is_some_and(|map| copy.is(map)) {
+            match self.write(&self.home, found, &copy).await {
+                Written::Made(map) | Written::Restored(map) => {
+                    self.seen.lock().maps.insert(self.home.clone(), map);
+                }
+                Written::Needless => return Err(KeepError::Contended),
+                Written::Failed(why) => return Err(KeepError::Roots(why)),
+            }
+        }
+        self.seen.lock().signed = Some(document);
+        Ok(copy)
+    }
+
+    /// What the control plane's own copy says, where that is what is to be said.
+    fn still_current(
+        &self,
+        bundle: &str,
+        authority: &Authority,
+        now: SystemTime,
+    ) -> Option<Bundle> {
+        let seen = self.seen.lock();
+        let document = seen.signed.as_ref()?;
+        let signed = Some(endorse::text(document));
+        let wanted = Bundle { bundle: bundle.to_owned(), signed };
+        let there = seen.maps.get(&self.home).is_some_and(|map| wanted.is(map));
+        (there && is_current(document, bundle, authority, now)).then_some(wanted)
+    }
+
+    /// These roots with what vouched for roots last.
+    pub(super) fn as_they_were(&self, bundle: &str) -> Bundle {
+        let signed = self.seen.lock().signed.as_ref().map(endorse::text);
+        Bundle { bundle: bundle.to_owned(), signed }
+    }
+
     /// Brings these roots wherever they are to be.
-    pub(super) async fn publish(&self, bundle: &str) -> Published {
+    pub(super) async fn publish(&self, copy: &Bundle) -> Published {
         if let Where::These(namespaces) = &self.to {
             self.look_at(namespaces).await;
         }
-        let (right, wrong) = self.compare(bundle);
+        let (right, wrong) = self.compare(copy);
         let writing = futures_util::stream::iter(wrong).map(|(namespace, map)| async move {
-            let written = self.write(&namespace, map, bundle).await;
+            let written = self.write(&namespace, map, copy).await;
             (namespace, written)
         });
         let written: Vec<_> = writing.buffer_unordered(AT_ONCE).collect().await;
@@ -264,7 +290,7 @@ impl Roots {
     }
 
     /// How many namespaces have these roots, and which have not, with what they have instead.
-    fn compare(&self, bundle: &str) -> (usize, Vec<(String, Option<ConfigMap>)>) {
+    fn compare(&self, copy: &Bundle) -> (usize, Vec<(String, Option<ConfigMap>)>) {
         let seen = self.seen.lock();
         let mut wanted: BTreeSet<&str> = [self.home.as_str()].into();
         let asking = seen.namespaces.iter().filter(|(_, ns)| ns.asks);
@@ -279,9 +305,7 @@ impl Roots {
         let (mut right, mut wrong) = (0_usize, Vec::new());
         for name in wanted.into_iter().filter(|name| !ends(name)) {
             match seen.maps.get(name) {
-                Some(map) if is_right(map, bundle) && self.is_ours(map) => {
-                    right = right.saturating_add(1)
-                }
+                Some(map) if copy.is(map) && self.is_ours(map) => right = right.saturating_add(1),
                 other => wrong.push((name.to_owned(), other.cloned())),
             }
         }
@@ -307,9 +331,9 @@ impl Roots {
         }
     }
 
-    async fn write(&self, namespace: &str, held: Option<ConfigMap>, bundle: &str) -> Written {
+    async fn write(&self, namespace: &str, held: Option<ConfigMap>, copy: &Bundle) -> Written {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let (exists, map) = (held.is_some(), self.map_of(held, bundle));
+        let (exists, map) = (held.is_some(), self.map_of(held, copy));
         let params = PostParams::default();
         let writing = async {
             match exists {
@@ -344,7 +368,7 @@ impl Roots {
 
     /// The ConfigMap as it should be: what others have put beside the roots is taken out, their labels
     /// and annotations are theirs.
-    fn map_of(&self, held: Option<ConfigMap>, bundle: &str) -> ConfigMap {
+    fn map_of(&self, held: Option<ConfigMap>, copy: &Bundle) -> ConfigMap {
         let mut metadata = held.map(|held| held.metadata).unwrap_or_else(|| ObjectMeta {
             name: Some(self.name.clone()),
             ..ObjectMeta::default()
@@ -353,16 +377,8 @@ impl Roots {
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
         labels.insert(CONTROL_PLANE.to_owned(), self.home.clone());
         metadata.managed_fields = None;
-        let data = BTreeMap::from([(BUNDLE.to_owned(), bundle.to_owned())]);
-        ConfigMap { metadata, data: Some(data), ..ConfigMap::default() }
+        ConfigMap { metadata, data: Some(copy.data()), ..ConfigMap::default() }
     }
-}
-
-fn is_right(map: &ConfigMap, bundle: &str) -> bool {
-    let data = map.data.as_ref();
-    map.binary_data.as_ref().is_none_or(BTreeMap::is_empty)
-        && data.is_some_and(|data| data.len() == 1)
-        && data.and_then(|data| data.get(BUNDLE)).is_some_and(|held| held == bundle)
 }
 
 impl Ns {
@@ -374,25 +390,5 @@ impl Ns {
             || enabled(namespace.annotations(), INJECT)
             || enabled(namespace.annotations(), LINKERD_INJECT);
         Self { asks, ends: namespace.meta().deletion_timestamp.is_some() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_keeps_changing_a_copy_of_the_roots_does_not_hold_up_a_rotation() {
-        let (mut spread, now, hour) =
-            (Spread::default(), Instant::now(), Duration::from_secs(3600));
-        let name = || "shop".to_owned();
-        let changed = Published { restored: vec![name()], ..Published::default() };
-        assert_eq!(spread.lasts(true, &changed, now), Some(Duration::ZERO));
-        assert_eq!(spread.lasts(true, &changed, now + hour), Some(hour));
-        let pending =
-            Published { pending: vec![(name(), "no".to_owned())], ..Published::default() };
-        assert_eq!(spread.lasts(true, &pending, now + hour), None, "a namespace has them not");
-        assert_eq!(spread.lasts(true, &changed, now + hour), Some(Duration::ZERO));
-        assert_eq!(spread.lasts(false, &changed, now + hour), None, "these are new");
     }
 }

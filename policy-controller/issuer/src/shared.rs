@@ -1,48 +1,18 @@
 //! What keeping an authority needs, wherever the authority comes from.
 
-use super::authority::{Authority, AuthorityError};
+use super::authority::Authority;
+use super::error::KeepError;
 use super::held::certificates;
 use super::metrics::IssuerMetrics;
-use super::own::{OwnCertificate, OwnError};
-use super::roots::{Published, Roots, Spread};
+use super::own::OwnCertificate;
+use super::roots::Roots;
 use super::signer::Signer;
+use super::spread::{Published, Spread};
 use k8s_openapi::api::core::v1::ObjectReference;
 use policy_kube::status::Events;
 use policy_server::Requirement;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-
-/// Why the authority cannot be kept at the moment.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum KeepError {
-    #[error("the API server: {0}")]
-    Api(#[from] kube::Error),
-    #[error("the API server did not answer in time")]
-    Late,
-    #[error("cannot make an authority: {0}")]
-    Make(#[from] rcgen::Error),
-    #[error(transparent)]
-    Authority(#[from] AuthorityError),
-    #[error("the Secret is being changed by others all the time")]
-    Contended,
-    #[error("{0}")]
-    Files(String),
-    #[error("the issuer's own certificate: {0}")]
-    Own(#[from] OwnError),
-}
-
-impl KeepError {
-    pub(super) fn label(&self) -> &'static str {
-        match self {
-            Self::Api(_) | Self::Late => "api",
-            Self::Make(_) => "make",
-            Self::Authority(_) => "authority",
-            Self::Contended => "contended",
-            Self::Files(_) => "files",
-            Self::Own(_) => "own_certificate",
-        }
-    }
-}
 
 /// What keeping needs, wherever the authority comes from.
 #[derive(Debug)]
@@ -81,9 +51,24 @@ impl Told {
 }
 
 impl Shared {
-    /// Publishes these roots; since when they have been everywhere.
-    pub(super) async fn publish(&mut self, bundle: &str) -> Option<Duration> {
-        let published = self.roots.publish(bundle).await;
+    /// Publishes these roots, for which `authority` vouches; since when they have been everywhere.
+    pub(super) async fn publish(
+        &mut self,
+        bundle: &str,
+        authority: &Authority,
+    ) -> Option<Duration> {
+        let endorsed = self.roots.endorse(bundle, authority, SystemTime::now()).await;
+        let (copy, failure) = match endorsed {
+            Ok(copy) => (copy, None),
+            Err(error) => {
+                self.metrics.failed(error.label());
+                (self.roots.as_they_were(bundle), Some(error.to_string()))
+            }
+        };
+        let mut published = self.roots.publish(&copy).await;
+        // What nobody vouches for no proxy takes over, wherever it is.
+        let unsaid = failure.map(|why| ("*".to_owned(), format!("nobody vouches for them: {why}")));
+        published.pending.extend(unsaid);
         let Published { namespaces, restored, pending } = &published;
         self.metrics.published(*namespaces, pending.len(), restored.len());
         let former = std::mem::replace(&mut self.spread.bundle, bundle.to_owned());

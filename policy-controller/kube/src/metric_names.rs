@@ -80,6 +80,12 @@ pub(crate) const STATUS_DROPS: Metric = Metric {
     help: "Objects taken from the queue of which nothing was written: gone, or as they should be",
 };
 
+/// Changed by others.
+pub(crate) const STATUS_OVERWRITTEN: Metric = Metric {
+    name: "resource_status_overwritten",
+    help: "Statuses that this controller wrote and found changed by somebody else when it listed them",
+};
+
 /// Depth.
 pub(crate) const STATUS_QUEUE: Metric = Metric {
     name: "resource_status_queue_depth",

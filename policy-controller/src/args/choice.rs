@@ -21,6 +21,15 @@ pub enum KubeletArg {
     All,
 }
 
+/// See [`PodGateways`](policy_engine::config::PodGateways).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PodGatewaysArg {
+    /// They are the node's own, from which it reaches its pods: kubenet, flannel, k3s.
+    OfNode,
+    /// They may be pods': Calico, Cilium with pools of the cluster, addresses of a cloud's network.
+    OfPods,
+}
+
 /// See [`ProbeRoutes`](policy_engine::config::ProbeRoutes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeRoutesArg {
@@ -60,4 +69,14 @@ pub enum SidecarArg {
     Native,
     /// A container like others.
     Container,
+}
+
+/// See [`Bypass`](policy_webhooks::injector::Bypass).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BypassArg {
+    /// They are created, and their author is warned.
+    #[default]
+    Warn,
+    /// They are refused.
+    Refuse,
 }

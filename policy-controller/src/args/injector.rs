@@ -1,10 +1,12 @@
 //! Flags of the injector.
 
-use super::choice::SidecarArg;
+use super::choice::{BypassArg, SidecarArg};
 use clap::Args;
+use policy_tls::identity::is_dns_name;
 use policy_webhooks::injector::{
-    Defaults, INJECTOR_CONFIGURATION, InjectorSettings, Places, Sidecar,
+    Bypass, Defaults, INJECTOR_CONFIGURATION, InjectorSettings, Places, Sidecar, TrustSettings,
 };
+use std::path::PathBuf;
 
 /// Flags of the injector, as written.
 #[derive(Clone, Debug, Args)]
@@ -43,6 +45,30 @@ pub struct InjectorArgs {
     #[arg(long, value_name = "HOST:PORT")]
     pub injector_issuer_addr: Option<String>,
 
+    /// The identity that the issuer proves to sidecars [default: that of the service account
+    /// portcullis-issuer of the control plane].
+    #[arg(long, value_name = "NAME")]
+    pub injector_issuer_name: Option<String>,
+
+    /// The audience of the tokens that the issuer reviews [default: portcullis.dev/identity].
+    #[arg(long, value_name = "AUDIENCE")]
+    pub injector_token_audience: Option<String>,
+
+    /// PEM file with the roots that sidecars begin with, read for each pod [default: the roots that
+    /// the controller trusts itself].
+    #[arg(long, value_name = "FILE")]
+    pub injector_roots: Option<PathBuf>,
+
+    /// Sidecars keep the roots that they begin with, because the issuer publishes no later ones that
+    /// authorities vouch for.
+    #[arg(long)]
+    pub injector_fixed_roots: bool,
+
+    /// What becomes of pods that could get around their sidecar, by capabilities or by images of
+    /// their own choice.
+    #[arg(long, value_enum, default_value_t)]
+    pub injector_bypass: BypassArg,
+
     /// Sidecars listen on IPv4 alone, for nodes without IPv6.
     #[arg(long)]
     pub injector_disable_ipv6: bool,
@@ -67,6 +93,12 @@ pub enum InjectorArgsError {
         /// What was written.
         value: String,
     },
+    /// Not an identity.
+    #[error("--injector-issuer-name: `{0}` is not a DNS name")]
+    Name(String),
+    /// Empty.
+    #[error("--injector-token-audience: it is empty; leave it out for portcullis.dev/identity")]
+    Audience,
     /// Not a domain.
     #[error("--injector-cluster-domain: `{0}` is not a DNS domain such as `cluster.local`")]
     Domain(String),
@@ -109,7 +141,13 @@ impl InjectorArgs {
             SidecarArg::Native => Sidecar::Native,
             SidecarArg::Container => Sidecar::Container,
         };
-        Ok(InjectorSettings { configuration, defaults, places, sidecar })
+        let trust =
+            TrustSettings { file: self.injector_roots.clone(), fixed: self.injector_fixed_roots };
+        let bypass = match self.injector_bypass {
+            BypassArg::Warn => Bypass::Warn,
+            BypassArg::Refuse => Bypass::Refuse,
+        };
+        Ok(InjectorSettings { configuration, defaults, places, sidecar, trust, bypass })
     }
 
     /// Where the control plane is, as pods reach it.
@@ -128,6 +166,18 @@ impl InjectorArgs {
         }
         let mut places = Places::new(control_plane, trust_domain, domain);
         places.ipv4_only = self.injector_disable_ipv6;
+        if let Some(name) = &self.injector_issuer_name {
+            if !is_dns_name(name) {
+                return Err(InjectorArgsError::Name(name.clone()));
+            }
+            places.issuer_identity.clone_from(name);
+        }
+        if let Some(audience) = &self.injector_token_audience {
+            if audience.is_empty() {
+                return Err(InjectorArgsError::Audience);
+            }
+            places.audience.clone_from(audience);
+        }
         let given = [
             ("injector-policy-addr", &self.injector_policy_addr, &mut places.policy),
             ("injector-issuer-addr", &self.injector_issuer_addr, &mut places.issuer),
@@ -169,6 +219,8 @@ mod tests {
             defaults: Defaults::default(),
             places: Places::new("mesh", "example.org", "cluster.local"),
             sidecar: Sidecar::Auto,
+            trust: TrustSettings::default(),
+            bypass: Bypass::Warn,
         };
         assert_eq!(expected.places.policy, "portcullis-policy.mesh.svc.cluster.local.:8090");
         assert_eq!(settings(&["--injector"]), Ok(Some(expected)));
@@ -199,6 +251,11 @@ mod tests {
             (
                 "--injector-policy-addr=nowhere",
                 "--injector-policy-addr: `nowhere` is not an address; expected HOST:PORT",
+            ),
+            ("--injector-issuer-name=a b", "--injector-issuer-name: `a b` is not a DNS name"),
+            (
+                "--injector-token-audience=",
+                "--injector-token-audience: it is empty; leave it out for portcullis.dev/identity",
             ),
             (
                 "--injector-cluster-domain=a b",

@@ -4,7 +4,7 @@ use super::auth_error::AuthArgsError;
 use clap::{Args, ValueEnum};
 use policy_engine::config::ControllerConfig;
 use policy_tls::control::ControllerAddress;
-use policy_tls::identity::{CertifyConfig, Roots};
+use policy_tls::identity::{Anchors, CertifyConfig, Roots};
 use std::path::PathBuf;
 
 /// Where the certificate comes from, in a word.
@@ -80,6 +80,7 @@ impl OwnIdentityArgs {
         };
         let token = file(&self.identity_token, "/var/run/secrets/portcullis/token");
         let roots = file(&self.identity_roots, "/var/run/portcullis/roots/ca-bundle.crt");
-        Ok(Some(CertifyConfig::new(issuer, &own, token, Roots::File(roots))))
+        let roots = Anchors::Trusted(Roots::File(roots));
+        Ok(Some(CertifyConfig::new(issuer, &own, token, roots)))
     }
 }

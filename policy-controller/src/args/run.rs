@@ -3,7 +3,9 @@
 use super::admission::AdmissionArgs;
 use super::auth::ServeAuthArgs;
 use super::beside::BesideArgs;
-use super::choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+use super::choice::{
+    GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
+};
 use super::guard::GuardArgs;
 use super::injector::InjectorArgs;
 use super::kubernetes::KubernetesArgs;
@@ -107,6 +109,11 @@ pub struct RunArgs {
     /// by commas; empty: nowhere.
     #[arg(long, value_name = "NETWORKS", default_value = "node-local")]
     pub probe_networks: String,
+
+    /// Whose the first addresses of a node's pod networks (podCIDRs) are: `node-local` names the
+    /// node's own.
+    #[arg(long, value_enum, default_value_t = PodGatewaysArg::OfNode)]
+    pub pod_gateways: PodGatewaysArg,
 
     /// What the kubelet may do without an authorization.
     #[arg(long, value_enum, default_value_t = KubeletArg::Probes)]

@@ -1,6 +1,8 @@
 //! What the flags of `policy-controller run` mean.
 
-use super::choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, UndeclaredArg};
+use super::choice::{
+    GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
+};
 use super::cluster;
 use super::error::ArgsError;
 use super::kubernetes::KubernetesArgs;
@@ -13,7 +15,8 @@ use crate::guard::GuardSettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::{
-    ControllerConfig, KubeletExemption, Limits, Namespaces, ProbeRoutes, ReferenceGrants,
+    ControllerConfig, KubeletExemption, Limits, Namespaces, PodGateways, ProbeRoutes,
+    ReferenceGrants,
 };
 use policy_kube::lease::LeaseSettings;
 use policy_kube::source::{KubernetesConfig, Scope};
@@ -169,6 +172,10 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         probe_networks: probe_networks(&args.probe_networks)?,
         control_plane_namespace: namespace,
         identity_domain: args.identity_domain.as_str().into(),
+        pod_gateways: match args.pod_gateways {
+            PodGatewaysArg::OfNode => PodGateways::OfNode,
+            PodGatewaysArg::OfPods => PodGateways::OfPods,
+        },
         kubelet_exemption: match args.kubelet_exemption {
             KubeletArg::Probes => KubeletExemption::Probes,
             KubeletArg::All => KubeletExemption::All,

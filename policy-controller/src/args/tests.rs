@@ -6,7 +6,9 @@ use clap::Parser;
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, UndeclaredPorts};
 use policy_discovery::serve::ServeConfig;
-use policy_engine::config::{ControllerConfig, KubeletExemption, ProbeRoutes, ReferenceGrants};
+use policy_engine::config::{
+    ControllerConfig, KubeletExemption, PodGateways, ProbeRoutes, ReferenceGrants,
+};
 use std::num::NonZeroU16;
 
 fn settings(flags: &[&str]) -> Result<Settings, ArgsError> {
@@ -59,6 +61,7 @@ fn every_flag_reaches_its_setting() {
         "--control-plane-namespace=mesh",
         "--probe-networks=node-local,192.0.2.0/24",
         "--kubelet-exemption=all",
+        "--pod-gateways=of-pods",
         "--probe-routes=unrouted",
         "--localhost-authorization",
         "--reference-grants=warn",
@@ -80,6 +83,7 @@ fn every_flag_reaches_its_setting() {
     assert!(controller.shared_namespaces.contains("mesh"));
     assert_eq!(controller.probe_networks.len(), 2);
     assert_eq!(controller.kubelet_exemption, KubeletExemption::All);
+    assert_eq!(controller.pod_gateways, PodGateways::OfPods);
     assert_eq!(controller.probe_routes, ProbeRoutes::Unrouted);
     assert!(controller.localhost_authorization);
     assert_eq!(controller.reference_grants, ReferenceGrants::Warn);

@@ -58,6 +58,7 @@ impl Ports {
         if let (Some(cluster), Some(client)) = (&cluster, client) {
             let review = index.handles.review.clone();
             let injection = side.as_ref().and_then(|side| side.injection.as_ref());
+            let injection = injection.map(|metrics| (metrics, tls.clone()));
             admission = side::admission(cluster, client, review, injection, admin).await?;
         }
         if let Some(settings) = guard {

@@ -11,6 +11,7 @@ use policy_discovery::programmed::Counting;
 use policy_engine::review::ReviewHandle;
 use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
 use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
+use policy_server::TlsHandle;
 use policy_webhooks::admission::Admission;
 use policy_webhooks::injector::{Injector, InjectorMetrics, Keeper, KeeperInputs};
 use std::sync::Arc;
@@ -146,13 +147,19 @@ pub(super) async fn admission(
     settings: &ClusterSettings,
     client: Client,
     review: ReviewHandle,
-    injection: Option<&InjectorMetrics>,
+    injection: Option<(&InjectorMetrics, Option<TlsHandle>)>,
     admin: &Admin,
 ) -> Result<Option<Admission>, RunError> {
     let Some(served) = settings.admission.clone() else { return Ok(None) };
     let mut admission = Admission::new(served, Some(review), Some(client.clone())).await?;
-    if let (Some(settings), Some(metrics)) = (&settings.injector, injection) {
-        let injector = Injector::new(client, settings.clone(), metrics.clone());
+    if let (Some(settings), Some((metrics, own))) = (&settings.injector, injection) {
+        if own.is_none() && settings.trust.file.is_none() {
+            tracing::warn!(
+                "sidecars trust the roots in the ConfigMap of their namespace, whoever writes it, \
+                 because this controller has no certificate: give it one, or --injector-roots"
+            );
+        }
+        let injector = Injector::new(client, settings.clone(), own, metrics.clone());
         admission = admission.with_injector(injector);
     }
     if let Some(repoint) = &settings.repoint {

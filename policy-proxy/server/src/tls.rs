@@ -179,6 +179,11 @@ impl TlsHandle {
         self.current()?.identity.name().cloned()
     }
 
+    /// The roots that clients' certificates have to reach; `None`: there are no credentials yet.
+    pub fn roots(&self) -> Option<Vec<CertificateDer<'static>>> {
+        Some(self.current()?.identity.roots().to_vec())
+    }
+
     /// Handshakes with another replica: we present this identity and accept nobody but ourselves.
     /// `None`: our certificate proves no identity, or there is none yet.
     ///

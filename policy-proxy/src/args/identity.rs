@@ -20,6 +20,14 @@ pub struct IdentityArgs {
     /// PEM file with the mesh's roots (LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS holds the PEM itself)
     #[arg(long, value_name = "FILE")]
     pub identity_roots: Option<String>,
+    /// The mesh's roots themselves, PEM, for the life of the process or, with --identity-signed-roots,
+    /// to begin with
+    #[arg(long, value_name = "PEM")]
+    pub identity_anchors: Option<String>,
+    /// With certify: file with later roots that others may write; they count if an authority vouches
+    /// for them that is trusted already (ca-bundle.signed of the issuer's ConfigMap)
+    #[arg(long, value_name = "FILE")]
+    pub identity_signed_roots: Option<String>,
     /// The name that clients ask for in SNI, and with certify the identity to be
     /// [LINKERD2_PROXY_IDENTITY_LOCAL_NAME, …_SERVER_NAME]
     #[arg(long, value_name = "NAME")]

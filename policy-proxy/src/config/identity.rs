@@ -5,8 +5,8 @@ use super::reader::{Given, Reader};
 use crate::args::{IdentityArgs, RunArgs};
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{
-    AgentAddress, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig, is_dns_name,
-    is_spiffe_id,
+    AgentAddress, Anchors, CertifyConfig, IdentityConfig, IdentityFiles, Roots, SpiffeConfig,
+    certificates, is_dns_name, is_spiffe_id,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,6 +76,10 @@ fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
 fn files(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityFiles {
     let certificate = file(reader, "identity-cert", args.identity_cert.as_ref());
     let key = file(reader, "identity-key", args.identity_key.as_ref());
+    if given_signed(args, reader).is_some() {
+        let text = "--identity-signed-roots: used with --identity=certify alone";
+        reader.fail(text.to_owned());
+    }
     let roots = roots(args, reader);
     let name = server_name(args, reader);
     IdentityFiles { certificate, key, roots, name, interval: IdentityFiles::INTERVAL }
@@ -90,7 +94,7 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
     let given =
         reader.given("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
     let token = reader.required(given, "identity-token", "IDENTITY_TOKEN_FILE");
-    let roots = roots(args, reader);
+    let roots = anchors(args, reader);
     let name = server_name(args, reader);
     let id = identity_id(args, reader);
     if let Some(id) = id.filter(|id| !id.value.eq_ignore_ascii_case(&name)) {
@@ -133,9 +137,14 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
         reader.required(None, "identity-spiffe-socket", linkerd);
     }
     let agent = reader.read(given, None, |text| AgentAddress::parse(text).map(Some));
-    if args.identity_roots.is_some() {
-        let text = "--identity-roots: not used with --identity=spiffe, whose agent says the roots";
-        reader.fail(text.to_owned());
+    let typed = [
+        ("identity-roots", &args.identity_roots),
+        ("identity-anchors", &args.identity_anchors),
+        ("identity-signed-roots", &args.identity_signed_roots),
+    ];
+    for (flag, _) in typed.iter().filter(|(_, value)| value.is_some()) {
+        reader
+            .fail(format!("--{flag}: not used with --identity=spiffe, whose agent says the roots"));
     }
     let given = identity_id(args, reader);
     let id = reader.read(given, None, |text| match is_spiffe_id(text) {
@@ -166,10 +175,44 @@ fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
     reader.given("identity-id", args.identity_id.as_ref(), &names)
 }
 
+/// The roots of the client of an issuer: given once for all, or followed through a document that
+/// others may write.
+fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
+    let Some(document) = given_signed(args, reader) else {
+        return Anchors::Trusted(roots(args, reader));
+    };
+    let given = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    if given.is_none() {
+        let text = "--identity-signed-roots: needs --identity-anchors, the roots to begin with";
+        reader.fail(text.to_owned());
+    }
+    if reader.given("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
+        reader.fail(BOTH_ROOTS.to_owned());
+    }
+    let begin = given.and_then(|Given { name, value }| {
+        let read = certificates(value.as_bytes());
+        read.map_err(|error| reader.fail(format!("{name}: {error}"))).ok()
+    });
+    Anchors::Followed { begin: begin.unwrap_or_default(), document: document.value.into() }
+}
+
+fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+    reader.given("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
+}
+
+const BOTH_ROOTS: &str = "--identity-roots: not used beside --identity-anchors; give one of them";
+
 fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
-    match reader.given("identity-roots", args.identity_roots.as_ref(), &[]) {
-        Some(given) => Roots::File(given.value.into()),
-        None => match reader.given("", None, &["IDENTITY_TRUST_ANCHORS"]) {
+    let file_given = reader.given("identity-roots", args.identity_roots.as_ref(), &[]);
+    let anchors = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    match (file_given, anchors) {
+        (Some(given), None) => Roots::File(given.value.into()),
+        (None, Some(given)) => Roots::Text(given.value),
+        (Some(given), Some(_)) => {
+            reader.fail(BOTH_ROOTS.to_owned());
+            Roots::File(given.value.into())
+        }
+        (None, None) => match reader.given("", None, &["IDENTITY_TRUST_ANCHORS"]) {
             Some(given) => Roots::Text(given.value),
             None => Roots::File(file(reader, "identity-roots", None)),
         },

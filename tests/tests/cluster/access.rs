@@ -279,3 +279,33 @@ async fn tokens_are_checked_by_supplied_keys_without_asking_the_api_server() {
     let status = refused(&channel, &workload, Some(&for_others)).await;
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_to_the_controller_ends_with_the_root_that_it_was_accepted_by() {
+    let Some(cluster) = crate::shared().await else { return };
+    let namespace = cluster.namespace("unrooted").await.unwrap();
+    let mesh = Mesh::new();
+    cluster.apply(&accounts(&namespace)).await.unwrap();
+    cluster.apply(&pod(&namespace, "web", "app: web")).await.unwrap();
+    let flags = mesh.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let controller = ControllerProcess::start(cluster.kubeconfig(), &flags).await.unwrap();
+    controller.wait_ready().await.unwrap();
+    let workload = format!("{namespace}:web-0");
+    let channel = mesh.connect(controller.grpc(), Some(&identity("web", &namespace))).await;
+    answered(&channel, &workload, None).await;
+    let mut stream = watch(&channel, &workload).await.unwrap();
+    // Another root beside it changes nothing.
+    let other = policy_testkit::Authority::new();
+    let roots = mesh.files.path().join("roots.pem");
+    let own = std::fs::read_to_string(&roots).unwrap();
+    std::fs::write(&roots, format!("{own}{}", other.pem())).unwrap();
+    let quiet = tokio::time::timeout(Duration::from_secs(15), stream.message()).await;
+    assert!(quiet.is_err(), "{quiet:?}");
+    std::fs::write(&roots, other.pem()).unwrap();
+    let ended = tokio::time::timeout(PATIENCE, async {
+        while stream.message().await.is_ok_and(|message| message.is_some()) {}
+    });
+    ended.await.expect("the connection ends with its root");
+    assert!(controller.logs().contains("no root that is trusted vouches"), "{}", controller.logs());
+}

@@ -4,6 +4,7 @@
 mod away;
 mod crowd;
 mod crowded;
+mod external;
 mod labels;
 mod lacking;
 mod pods;

@@ -1,7 +1,8 @@
 //! The issuer on a real API server: whom it certifies by the tokens that are issued there, how its
 //! authority is kept by several replicas, and where its roots are.
 
-mod ask;
+pub(crate) mod ask;
+pub(crate) mod followed;
 
 use ask::{AUDIENCE, Issuer, identity, request, token};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -56,6 +57,12 @@ impl<'a> Plane<'a> {
     async fn roots(&self, namespace: &str) -> Option<String> {
         let map = self.maps(namespace).get_opt(&self.map).await.unwrap()?;
         map.data?.remove(issuer::BUNDLE)
+    }
+
+    /// What a pod of this namespace has mounted: the roots with who vouches for them.
+    async fn signed(&self, namespace: &str) -> Option<String> {
+        let map = self.maps(namespace).get_opt(&self.map).await.unwrap()?;
+        map.data?.remove(issuer::SIGNED)
     }
 
     fn secrets(&self) -> Api<Secret> {
@@ -216,7 +223,8 @@ async fn with_its_documented_rights_alone_it_brings_the_roots_wherever_they_are_
     wait_until("both are as they were", async || {
         let right = |map: Option<ConfigMap>| {
             let data = map.and_then(|map| map.data).unwrap_or_default();
-            data.len() == 1 && data.get(issuer::BUNDLE) == Some(&roots)
+            let signed = data.get(issuer::SIGNED).is_some_and(|text| text.contains("proof:"));
+            data.len() == 2 && data.get(issuer::BUNDLE) == Some(&roots) && signed
         };
         right(plane.maps(&asking).get_opt(&plane.map).await.unwrap())
             && right(plane.maps(&own).get_opt(&plane.map).await.unwrap())

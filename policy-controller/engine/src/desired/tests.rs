@@ -76,6 +76,22 @@ fn told(ports: &WantedPorts) -> Vec<(u16, Vec<String>)> {
 }
 
 #[test]
+fn a_port_that_is_not_redirected_counts_for_nothing() {
+    let skips = |list: &str| {
+        let annotations =
+            format!(", annotations: {{portcullis.dev/skipped-inbound-ports: '{list}'}}");
+        manifest("a", "web", "injected", &annotations, "Running")
+    };
+    for (list, expected) in [("70-90", vec![]), ("81", vec![(80, vec!["web".to_owned()])])] {
+        let mut stage =
+            Stage::new(&format!("---\n{}---\n{}", server("web", "HTTP/1"), skips(list)));
+        let news = stage.active.news(&mut stage.engine);
+        let ports: Vec<_> = news.shapes.iter().map(|(_, ports)| told(ports)).collect();
+        assert_eq!(ports, [expected], "{list}");
+    }
+}
+
+#[test]
 fn running_pods_that_carry_the_mark_are_expected_to_answer_and_no_others() {
     let manifests = [
         running("web-0", "web"),

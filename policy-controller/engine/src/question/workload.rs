@@ -30,6 +30,8 @@ pub(crate) struct Content {
     pub(crate) opaque: Ports,
     /// Ports whose clients must have an identity, as ranges.
     pub(crate) require_identity: Ports,
+    /// Ports that are not redirected to the sidecar, as ranges: nothing is in force there.
+    pub(crate) skipped: Ports,
     /// Numbers by port name.
     pub(crate) named_ports: BTreeMap<Arc<str>, Vec<NonZeroU16>>,
     /// Ports that a container port, a probe, a hook or the proxy names.

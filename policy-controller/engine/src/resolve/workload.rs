@@ -1,5 +1,6 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 
+use crate::config::PodGateways;
 use crate::incremental::{Context, question};
 use crate::publish::WorkloadState;
 use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
@@ -84,6 +85,7 @@ fn content(
         undeclared: annotation::undeclared_ports(annotations).value,
         opaque,
         require_identity,
+        skipped: Ports::from(&annotation::skipped_ports(annotations)),
         declared: ports.into_iter().take(most).chain(probed).chain(proxy.iter().copied()).collect(),
         proxy,
         named_ports,
@@ -203,7 +205,10 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
                 let key = ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
                 if let Some(Body::Valid(Resource::Node(node))) = cx.object(&key).map(|o| &o.body) {
                     let Node { addresses, pod_gateways } = node;
-                    local.extend(hosts(addresses).chain(hosts(pod_gateways)));
+                    local.extend(hosts(addresses));
+                    if cx.config.pod_gateways == PodGateways::OfNode {
+                        local.extend(hosts(pod_gateways));
+                    }
                 }
             }
             let pod_addresses = pod.addresses.clone();

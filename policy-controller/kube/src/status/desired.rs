@@ -65,6 +65,23 @@ pub(crate) struct Fingerprint {
     pub(crate) full: u64,
     /// All but how far it has been programmed, which may lag.
     pub(crate) urgent: u64,
+    /// All but whether it is programmed.
+    pub(crate) beside: u64,
+    /// Whether it is programmed.
+    pub(crate) level: Level,
+}
+
+/// Whether something is programmed, over all that is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Nothing is said of it.
+    Unsaid,
+    /// Not everywhere.
+    Down,
+    /// Nobody knows.
+    Unknown,
+    /// Everywhere.
+    Up,
 }
 
 impl Desired {
@@ -128,10 +145,24 @@ impl Desired {
             (told.kind, told.status, told.reason.clone(), message)
         };
         let urgent: Vec<_> = self.all().map(brief).collect();
+        let beside: Vec<_> = self.all().filter(|told| told.kind != "Programmed").collect();
         let state = FixedState::default();
         Fingerprint {
             full: state.hash_one(self),
             urgent: state.hash_one((self.generation, &self.uid, urgent)),
+            beside: state.hash_one((self.generation, &self.uid, beside)),
+            level: self.level(),
+        }
+    }
+
+    fn level(&self) -> Level {
+        let told = self.all().filter(|told| told.kind == "Programmed");
+        let statuses: Vec<_> = told.map(|told| told.status).collect();
+        match () {
+            () if statuses.is_empty() => Level::Unsaid,
+            () if statuses.contains(&"False") => Level::Down,
+            () if statuses.contains(&"Unknown") => Level::Unknown,
+            () => Level::Up,
         }
     }
 }

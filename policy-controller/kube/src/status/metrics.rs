@@ -23,6 +23,7 @@ pub struct StatusMetrics {
     pub(crate) enqueues: Counter,
     pub(crate) dequeues: Counter,
     pub(crate) drops: Counter,
+    pub(crate) overwritten: Counter,
     pub(crate) queue: Gauge,
     errors: Family<Code, Counter>,
 }
@@ -36,6 +37,7 @@ impl Default for StatusMetrics {
             enqueues: Counter::default(),
             dequeues: Counter::default(),
             drops: Counter::default(),
+            overwritten: Counter::default(),
             queue: Gauge::default(),
             errors: Family::default(),
         }
@@ -53,6 +55,7 @@ impl StatusMetrics {
         counter(names::STATUS_ENQUEUES, &self.enqueues);
         counter(names::STATUS_DEQUEUES, &self.dequeues);
         counter(names::STATUS_DROPS, &self.drops);
+        counter(names::STATUS_OVERWRITTEN, &self.overwritten);
         let duration = names::STATUS_DURATION;
         let seconds = self.seconds.clone();
         registry.register(duration.name, duration.help, seconds);

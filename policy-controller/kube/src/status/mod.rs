@@ -18,6 +18,7 @@ mod merge;
 mod metrics;
 mod plan;
 mod queue;
+mod quiet;
 mod settings;
 mod survey;
 mod writer;

@@ -5,6 +5,7 @@ use super::api::{Failure, Found, Outcome};
 use super::desired::{Desired, Fingerprint, Told};
 use super::merge::{self, Item};
 use super::queue::{Queue, backoff};
+use super::quiet::Quiet;
 use super::settings::StatusSettings;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::VersionedTable;
@@ -24,6 +25,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// How long an object waits where it is in doubt whether this replica still leads: if it does not, all
 /// of this is forgotten.
 const DOUBT: Duration = Duration::from_secs(1);
+/// How much older than a list the last write of an object has to be, for the list to show it.
+const SHOWN: Duration = Duration::from_secs(60);
 /// How long after an event the same is told again: API servers forget events after an hour.
 const REPEAT: Duration = Duration::from_secs(3600);
 
@@ -77,6 +80,7 @@ pub(crate) struct Plan {
     known: BTreeMap<ObjectKey, Known>,
     /// Objects with an event about a fault.
     troubled: BTreeSet<ObjectKey>,
+    quiet: Quiet,
     queue: Queue,
     limiter: Limiter,
     busy: usize,
@@ -87,6 +91,8 @@ pub(crate) struct Plan {
     noise: RandomState,
     enqueued: u64,
     dropped: u64,
+    /// Statuses that somebody else has changed, since they were counted last; and whether that was said.
+    overwritten: (u64, bool),
 }
 
 impl Plan {
@@ -99,6 +105,7 @@ impl Plan {
             means: BTreeMap::new(),
             known: BTreeMap::new(),
             troubled: BTreeSet::new(),
+            quiet: Quiet::default(),
             queue: Queue::default(),
             limiter: Limiter::new(rate, rate),
             busy: 0,
@@ -109,6 +116,7 @@ impl Plan {
             noise: RandomState::new(),
             enqueued: 0,
             dropped: 0,
+            overwritten: (0, false),
         }
     }
 
@@ -120,6 +128,7 @@ impl Plan {
             self.known.remove(key);
             self.failures.remove(key);
             self.troubled.remove(key);
+            self.quiet.forget(key);
         }
         let differs = |key: &&ObjectKey| {
             let same = match (before.get(*key), self.stated.get(*key)) {
@@ -182,9 +191,38 @@ impl Plan {
                     self.known.insert(key, Known { fingerprint, at: now });
                 }
             } else {
+                self.note_overwritten(&key, desired.fingerprint(), now);
                 self.known.remove(&key);
             }
         }
+    }
+
+    /// Somebody else has changed what was written: that is put right, and told, because two
+    /// installations of one controller name would do it for ever.
+    fn note_overwritten(&mut self, key: &ObjectKey, desired: Fingerprint, now: Instant) {
+        let written = self.known.get(key).is_some_and(|known| {
+            let before = now.saturating_duration_since(known.at) > SHOWN;
+            before && known.fingerprint.full == desired.full
+        });
+        if !written {
+            return;
+        }
+        let (count, said) = &mut self.overwritten;
+        *count = count.saturating_add(1);
+        if !std::mem::replace(said, true) {
+            let controller = &*self.settings.controller_name;
+            tracing::warn!(
+                object = %key,
+                controller,
+                "the conditions that this controller wrote were changed by somebody else: is there \
+                 another installation of this controller name?"
+            );
+        }
+    }
+
+    /// How many statuses somebody else has changed, since the last call.
+    pub(crate) fn overwritten(&mut self) -> u64 {
+        std::mem::take(&mut self.overwritten.0)
     }
 
     /// All objects of a kind have been listed, or cannot be: what is not known to be as it should be
@@ -226,6 +264,7 @@ impl Plan {
         let fingerprint = desired.fingerprint();
         let known = self.known.get(key).copied();
         if known.is_some_and(|known| known.fingerprint.full == fingerprint.full) {
+            self.quiet.settled(key);
             return;
         }
         let silent = match means {
@@ -238,6 +277,11 @@ impl Plan {
         if silent {
             self.known.insert(key.clone(), Known { fingerprint, at: now });
             return;
+        }
+        let before = known.map(|known| known.fingerprint);
+        if let Some(until) = self.quiet.until(key, before, fingerprint, now) {
+            self.enqueued = self.enqueued.saturating_add(1);
+            return self.queue.postpone(key, until);
         }
         let lags = known.filter(|known| known.fingerprint.urgent == fingerprint.urgent);
         let earliest = lags.and_then(|known| known.at.checked_add(PROGRESS));
@@ -293,6 +337,8 @@ impl Plan {
                 self.failures.remove(key);
                 self.complained.retain(|(kind, _)| *kind != key.kind);
                 if self.stated.contains_key(key) {
+                    let before = self.known.get(key).map(|known| known.fingerprint);
+                    self.quiet.written(key, before, job.fingerprint);
                     self.known.insert(key.clone(), Known { fingerprint: job.fingerprint, at: now });
                     if matches!(job.means, Means::Events(_)) {
                         match job.recovered {

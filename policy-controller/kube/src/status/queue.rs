@@ -46,6 +46,16 @@ impl Queue {
         }
     }
 
+    /// The same, later than it may have been to be taken already, unless that is at once.
+    pub(crate) fn postpone(&mut self, key: &ObjectKey, earliest: Instant) {
+        if let Some(Place::Delayed { until, held: false }) = self.places.get(key).copied() {
+            self.delayed.remove(&(until, key.clone()));
+            self.waiting = self.waiting.saturating_sub(1);
+            self.places.remove(key);
+        }
+        self.push(key, Some(earliest));
+    }
+
     fn enter(&mut self, key: &ObjectKey, earliest: Option<Instant>) {
         self.waiting = self.waiting.saturating_add(1);
         let place = match earliest {
@@ -171,6 +181,18 @@ mod tests {
         assert_eq!((queue.take(now), queue.len()), (Some(server("a")), 0));
         queue.done(&server("a"), None);
         assert_eq!(queue.take(later), None, "it was left where it waited, too");
+    }
+
+    #[test]
+    fn what_waits_for_quiet_waits_longer_when_it_is_not_quiet() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let later = |seconds| now + Duration::from_secs(seconds);
+        queue.postpone(&server("a"), later(5));
+        queue.postpone(&server("a"), later(8));
+        assert_eq!((queue.take(later(5)), queue.len()), (None, 1));
+        queue.push(&server("a"), None);
+        queue.postpone(&server("a"), later(20));
+        assert_eq!(queue.take(later(5)), Some(server("a")), "what is due stays due");
     }
 
     #[test]

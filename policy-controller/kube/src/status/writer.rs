@@ -185,6 +185,7 @@ impl StatusWriter {
         self.metrics.enqueues.inc_by(enqueued);
         self.metrics.dequeues.inc_by(dropped);
         self.metrics.drops.inc_by(dropped);
+        self.metrics.overwritten.inc_by(plan.overwritten());
         self.metrics.queue.set(i64::try_from(plan.waiting()).unwrap_or(i64::MAX));
         wake
     }

@@ -93,6 +93,13 @@ impl Chosen {
                 Err(more) => errors.extend(more),
             }
         }
+        let open = values.get(&Setting::PendingPolicy).is_some_and(|value| value == "default");
+        if open && !values.contains_key(&Setting::PendingDefaultPolicy) {
+            let (setting, needed) = (Setting::PendingPolicy, Setting::PendingDefaultPolicy);
+            let field = annotation::field(&setting.annotations().concat());
+            let message = format!("`default` needs {needed}, which says which one");
+            errors.push(FieldError { field, message });
+        }
         if !errors.is_empty() {
             return Err(errors);
         }

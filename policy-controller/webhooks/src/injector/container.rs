@@ -2,16 +2,15 @@
 
 use super::chosen::Chosen;
 use super::element::{containers, edit_list, edit_map, text};
-use super::places::Places;
 use super::ports::{joined, of_container, resolve};
 use super::probe;
 use super::setting::Setting;
-use super::settings::Settings;
+use super::settings::{Settings, Trust};
 use super::sidecar::{
     ADMIN_PORT, INBOUND_PORT, INIT, LOCK_VOLUME, PROXY, PROXY_UID, ROOTS_VOLUME, TOKEN_VOLUME,
     VERSION_ANNOTATION,
 };
-use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
+use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL, SKIPPED_PORTS};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -20,8 +19,8 @@ const ROOTS_FOLDER: &str = "/var/run/portcullis/roots";
 /// The ConfigMap, in the pod's namespace, with the mesh's roots.
 const ROOTS: &str = "portcullis-identity-trust-roots";
 const ROOTS_KEY: &str = "ca-bundle.crt";
-/// For whom a pod's token is.
-const AUDIENCE: &str = "portcullis.dev/identity";
+/// The key of the roots with who vouches for them.
+const SIGNED_KEY: &str = "ca-bundle.signed";
 /// How long a token lasts, in seconds; the kubelet renews it before.
 const TOKEN_SECONDS: u32 = 86_400;
 
@@ -36,6 +35,11 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
     edit_map(pod, "metadata", |metadata| {
         put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
         put(metadata, "annotations", VERSION_ANNOTATION, &version);
+        // The controller counts nothing as in force there.
+        let skipped = chosen.skipped.text();
+        if !skipped.is_empty() {
+            put(metadata, "annotations", SKIPPED_PORTS, &skipped);
+        }
     });
     let Some(spec) = pod.get_mut("spec") else { return };
     // First of all, so that no other container is reached before the rules are there.
@@ -46,7 +50,7 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
     if !settings.native {
         edit_list(spec, "containers", |list| list.insert(0, proxy));
     }
-    edit_list(spec, "volumes", |list| list.extend(volumes()));
+    edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
 }
 
 fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
@@ -164,7 +168,7 @@ fn proxy(
         "image": image(chosen, Setting::ProxyImage),
         "imagePullPolicy": chosen.get(Setting::ImagePullPolicy),
         "args": ["run"],
-        "env": environment(chosen, &settings.places, declared, probed),
+        "env": environment(chosen, settings, declared, probed),
         "ports": [
             {"name": "proxy-inbound", "containerPort": INBOUND_PORT, "protocol": "TCP"},
             {"name": "proxy-admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
@@ -183,10 +187,7 @@ fn proxy(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            {"name": TOKEN_VOLUME, "mountPath": TOKEN_FOLDER, "readOnly": true},
-            {"name": ROOTS_VOLUME, "mountPath": ROOTS_FOLDER, "readOnly": true},
-        ],
+        "volumeMounts": mounts(settings),
     });
     if let Some(fields) = container.as_object_mut().filter(|_| settings.native) {
         fields.insert("restartPolicy".to_owned(), "Always".into());
@@ -223,12 +224,13 @@ fn resources(chosen: &Chosen) -> Value {
 
 fn environment(
     chosen: &Chosen,
-    places: &Places,
+    settings: &Settings,
     declared: &BTreeSet<u16>,
     probed: &BTreeSet<u16>,
 ) -> Vec<Value> {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
+    let places = &settings.places;
     let any = if places.ipv4_only { "0.0.0.0" } else { "[::]" };
     // What `$(…)` names must stand before it.
     let mut env = vec![
@@ -246,40 +248,50 @@ fn environment(
         ),
         plain("PORTCULLIS_IDENTITY", "certify"),
         plain("PORTCULLIS_IDENTITY_ADDR", &places.issuer),
-        plain(
-            "PORTCULLIS_IDENTITY_SERVICE_NAME",
-            &places.identity("portcullis-issuer", &places.control_plane),
-        ),
+        plain("PORTCULLIS_IDENTITY_SERVICE_NAME", &places.issuer_identity),
         plain("PORTCULLIS_IDENTITY_NAME", &places.identity("$(_pod_sa)", "$(_pod_ns)")),
         plain("PORTCULLIS_IDENTITY_TOKEN", &format!("{TOKEN_FOLDER}/token")),
-        plain("PORTCULLIS_IDENTITY_ROOTS", &format!("{ROOTS_FOLDER}/{ROOTS_KEY}")),
     ];
+    let file = |key: &str| format!("{ROOTS_FOLDER}/{key}");
+    match &settings.trust {
+        Trust::ConfigMap => env.push(plain("PORTCULLIS_IDENTITY_ROOTS", &file(ROOTS_KEY))),
+        // Nobody can change the environment of a pod that is there; a ConfigMap has other writers.
+        Trust::Followed(roots) => env.extend([
+            plain("PORTCULLIS_IDENTITY_ANCHORS", roots),
+            plain("PORTCULLIS_IDENTITY_SIGNED_ROOTS", &file(SIGNED_KEY)),
+        ]),
+        Trust::Fixed(roots) => env.push(plain("PORTCULLIS_IDENTITY_ANCHORS", roots)),
+    }
     for (name, ports) in [(PORTS, declared), (TCP_PROBE_PORTS, probed)] {
         env.extend((!ports.is_empty()).then(|| plain(name, &joined(ports))));
     }
-    let given = [
-        ("PORTCULLIS_LOG", Setting::ProxyLogLevel),
-        ("PORTCULLIS_LOG_FORMAT", Setting::ProxyLogFormat),
-        ("PORTCULLIS_ACCESS_LOG", Setting::AccessLog),
-        ("PORTCULLIS_OPAQUE_PORTS", Setting::OpaquePorts),
-        ("PORTCULLIS_DETECT_TIMEOUT", Setting::DetectTimeout),
-        ("PORTCULLIS_GRACE", Setting::ShutdownGracePeriod),
-        ("PORTCULLIS_WORKERS", Setting::ProxyWorkers),
-        ("PORTCULLIS_ADMIN_SHUTDOWN", Setting::ProxyAdminShutdown),
-    ];
-    env.extend(given.into_iter().filter_map(|(name, s)| Some(plain(name, chosen.get(s)?))));
+    let given = Setting::ALL
+        .into_iter()
+        .filter_map(|setting| Some(plain(setting.variable()?, chosen.get(setting)?)));
+    env.extend(given);
     env
 }
 
-fn volumes() -> [Value; 3] {
+fn mounts(settings: &Settings) -> Vec<Value> {
+    let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
+    let roots = follows(settings).then(|| mount(ROOTS_VOLUME, ROOTS_FOLDER));
+    [mount(TOKEN_VOLUME, TOKEN_FOLDER)].into_iter().chain(roots).collect()
+}
+
+/// Whether the sidecar reads the ConfigMap of its namespace.
+fn follows(settings: &Settings) -> bool {
+    !matches!(settings.trust, Trust::Fixed(_))
+}
+
+fn volumes(settings: &Settings) -> Vec<Value> {
     let token = json!({"serviceAccountToken": {
-        "audience": AUDIENCE,
+        "audience": settings.places.audience,
         "expirationSeconds": TOKEN_SECONDS,
         "path": "token",
     }});
-    [
-        json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}}),
-        json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}),
-        json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}}),
-    ]
+    let roots =
+        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
+    let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
+    let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
+    [token].into_iter().chain(roots).chain([lock]).collect()
 }

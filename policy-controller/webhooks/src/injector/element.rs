@@ -21,6 +21,11 @@ pub(super) fn list<'a>(pod: &'a Value, field: &str) -> &'a [Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
+/// The items of a list that `value` has in `field`.
+pub(super) fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// Where containers are, in the order in which they start.
 pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 

@@ -2,9 +2,9 @@
 
 use super::ask::{Surroundings, asked};
 use super::chosen::Chosen;
-use super::settings::Settings;
+use super::settings::{Bypass, Settings};
 use super::skip::{self, Skip};
-use super::{container, element, names, probe};
+use super::{bypass, container, element, names, probe};
 use policy_crds::FieldError;
 use serde_json::Value;
 
@@ -44,10 +44,16 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
             return Outcome::Refused(errors);
         }
     };
+    let refusal = asked.refusal();
+    // Whoever wants no sidecar gets the pod whatever else is wrong.
+    if let Some(reason @ (Skip::DisabledByPod | Skip::DisabledByNamespace(_))) = refusal {
+        warnings.extend(errors.iter().map(ToString::to_string));
+        return Outcome::Skipped { reason, warnings };
+    }
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    if let Some(reason) = asked.refusal() {
+    if let Some(reason) = refusal {
         return Outcome::Skipped { reason, warnings };
     }
     let errors = names::mistyped(&around.annotations, &around.place());
@@ -69,6 +75,13 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     let errors = skip::impossible(pod);
     if !errors.is_empty() {
         return Outcome::Refused(errors);
+    }
+    let ways = bypass::ways(pod, &annotations);
+    match settings.bypass {
+        Bypass::Refuse if !ways.is_empty() => return Outcome::Refused(ways),
+        Bypass::Refuse | Bypass::Warn => {
+            warnings.extend(ways.iter().map(ToString::to_string));
+        }
     }
     warnings.extend(names::left_aside(&annotations, around));
     let mut injected = pod.clone();

@@ -1,15 +1,14 @@
 //! What the leader keeps up while it leads: the label of each namespace that the API server selects
 //! by, and who is told of pods that lack a sidecar.
 
-use super::ask::{INJECT_LABEL, Surroundings};
-use super::lack::{Lack, PodFacts, label, lack};
+use super::ask::INJECT_LABEL;
+use super::lack::{Lack, label};
+use super::lacking::{Lacking, owned};
 use super::metrics::InjectorMetrics;
-use super::sidecar::INBOUND_PORT;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use policy_crds::annotation::{Annotations, PROXY_LABEL};
-use policy_crds::{Body, Kind, Object, Resource};
+use policy_crds::{Kind, Object};
 use policy_engine::controller::ObjectsHandle;
 use policy_engine::publish::Seen;
 use policy_kube::lease::Leadership;
@@ -59,12 +58,14 @@ pub struct Keeper {
     written: HashMap<Arc<str>, Option<&'static str>>,
     /// Pods that were told of.
     told: BTreeSet<Arc<str>>,
+    /// What was found of pods.
+    lacking: Lacking,
 }
 
 impl Keeper {
     /// Nothing is written yet.
     pub fn new(inputs: KeeperInputs) -> Self {
-        Self { inputs, written: HashMap::new(), told: BTreeSet::new() }
+        Self { inputs, written: HashMap::new(), told: BTreeSet::new(), lacking: Lacking::default() }
     }
 
     /// Goes on until `shutdown`.
@@ -94,6 +95,7 @@ impl Keeper {
     fn forget(&mut self) {
         self.written.clear();
         self.told.clear();
+        self.lacking = Lacking::default();
         self.inputs.metrics.without(&BTreeMap::new());
     }
 
@@ -102,28 +104,22 @@ impl Keeper {
         let Some(objects) = self.inputs.objects.all(&[Kind::Namespace, Kind::Pod]).await else {
             return;
         };
-        let (namespaces, pods): (Vec<_>, Vec<_>) =
-            objects.iter().partition(|object| object.meta.key.kind == Kind::Namespace);
+        let is_namespace = |object: &Arc<Object>| object.meta.key.kind == Kind::Namespace;
+        let (namespaces, pods): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_namespace);
         for namespace in &namespaces {
             self.keep_label(namespace).await;
         }
-        let around: HashMap<Arc<str>, Surroundings> = namespaces
-            .into_iter()
-            .map(|namespace| (namespace.meta.key.name.clone(), surroundings(namespace)))
-            .collect();
-        self.written.retain(|name, _| around.contains_key(name));
-        self.tell(&pods, &around);
+        let there: BTreeSet<&str> = namespaces.iter().map(|one| &*one.meta.key.name).collect();
+        self.written.retain(|name, _| there.contains(&**name));
+        self.lacking.look(&namespaces, &pods, &self.inputs.control_plane);
+        self.tell();
     }
 
-    fn tell(&mut self, pods: &[&Arc<Object>], around: &HashMap<Arc<str>, Surroundings>) {
+    fn tell(&mut self) {
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         let mut lacking = BTreeSet::new();
-        for pod in pods {
-            let Some(around) = around.get(&pod.meta.key.namespace) else { continue };
-            let Some(lack) = lack(&facts(pod), around, &self.inputs.control_plane) else {
-                continue;
-            };
-            let count = counts.entry(around.namespace.clone()).or_default();
+        for (pod, lack) in self.lacking.found() {
+            let count = counts.entry(pod.meta.key.namespace.to_string()).or_default();
             *count = count.saturating_add(1);
             let uid = pod.meta.uid.clone().unwrap_or_else(|| pod.meta.key.name.clone());
             if !self.told.contains(&uid) {
@@ -196,64 +192,5 @@ impl Keeper {
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err("no answer in time".to_owned()),
         }
-    }
-}
-
-fn owned(texts: &Annotations) -> BTreeMap<String, String> {
-    texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-}
-
-fn surroundings(namespace: &Object) -> Surroundings {
-    Surroundings {
-        namespace: namespace.meta.key.name.to_string(),
-        annotations: owned(&namespace.meta.annotations),
-        labels: owned(&namespace.meta.labels),
-        asked: false,
-    }
-}
-
-/// What the index knows of a pod. One that has its node's addresses shares its network, and the label
-/// of a sidecar alone, without its port, can be written by anybody.
-fn facts(object: &Object) -> PodFacts {
-    let mut labels = owned(&object.meta.labels);
-    let (host_network, running) = match &object.body {
-        Body::Valid(Resource::Pod(pod)) => {
-            let shared = pod.addresses.iter().any(|own| pod.host_addresses.contains(own));
-            if !pod.ports.iter().any(|port| port.number.get() == INBOUND_PORT) {
-                labels.remove(PROXY_LABEL);
-            }
-            (shared, pod.running)
-        }
-        Body::Valid(_) | Body::Invalid(_) => (false, false),
-    };
-    PodFacts {
-        labels,
-        annotations: owned(&object.meta.annotations),
-        host_network,
-        running,
-        containers: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use policy_engine::testing::object;
-
-    #[test]
-    fn a_label_without_the_port_of_a_sidecar_is_no_sidecar() {
-        let lacks = |container: &str| {
-            let pod = object(&format!(
-                "{{apiVersion: v1, kind: Pod, \
-                  metadata: {{name: web, namespace: shop, labels: {{portcullis.dev/proxy: injected}}}}, \
-                  spec: {{containers: [{{name: web, {container}}}]}}, status: {{phase: Running}}}}"
-            ));
-            let annotations = [("linkerd.io/inject".to_owned(), "enabled".to_owned())];
-            let around =
-                Surroundings { annotations: annotations.into(), ..Surroundings::unknown("shop") };
-            lack(&facts(&pod), &around, "portcullis")
-        };
-        assert_eq!(lacks("ports: []"), Some(Lack::ByNamespace));
-        assert_eq!(lacks("ports: [{containerPort: 4143}]"), None);
     }
 }

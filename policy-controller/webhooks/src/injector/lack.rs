@@ -5,7 +5,7 @@ use super::ask::{Answer, Asked, Surroundings, asked, of_namespace};
 use super::configuration::{OPT_OUT, SYSTEM};
 use super::element::{containers, text, texts};
 use super::sidecar::{INIT, PROXY};
-use super::skip::THEIRS;
+use super::skip::{THEIRS, is_pair};
 use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -64,7 +64,11 @@ impl PodFacts {
         let phase = status.and_then(|status| text(status, "phase"));
         let ending = pod.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some();
         let host = pod.get("spec").and_then(|spec| spec.get("hostNetwork"));
-        let names = containers(pod).filter_map(|(_, c)| text(c, "name").map(str::to_owned));
+        let names = containers(pod).filter_map(|(_, container)| text(container, "name"));
+        // Two containers with our names that are not ours guard nothing.
+        let pair = is_pair(pod);
+        let counts = |name: &&str| pair || ![PROXY, INIT].contains(name);
+        let names = names.filter(counts).map(str::to_owned);
         Self {
             labels: metadata("labels"),
             annotations: metadata("annotations"),
@@ -150,7 +154,13 @@ mod tests {
     fn a_running_pod_of_a_namespace_that_asks_lacks_a_sidecar_until_it_has_one() {
         let of = |more| lack(&pod(more), &around("enabled"), "portcullis");
         assert_eq!(of(json!({})), Some(Lack::ByNamespace));
-        let ours = json!([{"name": "portcullis-init"}, {"name": "portcullis-proxy"}]);
+        let ours = json!([
+            {"name": "portcullis-init",
+             "args": ["redirect", "--inbound-port=4143", "--proxy-uid=2102"]},
+            {"name": "portcullis-proxy", "args": ["run"], "ports": [{"containerPort": 4143}],
+             "securityContext": {"runAsUser": 2102},
+             "env": [{"name": "PORTCULLIS_WORKLOAD"}, {"name": "PORTCULLIS_POLICY_ADDR"}]},
+        ]);
         assert_eq!(of(json!({"/spec/initContainers": ours})), None);
         let unguarded = json!([{"name": "portcullis-proxy"}]);
         assert_eq!(of(json!({"/spec/initContainers": unguarded})), Some(Lack::ByNamespace));

@@ -14,6 +14,7 @@
 //! meant; what is left as it is, is left for a reason that is told.
 
 mod ask;
+mod bypass;
 mod chosen;
 mod configuration;
 mod container;
@@ -22,6 +23,7 @@ mod element;
 mod inject;
 mod keeper;
 mod lack;
+mod lacking;
 mod metrics;
 mod names;
 mod places;
@@ -29,6 +31,7 @@ mod ports;
 mod probe;
 mod quantity;
 mod review;
+mod roots;
 mod setting;
 mod settings;
 mod sidecar;
@@ -36,6 +39,7 @@ mod skip;
 mod template;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
 pub use chosen::Defaults;
@@ -50,7 +54,10 @@ pub(crate) use names::{about_injection, injection_remarks};
 pub use places::Places;
 pub use review::Injector;
 pub(crate) use review::Reply;
+pub use roots::followed;
 pub use setting::Setting;
-pub use settings::{INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar};
+pub use settings::{
+    Bypass, INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar, Trust, TrustSettings,
+};
 pub use skip::Skip;
 pub use template::{Template, templates};

@@ -1,10 +1,12 @@
-//! Annotations that nobody knows: ours are refused, others that were surely meant are told.
+//! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
 
 use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
 use super::element::texts;
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::VERSION_ANNOTATION;
-use policy_crds::{Body, FieldError, Object, ObjectMeta, Resource, annotation, nearest};
+use policy_crds::{
+    Body, FieldError, Object, ObjectMeta, Resource, annotation, nearest, nearest_within,
+};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -19,22 +21,25 @@ const OF_POLICY: [&str; 6] = [
     annotation::PATH_NORMALIZATION,
 ];
 
+/// What the injector writes.
+const WRITTEN: [&str; 2] = [VERSION_ANNOTATION, annotation::SKIPPED_PORTS];
+
 /// Every name that means something.
 fn known() -> Vec<String> {
     let settings = Setting::ALL.into_iter().flat_map(Setting::annotations);
-    let others = OF_POLICY.into_iter().chain(INJECT).chain([VERSION_ANNOTATION]);
+    let others = OF_POLICY.into_iter().chain(INJECT).chain(WRITTEN);
     settings.chain(others.map(str::to_owned)).collect()
 }
 
 /// The known name that was probably meant. The prefix is long, so the parts after it are compared; a
 /// name of the same prefix first.
-fn near(name: &str, known: &[String]) -> Option<String> {
+fn near(name: &str, known: &[String], edits: usize) -> Option<String> {
     let (prefix, rest) = name.split_once('/')?;
     let parts = known.iter().filter_map(|name| name.split_once('/'));
     let (same, others): (Vec<_>, Vec<_>) = parts.partition(|(of, _)| *of == prefix);
     [same, others].into_iter().find_map(|parts| {
         let rests: Vec<&str> = parts.iter().map(|(_, rest)| *rest).collect();
-        let found = nearest(rest, &rests)?;
+        let found = nearest_within(rest, &rests, edits)?;
         let (prefix, rest) = parts.into_iter().find(|(_, rest)| *rest == found)?;
         Some(format!("{prefix}/{rest}"))
     })
@@ -56,25 +61,48 @@ pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
     errors
 }
 
-/// Annotations with our prefix that mean nothing; `place` comes before the name of the field.
+/// Letters that a slip of the hand changes.
+const SLIP: usize = 2;
+
+/// Annotations with our prefix that are surely meant to be another one; `place` comes before the name
+/// of the field.
 pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
     let known = known();
+    let slip = |name: &String| {
+        let near = near(name, &known, SLIP)?;
+        let message = format!("there is no such annotation; did you mean `{near}`?");
+        Some(FieldError { field: format!("{place}{}", shown(name)), message })
+    };
+    strange(annotations, &known).filter_map(slip).collect()
+}
+
+/// Annotations with our prefix that mean nothing and are near to nothing. They may be of another
+/// version, which must be able to go back to this one: they have no effect, and that is told.
+pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
+    let known = known();
+    let stranger = |name: &&String| near(name, &known, SLIP).is_none();
+    let remark = |name: &String| {
+        let own = known.iter().filter_map(|name| name.strip_prefix(OWN));
+        let own: Vec<&str> = own.collect();
+        let message = format!(
+            "has no effect: this version ({}) does not know it; after `{OWN}` it knows {}",
+            env!("CARGO_PKG_VERSION"),
+            own.join(", ")
+        );
+        FieldError { field: format!("{place}{}", shown(name)), message }
+    };
+    strange(annotations, &known).filter(stranger).map(remark).collect()
+}
+
+/// Names with our prefix that mean nothing.
+fn strange<'a>(annotations: &'a Texts, known: &[String]) -> impl Iterator<Item = &'a String> {
     let ours = annotations.keys().filter(|name| name.starts_with(OWN));
     ours.filter(|name| !known.contains(name))
-        .map(|name| {
-            let hint = match near(name, &known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => {
-                    let own = known.iter().filter(|name| name.starts_with(OWN));
-                    let own: Vec<&str> = own.filter_map(|name| name.strip_prefix(OWN)).collect();
-                    format!("after `{OWN}` these are allowed: {}", own.join(", "))
-                }
-            };
-            let shown: String = name.chars().take(128).collect();
-            let message = format!("there is no such annotation; {hint}");
-            FieldError { field: format!("{place}{}", annotation::field(&shown)), message }
-        })
-        .collect()
+}
+
+fn shown(name: &str) -> String {
+    let shown: String = name.chars().take(LONGEST).collect();
+    annotation::field(&shown)
 }
 
 /// The annotations of a namespace that are about injection, or would be if they were spelled well.
@@ -95,6 +123,7 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     let annotations = about_injection(namespace);
     let labels = texts(namespace.pointer("/metadata/labels"));
     let mut remarks = mistyped(&annotations, "");
+    remarks.extend(strangers(&annotations, ""));
     match of_namespace(&annotations, &labels, "") {
         Ok(Some(Answer::Enabled)) => remarks.extend(without_effect(&annotations, OURS)),
         Ok(Some(Answer::Disabled) | None) => {}
@@ -122,15 +151,16 @@ pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
 pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
     let mut inherited = around.annotations.clone();
     inherited.retain(|name, _| !pod.contains_key(name));
-    let remarks = without_effect(&inherited, THIS);
-    remarks.into_iter().map(|remark| format!("{}{remark}", around.place())).collect()
+    let remarks = strangers(&inherited, "").into_iter().chain(without_effect(&inherited, THIS));
+    remarks.map(|remark| format!("{}{remark}", around.place())).collect()
 }
 
 /// Annotations of a pod that Linkerd's injector would heed and ours leaves aside, or that are near to
 /// one that asks.
 pub(super) fn doubtful(annotations: &Texts) -> Vec<String> {
     let remarks = without_effect(annotations, THIS);
-    let mut warnings: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+    let remarks = strangers(annotations, "").into_iter().chain(remarks);
+    let mut warnings: Vec<String> = remarks.map(|remark| remark.to_string()).collect();
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
     let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
@@ -155,7 +185,7 @@ fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
     let unknown = names.filter(|name| name.len() <= LONGEST && !known.contains(name));
     let remark = |name: &String| {
         // What is about the other direction is no slip: `skip-inbound-ports` would open ports.
-        let near = near(name, &known).filter(|_| !name.contains("outbound"));
+        let near = near(name, &known, usize::MAX).filter(|_| !name.contains("outbound"));
         let hint = near.map(|near| format!("; did you mean `{near}`?"));
         let message = format!("has no effect on {sidecars}{}", hint.unwrap_or_default());
         FieldError { field: annotation::field(name), message }
@@ -189,7 +219,11 @@ mod tests {
         ] {
             assert_eq!(said(name), wrong(name, near));
         }
-        assert!(said("portcullis.dev/team")[0].contains("these are allowed: proxy-image, "));
+        for name in ["portcullis.dev/team", "portcullis.dev/proxy-of-next-year"] {
+            assert_eq!(said(name), Vec::<String>::new());
+            let told = doubtful(&texts(&[name]));
+            assert!(told[0].contains("has no effect: this version ("), "{told:?}");
+        }
         assert_eq!(said("portcullis.dev/inject"), Vec::<String>::new());
         assert_eq!(said("example.com/injct"), Vec::<String>::new());
         assert!(said("portcullis.dev/default-allow")[0].contains("unknown value `enabled`"));

@@ -1,5 +1,8 @@
 //! Where the control plane is.
 
+/// For whom a pod's token is, unless another issuer wants another audience.
+const AUDIENCE: &str = "portcullis.dev/identity";
+
 /// Where the control plane is, and who answers there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
@@ -11,6 +14,10 @@ pub struct Places {
     pub policy: String,
     /// Address of the issuer, `host:port`.
     pub issuer: String,
+    /// The identity that the issuer proves.
+    pub issuer_identity: String,
+    /// The audience of the tokens that the issuer reviews.
+    pub audience: String,
     /// Whether pods may lack IPv6.
     pub ipv4_only: bool,
 }
@@ -21,7 +28,10 @@ impl Places {
         // With the dot at its end a name is looked up once, not once for every search domain.
         let service =
             |name: &str, port: u16| format!("{name}.{control_plane}.svc.{cluster_domain}.:{port}");
+        let issuer = "portcullis-issuer";
         Self {
+            issuer_identity: identity((issuer, control_plane), control_plane, trust_domain),
+            audience: AUDIENCE.to_owned(),
             control_plane: control_plane.to_owned(),
             trust_domain: trust_domain.to_owned(),
             policy: service("portcullis-policy", 8090),
@@ -36,7 +46,10 @@ impl Places {
     }
 
     pub(super) fn identity(&self, account: &str, namespace: &str) -> String {
-        let Self { control_plane, trust_domain, .. } = self;
-        format!("{account}.{namespace}.serviceaccount.identity.{control_plane}.{trust_domain}")
+        identity((account, namespace), &self.control_plane, &self.trust_domain)
     }
+}
+
+fn identity((account, namespace): (&str, &str), control_plane: &str, trust_domain: &str) -> String {
+    format!("{account}.{namespace}.serviceaccount.identity.{control_plane}.{trust_domain}")
 }

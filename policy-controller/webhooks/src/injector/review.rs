@@ -4,7 +4,8 @@ use super::ask::Surroundings;
 use super::diff::diff;
 use super::inject::{Outcome, inject};
 use super::metrics::InjectorMetrics;
-use super::settings::{InjectorSettings, Settings, Sidecar};
+use super::roots::RootsSource;
+use super::settings::{InjectorSettings, Settings, Sidecar, Trust};
 use crate::review::{Answer, Cause, Details, NO_REQUEST, Request, Status, version};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use policy_crds::FieldError;
+use policy_server::TlsHandle;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -33,6 +35,7 @@ pub struct Injector {
     client: Client,
     sidecar: Sidecar,
     settings: Settings,
+    roots: RootsSource,
     seen: Arc<Mutex<Option<(bool, Instant)>>>,
     metrics: InjectorMetrics,
 }
@@ -54,14 +57,23 @@ pub(crate) struct PodReview {
 }
 
 impl Injector {
-    /// Nothing is asked before the first review. Counts in `metrics`.
-    pub fn new(client: Client, settings: InjectorSettings, metrics: InjectorMetrics) -> Self {
-        let InjectorSettings { defaults, places, sidecar, .. } = settings;
+    /// Nothing is asked before the first review. Counts in `metrics`. `own`: the controller's
+    /// credentials, whose roots sidecars begin with where no other ones are given.
+    pub fn new(
+        client: Client,
+        settings: InjectorSettings,
+        own: Option<TlsHandle>,
+        metrics: InjectorMetrics,
+    ) -> Self {
+        let InjectorSettings { defaults, places, sidecar, trust, bypass, .. } = settings;
         let native = sidecar != Sidecar::Container;
+        let roots = RootsSource::new(trust, own);
+        let trust = Trust::ConfigMap;
         Self {
             client,
             sidecar,
-            settings: Settings { defaults, places, native },
+            settings: Settings { defaults, places, trust, bypass, native },
+            roots,
             seen: Arc::default(),
             metrics,
         }
@@ -86,9 +98,9 @@ impl Injector {
         }
         let known = async {
             let around = self.surroundings(request.namespace).await?;
-            Ok::<_, String>((around, self.native().await?))
+            Ok::<_, String>((around, self.native().await?, self.roots.trust().await?))
         };
-        let (around, native) = match known.await {
+        let (around, native, trust) = match known.await {
             Ok(known) => known,
             Err(reason) => {
                 tracing::warn!(namespace = request.namespace, "a pod was not looked at: {reason}");
@@ -96,7 +108,7 @@ impl Injector {
                 return Err(Reply::Unavailable(format!("portcullis injector: {reason}\n")));
             }
         };
-        let settings = Settings { native, ..self.settings.clone() };
+        let settings = Settings { native, trust, ..self.settings.clone() };
         Ok(PodReview { injector: self.clone(), review, around, settings })
     }
 

@@ -2,6 +2,8 @@
 
 use super::ports::{Named, PortList};
 use super::quantity::is_quantity;
+use super::value::{duration, expected, image, number, one_of, positive, switch, version};
+use policy_core::DefaultPolicy;
 use std::fmt;
 use tracing_subscriber::EnvFilter;
 
@@ -54,6 +56,34 @@ pub enum Setting {
     ProxyWorkers,
     /// Whether POST /shutdown works from loopback.
     ProxyAdminShutdown,
+    /// What decides while no policy has been received.
+    PendingPolicy,
+    /// The policy of that time, where `pending-policy` is `default`.
+    PendingDefaultPolicy,
+    /// How long a connection waits for the first policy.
+    PendingTimeout,
+    /// How old a policy may get without the controller before its port refuses.
+    MaximumPolicyAge,
+    /// Open connections per port.
+    MaxConnections,
+    /// Requests that may wait for the application.
+    MaxInFlight,
+    /// Bytes of a request head.
+    MaxRequestHead,
+    /// Header fields of an HTTP/1 request.
+    MaxHeaders,
+    /// HTTP/2 streams of one client.
+    Http2MaxStreams,
+    /// How long an HTTP/1 request head may take.
+    RequestHeadTimeout,
+    /// How long a TLS handshake may take.
+    HandshakeTimeout,
+    /// How long an HTTP connection may stay open without a request.
+    IdleTimeout,
+    /// How long any other connection may stay open without a byte.
+    OpaqueIdleTimeout,
+    /// Whether loopback may read and set the log filter.
+    ProxyAdminLogLevel,
 }
 
 /// Under which names a setting is annotated.
@@ -69,7 +99,7 @@ enum Prefixes {
 
 impl Setting {
     /// Every setting.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 33] = [
         Self::ProxyImage,
         Self::ProxyVersion,
         Self::InitImage,
@@ -89,6 +119,20 @@ impl Setting {
         Self::ShutdownGracePeriod,
         Self::ProxyWorkers,
         Self::ProxyAdminShutdown,
+        Self::PendingPolicy,
+        Self::PendingDefaultPolicy,
+        Self::PendingTimeout,
+        Self::MaximumPolicyAge,
+        Self::MaxConnections,
+        Self::MaxInFlight,
+        Self::MaxRequestHead,
+        Self::MaxHeaders,
+        Self::Http2MaxStreams,
+        Self::RequestHeadTimeout,
+        Self::HandshakeTimeout,
+        Self::IdleTimeout,
+        Self::OpaqueIdleTimeout,
+        Self::ProxyAdminLogLevel,
     ];
 
     /// Its name.
@@ -113,6 +157,20 @@ impl Setting {
             Self::ShutdownGracePeriod => "shutdown-grace-period",
             Self::ProxyWorkers => "proxy-workers",
             Self::ProxyAdminShutdown => "proxy-admin-shutdown",
+            Self::PendingPolicy => "pending-policy",
+            Self::PendingDefaultPolicy => "pending-default-policy",
+            Self::PendingTimeout => "pending-timeout",
+            Self::MaximumPolicyAge => "maximum-policy-age",
+            Self::MaxConnections => "max-connections",
+            Self::MaxInFlight => "max-in-flight",
+            Self::MaxRequestHead => "max-request-head",
+            Self::MaxHeaders => "max-headers",
+            Self::Http2MaxStreams => "http2-max-streams",
+            Self::RequestHeadTimeout => "request-head-timeout",
+            Self::HandshakeTimeout => "handshake-timeout",
+            Self::IdleTimeout => "idle-timeout",
+            Self::OpaqueIdleTimeout => "opaque-idle-timeout",
+            Self::ProxyAdminLogLevel => "proxy-admin-log-level",
         }
     }
 
@@ -121,11 +179,65 @@ impl Setting {
         Self::ALL.into_iter().find(|setting| setting.name() == name)
     }
 
+    /// The variable of the sidecar's environment that states it; absent: it is told in another way.
+    pub(super) fn variable(self) -> Option<&'static str> {
+        Some(match self {
+            Self::ProxyImage
+            | Self::ProxyVersion
+            | Self::InitImage
+            | Self::ImagePullPolicy
+            | Self::ProxyCpuRequest
+            | Self::ProxyCpuLimit
+            | Self::ProxyMemoryRequest
+            | Self::ProxyMemoryLimit
+            | Self::ProxyEphemeralStorageRequest
+            | Self::ProxyEphemeralStorageLimit
+            | Self::SkipInboundPorts => return None,
+            Self::ProxyLogLevel => "PORTCULLIS_LOG",
+            Self::ProxyLogFormat => "PORTCULLIS_LOG_FORMAT",
+            Self::AccessLog => "PORTCULLIS_ACCESS_LOG",
+            Self::OpaquePorts => "PORTCULLIS_OPAQUE_PORTS",
+            Self::DetectTimeout => "PORTCULLIS_DETECT_TIMEOUT",
+            Self::ShutdownGracePeriod => "PORTCULLIS_GRACE",
+            Self::ProxyWorkers => "PORTCULLIS_WORKERS",
+            Self::ProxyAdminShutdown => "PORTCULLIS_ADMIN_SHUTDOWN",
+            Self::PendingPolicy => "PORTCULLIS_PENDING_POLICY",
+            Self::PendingDefaultPolicy => "PORTCULLIS_DEFAULT_POLICY",
+            Self::PendingTimeout => "PORTCULLIS_PENDING_TIMEOUT",
+            Self::MaximumPolicyAge => "PORTCULLIS_MAXIMUM_POLICY_AGE",
+            Self::MaxConnections => "PORTCULLIS_MAX_CONNECTIONS",
+            Self::MaxInFlight => "PORTCULLIS_MAX_IN_FLIGHT",
+            Self::MaxRequestHead => "PORTCULLIS_MAX_REQUEST_HEAD",
+            Self::MaxHeaders => "PORTCULLIS_MAX_HEADERS",
+            Self::Http2MaxStreams => "PORTCULLIS_HTTP2_MAX_STREAMS",
+            Self::RequestHeadTimeout => "PORTCULLIS_REQUEST_HEAD_TIMEOUT",
+            Self::HandshakeTimeout => "PORTCULLIS_HANDSHAKE_TIMEOUT",
+            Self::IdleTimeout => "PORTCULLIS_IDLE_TIMEOUT",
+            Self::OpaqueIdleTimeout => "PORTCULLIS_OPAQUE_IDLE_TIMEOUT",
+            Self::ProxyAdminLogLevel => "PORTCULLIS_ADMIN_LOG_LEVEL",
+        })
+    }
+
     fn prefixes(self) -> Prefixes {
         match self {
             // An image of Linkerd's proxy would not understand what it is told.
             Self::ProxyImage | Self::ProxyVersion | Self::InitImage => Prefixes::Own,
-            Self::DetectTimeout | Self::ProxyWorkers => Prefixes::Own,
+            Self::DetectTimeout
+            | Self::ProxyWorkers
+            | Self::PendingPolicy
+            | Self::PendingDefaultPolicy
+            | Self::PendingTimeout
+            | Self::MaximumPolicyAge
+            | Self::MaxConnections
+            | Self::MaxInFlight
+            | Self::MaxRequestHead
+            | Self::MaxHeaders
+            | Self::Http2MaxStreams
+            | Self::RequestHeadTimeout
+            | Self::HandshakeTimeout
+            | Self::IdleTimeout
+            | Self::OpaqueIdleTimeout
+            | Self::ProxyAdminLogLevel => Prefixes::Own,
             Self::OpaquePorts => Prefixes::Linkerd,
             Self::ImagePullPolicy
             | Self::ProxyLogLevel
@@ -197,15 +309,20 @@ impl Setting {
                 PortList::read(text, named).map(|list| list.text())
             }
             Self::DetectTimeout | Self::ShutdownGracePeriod => duration(text),
-            Self::ProxyWorkers => match text.parse::<u8>() {
-                Ok(1..=64) => Ok(text.to_owned()),
-                Ok(_) | Err(_) => Err(expected(text, "a number from 1 to 64")),
-            },
-            Self::ProxyAdminShutdown => match text {
-                "enabled" => Ok("true".to_owned()),
-                "disabled" => Ok("false".to_owned()),
-                text => Err(expected(text, "`enabled` or `disabled`")),
-            },
+            Self::PendingTimeout | Self::MaximumPolicyAge | Self::OpaqueIdleTimeout => {
+                duration(text)
+            }
+            Self::RequestHeadTimeout | Self::HandshakeTimeout | Self::IdleTimeout => positive(text),
+            Self::MaxConnections | Self::MaxInFlight | Self::MaxHeaders | Self::Http2MaxStreams => {
+                number(text, 1..=u32::MAX)
+            }
+            Self::MaxRequestHead => number(text, 8192..=16_777_216),
+            Self::ProxyWorkers => number(text, 1..=64),
+            Self::PendingPolicy => one_of(text, &["wait", "default"]),
+            Self::PendingDefaultPolicy => {
+                one_of(text, &DefaultPolicy::ALL.map(DefaultPolicy::as_str))
+            }
+            Self::ProxyAdminShutdown | Self::ProxyAdminLogLevel => switch(text),
         }
     }
 }
@@ -213,55 +330,6 @@ impl Setting {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-fn expected(text: &str, what: &str) -> String {
-    let shown: String = text.chars().take(64).collect();
-    format!("`{shown}` is not allowed; expected {what}")
-}
-
-fn one_of(text: &str, known: &[&str]) -> Result<String, String> {
-    if known.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let known: Vec<String> = known.iter().map(|known| format!("`{known}`")).collect();
-    Err(expected(text, &format!("one of {}", known.join(", "))))
-}
-
-/// The characters of registries and paths; which image it is, the kubelet finds out.
-fn image(text: &str) -> Result<String, String> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
-    let sound =
-        text.bytes().all(allowed) && text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
-    let tagged = text.rsplit('/').next().is_some_and(|name| name.contains(':'));
-    if !sound || text.len() > 255 {
-        return Err(expected(text, "an image such as `ghcr.io/portcullis/proxy`"));
-    }
-    if tagged {
-        return Err(expected(text, "an image without its version, which proxy-version states"));
-    }
-    Ok(text.to_owned())
-}
-
-/// A tag.
-fn version(text: &str) -> Result<String, String> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let begins = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
-    match text.len() <= 128 && begins && text.bytes().all(allowed) {
-        true => Ok(text.to_owned()),
-        false => Err(expected(text, "the tag of an image")),
-    }
-}
-
-/// As the proxy reads it: a whole number with a unit.
-fn duration(text: &str) -> Result<String, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number = number.parse::<u32>();
-    match number {
-        Ok(_) if ["ms", "s", "m", "h", "d"].contains(&unit) => Ok(text.to_owned()),
-        Ok(_) | Err(_) => Err(expected(text, "a whole number with ms, s, m, h or d")),
     }
 }
 
@@ -298,6 +366,11 @@ mod tests {
             (Setting::SkipInboundPorts, "25,8000-8010"),
             (Setting::DetectTimeout, "5s"),
             (Setting::ProxyWorkers, "4"),
+            (Setting::MaximumPolicyAge, "1h"),
+            (Setting::PendingPolicy, "default"),
+            (Setting::PendingDefaultPolicy, "deny"),
+            (Setting::MaxRequestHead, "8192"),
+            (Setting::OpaqueIdleTimeout, "0s"),
         ] {
             assert_eq!(read(setting, text), Ok(text.to_owned()), "{setting}");
         }
@@ -323,6 +396,10 @@ mod tests {
             (Setting::ProxyMemoryLimit, "64MB", "a quantity such as `100m` or `64Mi`"),
             (Setting::DetectTimeout, "1.5s", "a whole number with ms, s, m, h or d"),
             (Setting::ProxyWorkers, "0", "a number from 1 to 64"),
+            (Setting::MaxConnections, "many", "a number from 1 to 4294967295"),
+            (Setting::MaxRequestHead, "1", "a number from 8192 to 16777216"),
+            (Setting::IdleTimeout, "0s", "a whole number above 0 with ms, s, m, h or d"),
+            (Setting::PendingPolicy, "open", "one of `wait`, `default`"),
             (Setting::ProxyAdminShutdown, "true", "`enabled` or `disabled`"),
         ] {
             assert_eq!(

@@ -2,6 +2,7 @@
 
 use super::chosen::Defaults;
 use super::places::Places;
+use std::path::PathBuf;
 
 /// The configuration of the injector's webhook, unless another is named.
 pub const INJECTOR_CONFIGURATION: &str = policy_kube::names::INJECTOR_CONFIGURATION;
@@ -13,9 +14,45 @@ pub struct Settings {
     pub defaults: Defaults,
     /// Where the control plane is.
     pub places: Places,
+    /// Whom sidecars trust.
+    pub trust: Trust,
+    /// What becomes of pods that could get around their sidecar.
+    pub bypass: Bypass,
     /// Whether the sidecar is an init container that goes on (Kubernetes 1.29), or a container like
     /// others.
     pub native: bool,
+}
+
+/// Whom sidecars trust.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// The roots in the ConfigMap of their namespace, whoever has written them.
+    #[default]
+    ConfigMap,
+    /// These to begin with, PEM; the document in that ConfigMap says later ones.
+    Followed(String),
+    /// These, PEM, for as long as the pod lives.
+    Fixed(String),
+}
+
+/// Where the roots come from that sidecars begin with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustSettings {
+    /// A PEM file, read for each pod; absent: the roots that the controller trusts itself.
+    pub file: Option<PathBuf>,
+    /// Whether nobody publishes a document that says later ones.
+    pub fixed: bool,
+}
+
+/// What becomes of pods that could get around their sidecar: with capabilities that change the rules
+/// of redirection, or with images of their own choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bypass {
+    /// They are created, and their author is warned.
+    #[default]
+    Warn,
+    /// They are refused.
+    Refuse,
 }
 
 /// What kind of container the sidecar is.
@@ -43,4 +80,8 @@ pub struct InjectorSettings {
     pub places: Places,
     /// What kind of container the sidecar is.
     pub sidecar: Sidecar,
+    /// Where the roots come from that sidecars begin with.
+    pub trust: TrustSettings,
+    /// What becomes of pods that could get around their sidecar.
+    pub bypass: Bypass,
 }

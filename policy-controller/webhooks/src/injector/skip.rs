@@ -1,6 +1,6 @@
 //! Pods that are left as they are, and pods that cannot have a sidecar as they are.
 
-use super::element::{CONTAINERS, containers, list, text};
+use super::element::{CONTAINERS, containers, items, list, text};
 use super::ports::of_container;
 use super::sidecar::{
     ADMIN_PORT, INBOUND_PORT, INIT, PROXY, PROXY_UID, VERSION_ANNOTATION, VOLUMES,
@@ -112,8 +112,9 @@ pub(super) fn reason(pod: &Value) -> Option<Skip> {
     let has = |name: &str| containers(pod).any(|(_, c)| text(c, "name") == Some(name));
     let annotation =
         |name: &str| pod.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str);
-    // One of the two alone is somebody else's container, which `impossible` tells.
-    if has(PROXY) && has(INIT) {
+    // One of the two alone is somebody else's container, which `impossible` tells, and so are two that
+    // are not what is injected.
+    if is_pair(pod) {
         let version = annotation(VERSION_ANNOTATION).map(str::to_owned);
         return Some(Skip::Ours { version });
     }
@@ -129,6 +130,31 @@ pub(super) fn reason(pod: &Value) -> Option<Skip> {
     }
     let os = spec.get("os").and_then(|os| text(os, "name"));
     (os == Some("windows")).then_some(Skip::Windows)
+}
+
+/// Whether the containers with our names are what is injected: one redirects, the other listens where
+/// the first redirects to, for this pod.
+pub(super) fn is_pair(pod: &Value) -> bool {
+    let find = |wanted: &str| {
+        let mut all = containers(pod).map(|(_, container)| container);
+        all.find(|container| text(container, "name") == Some(wanted))
+    };
+    let (Some(proxy), Some(init)) = (find(PROXY), find(INIT)) else { return false };
+    let argument = |container: &Value, wanted: &str| {
+        let mut arguments = items(container, "args").iter().filter_map(Value::as_str);
+        container.get("command").is_none() && arguments.any(|argument| argument == wanted)
+    };
+    let variable = |wanted: &str| {
+        items(proxy, "env").iter().any(|variable| text(variable, "name") == Some(wanted))
+    };
+    let listens = of_container(proxy).iter().any(|(port, _)| *port == INBOUND_PORT);
+    let redirects = argument(init, "redirect")
+        && argument(init, &format!("--inbound-port={INBOUND_PORT}"))
+        && argument(init, &format!("--proxy-uid={PROXY_UID}"));
+    let runs = argument(proxy, "run")
+        && ["WORKLOAD", "POLICY_ADDR"].iter().all(|name| variable(&format!("PORTCULLIS_{name}")));
+    let user = proxy.pointer("/securityContext/runAsUser").and_then(Value::as_u64);
+    redirects && runs && listens && user == Some(PROXY_UID)
 }
 
 /// What a sidecar would clash with.

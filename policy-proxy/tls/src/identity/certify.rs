@@ -11,7 +11,7 @@ use super::credentials::{Credentials, TlsIdentity, anonymous_client};
 use super::error::{Failed, SourceError};
 use super::publish::Publisher;
 use super::request::KeyAndRequest;
-use super::roots::Roots;
+use super::roots::{Anchors, Known, RootsReader};
 use super::state::FailureKind;
 use crate::civil::shown;
 use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain, random};
@@ -34,7 +34,7 @@ pub struct CertifyConfig {
     /// The file with our token. Read at every call.
     pub token: PathBuf,
     /// The mesh's roots, which the issuer and what it issues are held to.
-    pub roots: Roots,
+    pub roots: Anchors,
     /// A folder with `key.p8` and `csr.der`, as Linkerd's helper makes them; absent: a key of our own,
     /// which is never written anywhere.
     pub folder: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct CertifyConfig {
 impl CertifyConfig {
     /// The defaults: renewal after 10 s to 24 h (proxy-semantics 5.1), 10 s for an attempt, pauses of
     /// 200 ms to 30 s.
-    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: Roots) -> Self {
+    pub fn new(issuer: ControllerAddress, name: &str, token: PathBuf, roots: Anchors) -> Self {
         Self {
             issuer,
             name: name.to_ascii_lowercase().into(),
@@ -71,6 +71,7 @@ impl CertifyConfig {
 pub(super) struct Certify {
     config: CertifyConfig,
     own: KeyAndRequest,
+    reader: RootsReader,
     /// The roots as they were read last.
     roots: Vec<CertificateDer<'static>>,
     backoff: Backoff,
@@ -112,7 +113,8 @@ impl Certify {
             }
         };
         let backoff = Backoff::new(config.backoff.0, config.backoff.1);
-        Ok(Self { config, own, roots: Vec::new(), backoff })
+        let reader = RootsReader::new(config.roots.clone());
+        Ok(Self { config, own, reader, roots: Vec::new(), backoff })
     }
 
     /// Keeps the identity current until it is dropped.
@@ -135,17 +137,26 @@ impl Certify {
 
     /// Puts changed roots in force. True: a certificate that they accept has to be asked for.
     async fn follow_roots(&mut self, publisher: &Publisher) -> bool {
-        let roots = match self.config.roots.read().await {
-            Ok(roots) if roots == self.roots => {
-                publisher.settle_roots();
-                return false;
-            }
-            Ok(roots) => roots,
+        let Known { roots, doubt } = match self.reader.read().await {
+            Ok(known) => known,
             Err(error) => {
                 publisher.fail(FailureKind::Roots, &error.to_string());
                 return false;
             }
         };
+        let changed = roots != self.roots;
+        let wanted = changed && self.reroot(roots, publisher);
+        match doubt {
+            // What is in force stays, and so does what is wrong.
+            Some(doubt) => publisher.fail(FailureKind::Roots, &doubt.to_string()),
+            None if !changed => publisher.settle_roots(),
+            None => {}
+        }
+        wanted
+    }
+
+    /// Puts these roots in force. True: a certificate that they accept has to be asked for.
+    fn reroot(&mut self, roots: Vec<CertificateDer<'static>>, publisher: &Publisher) -> bool {
         let current = publisher.identity().current().clone();
         let rerooted = current.map(|own| own.with_roots(roots.clone()));
         match rerooted {

@@ -198,7 +198,7 @@ pub fn anonymous_client(
 }
 
 /// Whether this chain reaches one of the roots at this time, for a server and for a client alike.
-fn verify_chain(
+pub(super) fn verify_chain(
     leaf: &CertificateDer<'_>,
     others: &[CertificateDer<'_>],
     roots: &RootCertStore,
@@ -219,7 +219,10 @@ fn verify_chain(
     Ok(())
 }
 
-fn root_store(roots: Vec<CertificateDer<'static>>) -> Result<Arc<RootCertStore>, IdentityError> {
+/// A store of these roots, of which there has to be one.
+pub(super) fn root_store(
+    roots: Vec<CertificateDer<'static>>,
+) -> Result<Arc<RootCertStore>, IdentityError> {
     let mut store = RootCertStore::empty();
     for root in roots {
         store.add(root).map_err(|error| IdentityError::Roots(error.to_string()))?;

@@ -3,8 +3,10 @@
 use super::contents::contents;
 use super::error::SourceError;
 use super::pem::certificates;
+use super::signed::{SignedRoots, Trust};
 use rustls::pki_types::CertificateDer;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The mesh's roots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,4 +35,72 @@ impl Roots {
         let roots = certificates(&text).map_err(|message| SourceError::Pem { place, message })?;
         Ok(roots)
     }
+}
+
+/// Where the client of an issuer has its roots from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Anchors {
+    /// There, and nobody else may write it.
+    Trusted(Roots),
+    /// `begin` counts from the start. What a file with a document says of later ones counts if
+    /// whoever is trusted already vouches for it ([`SignedRoots`]), because others may write the file.
+    Followed {
+        /// The roots to begin with, DER.
+        begin: Vec<CertificateDer<'static>>,
+        /// The document.
+        document: PathBuf,
+    },
+}
+
+/// Reads roots again and again.
+#[derive(Debug)]
+pub(super) enum RootsReader {
+    Trusted(Roots),
+    Followed { trust: Trust, document: PathBuf },
+}
+
+/// The roots that are in force.
+pub(super) struct Known {
+    pub(super) roots: Vec<CertificateDer<'static>>,
+    /// Why newer ones that there may be are not.
+    pub(super) doubt: Option<SourceError>,
+}
+
+impl RootsReader {
+    pub(super) fn new(anchors: Anchors) -> Self {
+        match anchors {
+            Anchors::Trusted(roots) => Self::Trusted(roots),
+            Anchors::Followed { begin, document } => {
+                Self::Followed { trust: Trust::begin(begin), document }
+            }
+        }
+    }
+
+    /// The roots as they are now, of which there is at least one.
+    ///
+    /// # Errors
+    /// As [`Roots::read`].
+    pub(super) async fn read(&mut self) -> Result<Known, SourceError> {
+        match self {
+            Self::Trusted(roots) => Ok(Known { roots: roots.read().await?, doubt: None }),
+            Self::Followed { trust, document } => {
+                let doubt = match follow(trust, document).await {
+                    Ok(reached) => {
+                        *trust = reached;
+                        None
+                    }
+                    Err(error) => Some(error),
+                };
+                Ok(Known { roots: trust.roots().to_vec(), doubt })
+            }
+        }
+    }
+}
+
+async fn follow(trust: &Trust, document: &Path) -> Result<Trust, SourceError> {
+    let text = contents(document, MOST).await?;
+    let read = SignedRoots::read(&text);
+    let reached = read.and_then(|signed| trust.after(&signed, SystemTime::now()));
+    let place = document.display().to_string();
+    reached.map_err(|message| SourceError::Pem { place, message })
 }

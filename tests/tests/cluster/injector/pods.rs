@@ -72,6 +72,59 @@ async fn the_binary_with_the_documented_configuration_and_rights_injects_what_as
 }
 
 #[tokio::test]
+async fn the_roots_that_a_sidecar_begins_with_are_in_its_pod() {
+    let Some(cluster) = super::cluster().await else { return };
+    let namespace = cluster.namespace("rooted").await.unwrap();
+    let mesh = cluster.namespace("mesh").await.unwrap();
+    let authority = policy_testkit::Authority::new();
+    let own = format!("{ACCOUNT}.{mesh}.serviceaccount.identity.{mesh}.cluster.local");
+    let files = tempfile::tempdir().unwrap();
+    authority.certify(&own).write(files.path(), "certs.pem", "key.pem");
+    std::fs::write(files.path().join("roots.pem"), authority.pem()).unwrap();
+    let flag = |name: &str| format!("--grpc-tls-{name}={}/{name}.pem", files.path().display());
+    let flags = ["key", "certs", "roots"].map(flag);
+    let flags: Vec<&str> =
+        flags.iter().map(String::as_str).chain(["--injector-bypass=refuse"]).collect();
+    let name = format!("injector-{mesh}");
+    let kubeconfig = cluster.kubeconfig();
+    let world = World::flagged(&cluster, kubeconfig, (mesh, &name), &[&namespace], &flags).await;
+    let asks = json!({"portcullis.dev/inject": "enabled"});
+    let web = pod("web", asks.clone());
+    let tried =
+        world.until(&namespace, &web, "injected", |answer| !answer.inits().is_empty()).await;
+    let env = tried.body["spec"]["initContainers"][1]["env"].as_array().unwrap().clone();
+    let value = |name: &str| {
+        let found = env.iter().find(|one| one["name"] == format!("PORTCULLIS_IDENTITY_{name}"));
+        found.map(|one| one["value"].as_str().unwrap().to_owned())
+    };
+    let anchors = policy_tls::identity::certificates(value("ANCHORS").unwrap().as_bytes());
+    assert_eq!(anchors.unwrap(), [authority.root()]);
+    let signed = value("SIGNED_ROOTS").unwrap();
+    assert_eq!(signed, "/var/run/portcullis/roots/ca-bundle.signed");
+    assert_eq!(value("ROOTS"), None, "no file without a proof decides");
+
+    // Who could get around the sidecar is refused where that is asked for.
+    let mut powerful = pod("powerful", asks.clone());
+    powerful["spec"]["containers"][0]["securityContext"] =
+        json!({"capabilities": {"add": ["NET_ADMIN"]}});
+    let answer = world.create(&namespace, &powerful).await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.message().contains("can change the rules that lead connections"), "{answer:?}");
+    // A namespace with an annotation of a later version goes on.
+    world
+        .mark(
+            &namespace,
+            json!({"annotations": {
+                "portcullis.dev/inject": "enabled", "portcullis.dev/proxy-of-next-year": "x",
+            }}),
+        )
+        .await;
+    let answer = world.create(&namespace, &web).await;
+    answer.assert_injected();
+    assert!(answer.warnings[0].contains("has no effect: this version"), "{answer:?}");
+}
+
+#[tokio::test]
 async fn every_setting_makes_a_pod_that_the_api_server_takes() {
     let Some(cluster) = super::cluster().await else { return };
     let namespace = cluster.namespace("set").await.unwrap();
@@ -80,6 +133,11 @@ async fn every_setting_makes_a_pod_that_the_api_server_takes() {
         "portcullis.dev/inject": "enabled",
         "portcullis.dev/access-log": "json",
         "portcullis.dev/detect-timeout": "3s",
+        "portcullis.dev/maximum-policy-age": "1h",
+        "portcullis.dev/pending-policy": "default",
+        "portcullis.dev/pending-default-policy": "deny",
+        "portcullis.dev/max-connections": "1000",
+        "portcullis.dev/idle-timeout": "5m",
         "portcullis.dev/image-pull-policy": "Always",
         "portcullis.dev/proxy-admin-shutdown": "enabled",
         "portcullis.dev/proxy-cpu-limit": "2",

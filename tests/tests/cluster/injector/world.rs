@@ -69,6 +69,17 @@ impl World {
         name: &str,
         namespaces: &[&str],
     ) -> Self {
+        Self::flagged(cluster, kubeconfig, (mesh, name), namespaces, &[]).await
+    }
+
+    /// The same with further flags.
+    pub(crate) async fn flagged(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        (mesh, name): (String, &str),
+        namespaces: &[&str],
+        more: &[&str],
+    ) -> Self {
         let client = cluster.client();
         let flags = [
             "--injector",
@@ -81,6 +92,7 @@ impl World {
             "--lease-name",
             name,
         ];
+        let flags = [&flags, more].concat();
         let controller = ControllerProcess::start(kubeconfig, &flags).await.unwrap();
         controller.wait_ready().await.unwrap();
         let url = format!("https://{}/inject", controller.admission().unwrap());

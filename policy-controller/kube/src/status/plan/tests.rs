@@ -1,6 +1,7 @@
 //! What is written when, as time goes by.
 
 use super::*;
+use crate::status::quiet::{QUIET, UNKNOWN};
 use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
@@ -84,6 +85,28 @@ fn only_what_differs_is_written_after_a_restart() {
     plan.page(Kind::Server, &[item("right", "Accepted"), item("wrong", "Other")], now);
     plan.listed(Kind::Server, "v1beta3", now);
     assert_eq!(names(&mut plan, now), ["new", "wrong"]);
+}
+
+#[test]
+fn another_controller_of_the_same_name_is_noticed() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    let theirs = || -> Item {
+        let condition = json!({"type": "Accepted", "status": "False", "reason": "Other",
+            "message": "", "observedGeneration": 1, "lastTransitionTime": "2020-01-01T00:00:00Z"});
+        let metadata = json!({"name": "a", "namespace": "ns", "generation": 1});
+        serde_json::from_value(json!({"metadata": metadata, "status": {"conditions": [condition]}}))
+            .unwrap()
+    };
+    // A list may be older than the write.
+    plan.page(Kind::Server, &[theirs()], now + SHOWN);
+    plan.listed(Kind::Server, "v1beta3", now + SHOWN);
+    assert_eq!((names(&mut plan, now + SHOWN), plan.overwritten()), (vec!["a".to_owned()], 0));
+    let later = now + 3 * SHOWN;
+    plan.page(Kind::Server, &[theirs()], later);
+    plan.listed(Kind::Server, "v1beta3", later);
+    assert_eq!((names(&mut plan, later), plan.overwritten()), (vec!["a".to_owned()], 1));
 }
 
 #[test]
@@ -238,6 +261,64 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     assert!(job(&mut plan, later).is_none());
     count(&mut plan, 9, later);
     assert_eq!(names(&mut plan, later), ["a"]);
+}
+
+/// Tells how many of two proxies have it in force; none: nobody knows.
+fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
+    let programmed = match in_force {
+        Some(in_force) => Programmed::Counted { in_force, concerned: 2, refused: 0 },
+        None => {
+            let message = "a replica is lost".into();
+            Programmed::Unknown { reason: "ReplicaUnreachable".into(), message }
+        }
+    };
+    let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+    let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
+    plan.tell(table(&[("a", "", 1)]), counts, now);
+}
+
+#[test]
+fn what_gets_worse_is_told_at_once_and_what_gets_better_once_it_is_quiet() {
+    let mut now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    of_two(&mut plan, Some(1), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    of_two(&mut plan, Some(2), now);
+    assert_eq!(names(&mut plan, now), ["a"], "in force for the first time");
+    // A pod starts every two seconds, and has acknowledged a second later.
+    let mut written = 0;
+    for _ in 0..30 {
+        of_two(&mut plan, Some(1), now);
+        written += names(&mut plan, now).len();
+        now += Duration::from_secs(1);
+        of_two(&mut plan, Some(2), now);
+        written += names(&mut plan, now).len();
+        now += Duration::from_secs(1);
+        written += names(&mut plan, now).len();
+    }
+    assert_eq!(written, 1, "that it fell");
+    now += QUIET;
+    assert_eq!(names(&mut plan, now), ["a"], "it is quiet");
+    of_two(&mut plan, Some(1), now);
+    assert_eq!(names(&mut plan, now), ["a"], "worse is told at once again");
+}
+
+#[test]
+fn a_replica_that_is_lost_for_a_moment_makes_no_object_unknown() {
+    let now = Instant::now();
+    let mut plan = listed(&[("a", "", 1)], now);
+    of_two(&mut plan, Some(2), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    of_two(&mut plan, None, now);
+    let soon = now + UNKNOWN / 2;
+    assert_eq!(names(&mut plan, soon), Vec::<String>::new());
+    of_two(&mut plan, Some(2), soon);
+    assert_eq!(names(&mut plan, now + UNKNOWN), Vec::<String>::new(), "it was a moment");
+    of_two(&mut plan, None, now + UNKNOWN);
+    of_two(&mut plan, Some(1), now + UNKNOWN + UNKNOWN / 2);
+    assert_eq!(names(&mut plan, now + UNKNOWN + UNKNOWN / 2), ["a"], "what is worse is known");
+    of_two(&mut plan, None, now + 2 * UNKNOWN);
+    assert_eq!(names(&mut plan, now + 3 * UNKNOWN), ["a"], "it has lasted");
 }
 
 #[test]

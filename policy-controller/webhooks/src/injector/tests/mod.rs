@@ -6,7 +6,7 @@ mod patches;
 mod properties;
 mod refusals;
 
-use super::{Defaults, Outcome, Places, Settings, Skip, Surroundings, inject};
+use super::{Bypass, Defaults, Outcome, Places, Settings, Skip, Surroundings, Trust, inject};
 use policy_crds::document;
 use serde_json::Value;
 
@@ -17,7 +17,8 @@ fn value(yaml: &str) -> Value {
 
 fn settings(native: bool) -> Settings {
     let places = Places::new("portcullis", "cluster.local", "cluster.local");
-    Settings { defaults: Defaults::default(), places, native }
+    let (trust, bypass) = (Trust::ConfigMap, Bypass::Warn);
+    Settings { defaults: Defaults::default(), places, trust, bypass, native }
 }
 
 /// Namespace `shop`, with these annotations.

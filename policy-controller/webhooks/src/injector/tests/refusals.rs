@@ -1,7 +1,7 @@
 //! What is left as it is, and what is refused.
 
 use super::{asks, refused, shop, skipped, value};
-use crate::injector::Skip;
+use crate::injector::{Bypass, Lack, Outcome, PodFacts, Settings, Skip, Trust, inject, lack};
 use serde_json::{Value, json};
 
 fn pod(metadata: &str, spec: &str) -> Value {
@@ -49,13 +49,6 @@ fn what_cannot_have_a_sidecar_is_left_as_it_is_with_a_warning() {
             Skip::Theirs("istio-proxy"),
             "the pod has the sidecar of another mesh, container `istio-proxy`",
         ),
-        (
-            "{initContainers: [{name: portcullis-init}], \
-              containers: [{name: web}, {name: portcullis-proxy, env: []}]}"
-                .to_owned(),
-            Skip::Ours { version: None },
-            "the pod has a sidecar already",
-        ),
     ] {
         let warning = format!("no sidecar was injected: {words}");
         assert_eq!(skipped(&pod("{name: web}", &spec), &asks()), (reason, vec![warning]), "{spec}");
@@ -99,6 +92,134 @@ fn a_container_that_borrows_the_name_of_the_sidecar_is_refused_rather_than_taken
         assert_eq!(refused(&borrowed, &asks()), [words]);
         assert_eq!(skipped(&borrowed, &shop("{}")), (Skip::NotAsked, none()));
     }
+}
+
+#[test]
+fn two_containers_that_borrow_the_names_of_the_sidecar_are_not_taken_for_one() {
+    let mut fake = json!({"metadata": {"annotations": {"portcullis.dev/proxy-version": "1"}},
+        "spec": {"initContainers": [{"name": "portcullis-init", "args": ["redirect"]}],
+                 "containers": [{"name": "web"}, {"name": "portcullis-proxy", "args": ["run"]}]},
+        "status": {"phase": "Running"}});
+    let words = refused(&fake, &asks());
+    assert_eq!(words.len(), 2, "{words:?}");
+    assert!(words[0].starts_with("spec.initContainers[0].name: `portcullis-init` is the name"));
+    let lacks = |pod: &Value| lack(&PodFacts::of(pod), &asks(), "portcullis");
+    assert_eq!(lacks(&fake), Some(Lack::ByNamespace));
+    // What is injected is taken for what it is, natively and not.
+    for native in [true, false] {
+        fake["spec"] = json!({"containers": [{"name": "web"}]});
+        let (mut pod, _) = super::injected(&fake, &asks(), &super::settings(native));
+        assert!(matches!(skipped(&pod, &asks()).0, Skip::Ours { .. }));
+        assert_eq!(lacks(&pod), None);
+        // Another command than the image's is another program.
+        let list = if native { "initContainers" } else { "containers" };
+        let at = usize::from(native);
+        pod["spec"][list][at]["command"] = json!(["sleep"]);
+        assert_eq!(lacks(&pod), Some(Lack::ByNamespace));
+        let words = refused(&pod, &asks());
+        assert!(
+            words.iter().any(|one| one.contains("`portcullis-proxy` is the name")),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
+    let pod = json!({"metadata": {"annotations": {"portcullis.dev/init-image": "mine/init"}},
+        "spec": {"containers": [
+            {"name": "a", "securityContext": {"privileged": true}},
+            {"name": "b", "securityContext": {"capabilities": {"add": ["CAP_NET_ADMIN", "CHOWN"]}}},
+            {"name": "c", "securityContext": {"capabilities": {"drop": ["ALL"]}}}]}});
+    let (_, warnings) = super::injected(&pod, &asks(), &super::settings(true));
+    let fields = [
+        "spec.containers[0].securityContext.privileged: a privileged container can change the rules",
+        "spec.containers[1].securityContext.capabilities.add: `CAP_NET_ADMIN` can change the rules",
+        "metadata.annotations[\"portcullis.dev/init-image\"]: says which image guards the pod",
+    ];
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for (warning, field) in warnings.iter().zip(fields) {
+        // The capability is named as Kubernetes reads it.
+        assert!(warning.starts_with(field) || warning.contains("NET_ADMIN"), "{warning}");
+    }
+    let strict = Settings { bypass: Bypass::Refuse, ..super::settings(true) };
+    let Outcome::Refused(errors) = inject(&pod, &asks(), &strict) else { panic!("not refused") };
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(words, warnings);
+    let off = json!({"metadata": {"annotations": {"portcullis.dev/inject": "disabled"}},
+        "spec": pod["spec"]});
+    assert!(matches!(inject(&off, &asks(), &strict), Outcome::Skipped { .. }));
+}
+
+#[test]
+fn an_annotation_of_a_later_version_does_not_keep_pods_from_starting() {
+    let later = plain("{portcullis.dev/proxy-of-next-year: many}");
+    let (_, warnings) = super::injected(&later, &asks(), &super::settings(true));
+    assert!(warnings[0].contains("has no effect: this version ("), "{warnings:?}");
+    let around = shop("{portcullis.dev/inject: enabled, portcullis.dev/proxy-of-next-year: many}");
+    let (_, warnings) = super::injected(&plain("{}"), &around, &super::settings(true));
+    assert!(warnings[0].starts_with("Namespace shop: metadata.annotations"), "{warnings:?}");
+    // A known name with a value of a later version is something else: what it asks for is not done.
+    let value = plain("{portcullis.dev/access-log: of-next-year}");
+    assert_eq!(refused(&value, &asks()).len(), 1);
+}
+
+#[test]
+fn whoever_wants_no_sidecar_gets_the_pod_whatever_else_is_mistyped() {
+    let off = plain("{portcullis.dev/inject: disabled, portcullis.dev/proxy-loglevel: info}");
+    let (reason, warnings) = skipped(&off, &asks());
+    assert_eq!(reason, Skip::DisabledByPod);
+    assert!(warnings[0].contains("did you mean `portcullis.dev/proxy-log-level`?"), "{warnings:?}");
+}
+
+#[test]
+fn every_setting_that_is_advised_reaches_the_sidecar() {
+    let pod = plain(
+        "{portcullis.dev/maximum-policy-age: 1h, portcullis.dev/pending-policy: default, \
+          portcullis.dev/pending-default-policy: deny, portcullis.dev/max-connections: '100', \
+          portcullis.dev/idle-timeout: 5m, portcullis.dev/proxy-admin-log-level: enabled}",
+    );
+    let (pod, _) = super::injected(&pod, &asks(), &super::settings(true));
+    let env = pod["spec"]["initContainers"][1]["env"].as_array().unwrap().clone();
+    for (name, value) in [
+        ("MAXIMUM_POLICY_AGE", "1h"),
+        ("PENDING_POLICY", "default"),
+        ("DEFAULT_POLICY", "deny"),
+        ("MAX_CONNECTIONS", "100"),
+        ("IDLE_TIMEOUT", "5m"),
+        ("ADMIN_LOG_LEVEL", "true"),
+    ] {
+        let wanted = json!({"name": format!("PORTCULLIS_{name}"), "value": value});
+        assert!(env.contains(&wanted), "{name}");
+    }
+    let alone = plain("{portcullis.dev/pending-policy: default}");
+    assert_eq!(
+        refused(&alone, &asks()),
+        ["metadata.annotations[\"portcullis.dev/pending-policy\"]: `default` needs \
+          pending-default-policy, which says which one"]
+    );
+}
+
+#[test]
+fn roots_that_sidecars_begin_with_are_in_the_pod_where_nobody_can_change_them() {
+    let env = |trust: Trust| {
+        let settings = Settings { trust, ..super::settings(true) };
+        let (pod, _) = super::injected(&plain("{}"), &asks(), &settings);
+        let mounts = pod["spec"]["volumes"].as_array().unwrap().len();
+        let env = pod["spec"]["initContainers"][1]["env"].as_array().unwrap().clone();
+        let roots = |env: &Value| {
+            let name = env["name"].as_str().unwrap().strip_prefix("PORTCULLIS_IDENTITY_")?;
+            ["ROOTS", "ANCHORS", "SIGNED_ROOTS"].contains(&name).then(|| env.clone())
+        };
+        (env.iter().filter_map(roots).collect::<Vec<_>>(), mounts)
+    };
+    let folder = "/var/run/portcullis/roots";
+    let plain = |name: &str, value: &str| json!({"name": format!("PORTCULLIS_IDENTITY_{name}"), "value": value});
+    let file = plain("ROOTS", &format!("{folder}/ca-bundle.crt"));
+    assert_eq!(env(Trust::ConfigMap), (vec![file], 3));
+    let signed = plain("SIGNED_ROOTS", &format!("{folder}/ca-bundle.signed"));
+    assert_eq!(env(Trust::Followed("PEM".to_owned())), (vec![plain("ANCHORS", "PEM"), signed], 3));
+    assert_eq!(env(Trust::Fixed("PEM".to_owned())), (vec![plain("ANCHORS", "PEM")], 2));
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Vouches for roots, so that proxies take over the next ones from a ConfigMap that others may write:
+//! what is published beside the roots, and when it has to be made anew.
+//!
+//! The control plane's own copy is where it is kept: nobody but the issuer writes there, and every
+//! replica goes on from what it says.
+
+use super::authority::{Authority, AuthorityError};
+use super::held::pem;
+use policy_tls::identity::{SignedRoots, Statement, certificates, validity};
+use rustls::pki_types::CertificateDer;
+use std::time::SystemTime;
+
+/// How many milliseconds of two clocks are taken for the same end of a certificate.
+const EXACT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Whether `document` says what is to be said: these roots, by a proof that lasts as long as one of
+/// this authority would.
+pub(super) fn is_current(
+    document: &SignedRoots,
+    bundle: &str,
+    authority: &Authority,
+    now: SystemTime,
+) -> bool {
+    let Some(last) = document.last() else { return false };
+    let roots = certificates(bundle.as_bytes()).unwrap_or_default();
+    let ends = last.proof().first().and_then(|leaf| validity(leaf)).map(|(_, ends)| ends);
+    let lasts =
+        ends.and_then(|ends| ends.checked_add(EXACT)).is_some_and(|e| e >= authority.ends());
+    last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
+}
+
+/// The document that says these roots after everything that `before` says.
+///
+/// # Errors
+/// Why the authority cannot vouch for them.
+pub(super) fn endorse(
+    before: Option<SignedRoots>,
+    bundle: &str,
+    authority: &Authority,
+    now: SystemTime,
+) -> Result<SignedRoots, AuthorityError> {
+    let unreadable =
+        |message| AuthorityError::Text { place: "the roots to publish".to_owned(), message };
+    let roots = certificates(bundle.as_bytes()).map_err(unreadable)?;
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let clock = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let last = before.as_ref().and_then(SignedRoots::last).map(Statement::serial);
+    // Later than the one before, whatever the clock says.
+    let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
+    let statement = authority.vouch(serial, roots, now)?;
+    Ok(match before {
+        Some(before) => before.then(statement, now),
+        None => SignedRoots::first(statement),
+    })
+}
+
+/// The one of two documents that goes further.
+pub(super) fn later(one: Option<SignedRoots>, other: Option<SignedRoots>) -> Option<SignedRoots> {
+    let serial = |document: &Option<SignedRoots>| Some(document.as_ref()?.last()?.serial());
+    if serial(&one) >= serial(&other) { one } else { other }
+}
+
+/// A document as it is published.
+pub(super) fn text(document: &SignedRoots) -> String {
+    let part = |list: &[CertificateDer<'static>]| list.iter().map(pem).collect::<String>();
+    let one = |statement: &Statement| {
+        let (serial, roots) = (statement.serial(), part(statement.roots()));
+        format!("serial: {serial}\nroots:\n{roots}proof:\n{}", part(statement.proof()))
+    };
+    document.statements().iter().map(one).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+mod tests {
+    use super::super::authority::{Places, make};
+    use super::*;
+    use policy_tls::identity::Trust;
+    use std::time::Duration;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn authority(now: SystemTime) -> (Authority, String) {
+        let made = make("a", now, 24 * HOUR).unwrap();
+        let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
+        let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
+        (Authority::read(places, certificate, key, certificate).unwrap(), made.certificate)
+    }
+
+    #[test]
+    fn what_is_published_is_read_by_proxies_and_lasts_until_something_changes() {
+        let now = SystemTime::now();
+        let ((one, first), (two, second)) = (authority(now), authority(now));
+        let both = format!("{first}{second}");
+        let document = endorse(None, &first, &one, now).unwrap();
+        assert!(is_current(&document, &first, &one, now + HOUR));
+        assert!(!is_current(&document, &both, &one, now), "other roots");
+        assert!(!is_current(&document, &first, &two, now), "another authority");
+        let document = endorse(Some(document), &both, &one, now).unwrap();
+        let document = endorse(Some(document), &second, &two, now).unwrap();
+        let read = SignedRoots::read(text(&document).as_bytes()).unwrap();
+        assert_eq!(read, document);
+        let begin = Trust::begin(certificates(first.as_bytes()).unwrap());
+        let reached = begin.after(&read, now).unwrap();
+        assert_eq!(reached.roots(), certificates(second.as_bytes()).unwrap());
+        // A clock that was set back does not make it older.
+        let earlier = endorse(Some(read.clone()), &second, &two, now - HOUR / 2).unwrap();
+        assert!(earlier.last().unwrap().serial() > read.last().unwrap().serial());
+        assert_eq!(later(Some(read), Some(earlier.clone())), Some(earlier));
+    }
+}

@@ -1,0 +1,39 @@
+//! Why an authority, or what is published of it, cannot be kept.
+
+use super::authority::AuthorityError;
+use super::own::OwnError;
+
+/// Why the authority cannot be kept at the moment.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeepError {
+    #[error("the API server: {0}")]
+    Api(#[from] kube::Error),
+    #[error("the API server did not answer in time")]
+    Late,
+    #[error("cannot make an authority: {0}")]
+    Make(#[from] rcgen::Error),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error("the Secret is being changed by others all the time")]
+    Contended,
+    #[error("{0}")]
+    Files(String),
+    #[error("the roots in the control plane's namespace: {0}")]
+    Roots(String),
+    #[error("the issuer's own certificate: {0}")]
+    Own(#[from] OwnError),
+}
+
+impl KeepError {
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Api(_) | Self::Late => "api",
+            Self::Make(_) => "make",
+            Self::Authority(_) => "authority",
+            Self::Contended => "contended",
+            Self::Files(_) => "files",
+            Self::Roots(_) => "roots",
+            Self::Own(_) => "own_certificate",
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How far roots have come: where they are, and since when they have been everywhere.
+
+use std::time::{Duration, Instant};
+
+/// What came of publishing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Published {
+    /// Namespaces that have the roots.
+    pub(super) namespaces: usize,
+    /// Namespaces that had others, and were given these.
+    pub(super) restored: Vec<String>,
+    /// Namespaces that have not got them, and why.
+    pub(super) pending: Vec<(String, String)>,
+}
+
+/// Since when the roots have been everywhere.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    pub(super) bundle: String,
+    since: Option<Instant>,
+    pub(super) pending: Vec<(String, String)>,
+}
+
+impl Spread {
+    /// For how long every namespace has had these roots. `same`: they are those of the last time. A
+    /// copy that others change is right again at once: whoever may write one namespace's must not
+    /// hold up the rotation of all.
+    pub(super) fn lasts(
+        &mut self,
+        same: bool,
+        published: &Published,
+        now: Instant,
+    ) -> Option<Duration> {
+        self.since = match (same && published.pending.is_empty(), self.since) {
+            (true, since) => Some(since.unwrap_or(now)),
+            (false, _) => None,
+        };
+        self.since.map(|since| now.saturating_duration_since(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_keeps_changing_a_copy_of_the_roots_does_not_hold_up_a_rotation() {
+        let (mut spread, now, hour) =
+            (Spread::default(), Instant::now(), Duration::from_secs(3600));
+        let name = || "shop".to_owned();
+        let changed = Published { restored: vec![name()], ..Published::default() };
+        assert_eq!(spread.lasts(true, &changed, now), Some(Duration::ZERO));
+        assert_eq!(spread.lasts(true, &changed, now + hour), Some(hour));
+        let pending =
+            Published { pending: vec![(name(), "no".to_owned())], ..Published::default() };
+        assert_eq!(spread.lasts(true, &pending, now + hour), None, "a namespace has them not");
+        assert_eq!(spread.lasts(true, &changed, now + hour), Some(Duration::ZERO));
+        assert_eq!(spread.lasts(false, &changed, now + hour), None, "these are new");
+    }
+}

@@ -1,0 +1,204 @@
+//! Which pods lack a sidecar, kept from one look to the next: a look costs work for what has changed
+//! since the one before.
+//!
+//! **Invariant.** What is remembered of a pod is what looking at it now would find: it goes with the
+//! pod, with another version of it, and with what its namespace says of injection.
+
+use super::ask::Surroundings;
+use super::lack::{Lack, PodFacts, lack};
+use super::sidecar::INBOUND_PORT;
+use policy_crds::annotation::{Annotations, PROXY_LABEL};
+use policy_crds::{Body, Object, ObjectKey, Resource};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What was found at the last look.
+#[derive(Debug, Default)]
+pub(super) struct Lacking {
+    namespaces: HashMap<Arc<str>, Around>,
+    pods: HashMap<ObjectKey, Looked>,
+    /// Counts looks, and what namespaces say anew.
+    turn: u64,
+    #[cfg(test)]
+    judged: usize,
+}
+
+/// What a namespace says of injection, and since which turn.
+#[derive(Debug)]
+struct Around {
+    object: Arc<Object>,
+    surroundings: Surroundings,
+    since: u64,
+    seen: u64,
+}
+
+#[derive(Debug)]
+struct Looked {
+    object: Arc<Object>,
+    lack: Option<Lack>,
+    at: u64,
+    seen: u64,
+}
+
+impl Lacking {
+    /// Looks at all of these; `control_plane` is the namespace of the control plane.
+    pub(super) fn look(
+        &mut self,
+        namespaces: &[Arc<Object>],
+        pods: &[Arc<Object>],
+        control_plane: &str,
+    ) {
+        self.turn = self.turn.saturating_add(1);
+        let turn = self.turn;
+        for namespace in namespaces {
+            self.namespace(namespace);
+        }
+        self.namespaces.retain(|_, around| around.seen == turn);
+        for pod in pods {
+            self.pod(pod, control_plane);
+        }
+        self.pods.retain(|_, looked| looked.seen == turn);
+    }
+
+    /// Pods that lack a sidecar, and why.
+    pub(super) fn found(&self) -> impl Iterator<Item = (&Arc<Object>, Lack)> {
+        self.pods.values().filter_map(|looked| Some((&looked.object, looked.lack?)))
+    }
+
+    fn namespace(&mut self, object: &Arc<Object>) {
+        let turn = self.turn;
+        match self.namespaces.get_mut(&object.meta.key.name) {
+            Some(around) if Arc::ptr_eq(&around.object, object) => around.seen = turn,
+            Some(around) => {
+                let surroundings = surroundings(object);
+                // Other things of a namespace change nothing for its pods.
+                if surroundings != around.surroundings {
+                    (around.surroundings, around.since) = (surroundings, turn);
+                }
+                (around.object, around.seen) = (object.clone(), turn);
+            }
+            None => {
+                let (object, surroundings) = (object.clone(), surroundings(object));
+                let name = object.meta.key.name.clone();
+                let around = Around { object, surroundings, since: turn, seen: turn };
+                self.namespaces.insert(name, around);
+            }
+        }
+    }
+
+    fn pod(&mut self, object: &Arc<Object>, control_plane: &str) {
+        let turn = self.turn;
+        let Some(around) = self.namespaces.get(&object.meta.key.namespace) else { return };
+        if let Some(looked) = self.pods.get_mut(&object.meta.key)
+            && Arc::ptr_eq(&looked.object, object)
+            && looked.at >= around.since
+        {
+            looked.seen = turn;
+            return;
+        }
+        #[cfg(test)]
+        {
+            self.judged = self.judged.saturating_add(1);
+        }
+        let lack = lack(&facts(object), &around.surroundings, control_plane);
+        let looked = Looked { object: object.clone(), lack, at: turn, seen: turn };
+        self.pods.insert(object.meta.key.clone(), looked);
+    }
+}
+
+/// Texts of an object, as the injector looks at them.
+pub(super) fn owned(texts: &Annotations) -> BTreeMap<String, String> {
+    texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+fn surroundings(namespace: &Object) -> Surroundings {
+    Surroundings {
+        namespace: namespace.meta.key.name.to_string(),
+        annotations: owned(&namespace.meta.annotations),
+        labels: owned(&namespace.meta.labels),
+        asked: false,
+    }
+}
+
+/// What the index knows of a pod. One that has its node's addresses shares its network, and the label
+/// of a sidecar alone, without its port, can be written by anybody.
+fn facts(object: &Object) -> PodFacts {
+    let mut labels = owned(&object.meta.labels);
+    let (host_network, running) = match &object.body {
+        Body::Valid(Resource::Pod(pod)) => {
+            let shared = pod.addresses.iter().any(|own| pod.host_addresses.contains(own));
+            if !pod.ports.iter().any(|port| port.number.get() == INBOUND_PORT) {
+                labels.remove(PROXY_LABEL);
+            }
+            (shared, pod.running)
+        }
+        Body::Valid(_) | Body::Invalid(_) => (false, false),
+    };
+    PodFacts {
+        labels,
+        annotations: owned(&object.meta.annotations),
+        host_network,
+        running,
+        containers: None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use policy_engine::testing::object;
+
+    #[test]
+    fn a_label_without_the_port_of_a_sidecar_is_no_sidecar() {
+        let lacks = |container: &str| {
+            let pod = object(&format!(
+                "{{apiVersion: v1, kind: Pod, \
+                  metadata: {{name: web, namespace: shop, labels: {{portcullis.dev/proxy: injected}}}}, \
+                  spec: {{containers: [{{name: web, {container}}}]}}, status: {{phase: Running}}}}"
+            ));
+            let annotations = [("linkerd.io/inject".to_owned(), "enabled".to_owned())];
+            let around =
+                Surroundings { annotations: annotations.into(), ..Surroundings::unknown("shop") };
+            lack(&facts(&pod), &around, "portcullis")
+        };
+        assert_eq!(lacks("ports: []"), Some(Lack::ByNamespace));
+        assert_eq!(lacks("ports: [{containerPort: 4143}]"), None);
+    }
+
+    fn pod(name: &str) -> Arc<Object> {
+        object(&format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: shop}}, \
+              spec: {{containers: [{{name: web}}]}}, status: {{phase: Running}}}}"
+        ))
+    }
+
+    fn namespace(annotations: &str) -> Arc<Object> {
+        let meta = format!("{{name: shop, annotations: {{{annotations}}}}}");
+        object(&format!("{{apiVersion: v1, kind: Namespace, metadata: {meta}}}"))
+    }
+
+    #[test]
+    fn a_change_among_ten_thousand_pods_is_one_pod_that_is_looked_at() {
+        let (mut lacking, mut namespaces) = (Lacking::default(), vec![namespace("")]);
+        let mut pods: Vec<_> = (0..10_000).map(|number| pod(&format!("web-{number}"))).collect();
+        let judged = |lacking: &mut Lacking, namespaces: &[_], pods: &[_]| {
+            let before = lacking.judged;
+            lacking.look(namespaces, pods, "portcullis");
+            (lacking.judged - before, lacking.found().count())
+        };
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (10_000, 0));
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 0), "nothing has changed");
+        pods[7] = pod("web-7");
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (1, 0));
+        // A namespace that changes something else costs nothing; one that begins to ask, everything.
+        namespaces[0] = namespace("team: a");
+        lacking.look(&namespaces, &pods, "portcullis");
+        namespaces[0] = namespace("team: a, portcullis.dev/inject: enabled");
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (10_000, 10_000));
+        pods.pop();
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 9_999), "it is gone");
+        namespaces.clear();
+        assert_eq!(judged(&mut lacking, &namespaces, &pods), (0, 0));
+    }
+}
