@@ -61,8 +61,8 @@ impl Client {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let sender = match kind {
-            Kind::Http1 => Sender::Http1(soon(http1_client(stream)).await),
-            Kind::Http2 | Kind::Grpc => Sender::Http2(soon(http2_client(stream)).await),
+            Kind::Http1 => Sender::Http1(soon(Box::pin(http1_client(stream))).await),
+            Kind::Http2 | Kind::Grpc => Sender::Http2(soon(Box::pin(http2_client(stream))).await),
         };
         Self { kind, sender }
     }
