@@ -79,7 +79,6 @@ impl<T: Clone> Sender<T> {
     }
 
     /// Another value.
-    #[cfg(any(test, feature = "testing"))]
     pub fn send(&self, value: T) {
         self.send_if_modified(|current| {
             *current = value;
