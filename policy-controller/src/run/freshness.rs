@@ -71,12 +71,14 @@ pub(super) async fn follow(
     loop {
         let now = Instant::now();
         let current = health.borrow_and_update().clone();
-        let unlisted = Freshness::unlisted(&current);
+        let required = Freshness::unlisted(&current, false);
         // Once is enough: what is listed anew later takes the place of what is known and served.
-        complete |= unlisted.is_empty();
-        let (missing, relisting) = if complete { (vec![], unlisted) } else { (unlisted, vec![]) };
+        complete |= required.is_empty();
+        let (missing, relisting) = if complete { (vec![], required) } else { (required, vec![]) };
         readiness.report("watches", missing);
-        readiness.remark("watches", [relisting, freshness.late(&current, now)].concat());
+        // Webhooks can do without an optional kind; watches are answered that it is not synced.
+        let optional = Freshness::unlisted(&current, true);
+        readiness.remark("watches", [relisting, optional, freshness.late(&current, now)].concat());
         let New { names: new, required } = late.became(&current, freshness, now);
         if !new.is_empty() {
             let names = new.join(", ");
