@@ -70,20 +70,7 @@ pub struct Seen {
     pub lists: u64,
 }
 
-/// How much further than anything that was read here a version can be: more writes than a cluster makes
-/// in months.
-const MOST_AHEAD: u64 = 1 << 40;
-
 impl Seen {
-    /// True if some replica of this controller can have read what `applied` names. Versions of all
-    /// kinds are numbers of one storage.
-    pub fn can_exist(&self, applied: &Revision) -> bool {
-        let newest = self.revision.versions.values().max().copied().unwrap_or(0);
-        let most = newest.saturating_add(MOST_AHEAD);
-        !epoch::of_one_lease(&self.revision.epoch, &applied.epoch)
-            || applied.versions.values().all(|version| *version <= most)
-    }
-
     /// True if this replica may not have seen what a client has in force. Epochs of one Lease that
     /// differ in their counter cannot be compared: the storage was restored between them, and either
     /// side may be the one that has not noticed. Other epochs are accepted.

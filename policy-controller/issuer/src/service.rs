@@ -9,7 +9,7 @@ use super::token::{ServiceAccount, TokenError, Tokens};
 use policy_engine::config::ControllerConfig;
 use policy_proto::linkerd::identity::identity_server::Identity;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use policy_server::Limit;
+use policy_server::{ClientNetwork, Limit};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,7 +29,7 @@ pub(super) struct Certifier {
     pub(super) lifetime: Lifetime,
     pub(super) tokens: Tokens,
     pub(super) signer: Signer,
-    pub(super) limit: Limit<IpAddr>,
+    pub(super) limit: Limit<ClientNetwork>,
     pub(super) patience: Duration,
     pub(super) metrics: IssuerMetrics,
 }
@@ -92,7 +92,7 @@ impl Certifier {
         from: IpAddr,
         request: &CertifyRequest,
     ) -> Result<(Signed, ServiceAccount), Refused> {
-        if !self.limit.take(&from, Instant::now()) {
+        if !self.limit.take(&ClientNetwork::of(from), Instant::now()) {
             return Err(Refused::TooMany(from));
         }
         if request.identity.len() > MAX_NAME {

@@ -23,7 +23,7 @@ use policy_core::{Identity, WorkloadKey};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, Policies, PublishedWorkload, WorkloadState};
 use policy_server::review::{ReviewError, Reviewer};
-use policy_server::{Allowance, Limit, Peer, Rate};
+use policy_server::{Allowance, ClientNetwork, Limit, Peer, Rate};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(crate) struct Access {
     metrics: AccessMetrics,
     reviews: Allowance,
     /// Tokens that were refused.
-    refusals: Limit<Peer>,
+    refusals: Limit<(ClientNetwork, Option<Arc<str>>)>,
     stale: watch::Receiver<Stale>,
     /// Keeps `stale` open where nobody else does.
     _own: Option<watch::Sender<Stale>>,
@@ -123,8 +123,10 @@ impl Access {
                 "{REVIEWS_PER_PEER} tokens from this address are under review, the most allowed"
             )));
         };
-        // Whose tokens hold is never counted here, whoever else is refused.
-        if !self.refusals.has_left(peer, Instant::now().into_std()) {
+        // A token that was accepted a moment ago costs nobody anything, whoever else is refused.
+        let network = (ClientNetwork::of(peer.address), peer.identity.clone());
+        let now = || Instant::now().into_std();
+        if !reviewer.remembers(token) && !self.refusals.has_left(&network, now()) {
             self.metrics.refused(Unwelcome::TooManyReviews);
             return Err(Status::resource_exhausted(
                 "too many tokens from this address were refused: try again in a second",
@@ -132,7 +134,7 @@ impl Access {
         }
         let reviewed = reviewer.authenticate(token).await;
         if matches!(reviewed, Err(ReviewError::Refused(_))) {
-            self.refusals.take(peer, Instant::now().into_std());
+            self.refusals.take(&network, now());
         }
         let authenticated = reviewed.map_err(|error| self.review_failed(error))?;
         self.metrics.reviewed("accepted");

@@ -97,6 +97,11 @@ impl<R: Reviewer> Reviewer for Bounded<R> {
         })
     }
 
+    fn remembers(&self, token: &str) -> bool {
+        let known = self.tokens.lock().get(&hash(token));
+        known.is_some_and(|known| known.expires > SystemTime::now())
+    }
+
     fn may_view<'a>(
         &'a self,
         subject: &'a Arc<Subject>,

@@ -45,6 +45,11 @@ pub trait Reviewer: fmt::Debug + Send + Sync + 'static {
         token: &'a str,
     ) -> BoxFuture<'a, Result<Authenticated, ReviewError>>;
 
+    /// Whether the token was accepted a moment ago, so that authenticating it asks nobody.
+    fn remembers(&self, _token: &str) -> bool {
+        false
+    }
+
     /// Whether `subject` may see the policies of `namespace`; `None`: of all namespaces.
     fn may_view<'a>(
         &'a self,

@@ -162,16 +162,11 @@ impl Session {
             let field = format!("hello.applied[{index}]");
             let port = fields::port_number(&format!("{field}.port"), entry.port)?;
             let field = format!("{field}.revision");
-            let revision = fields::revision(&field, entry.revision.as_ref())?;
-            check(&service.core, &field, &revision)?;
-            applied.insert(port, revision);
+            applied.insert(port, fields::revision(&field, entry.revision.as_ref())?);
         }
         let has = hello.workload_revision.as_ref();
         let has =
             has.map(|has| fields::revision("hello.workload_revision", Some(has))).transpose()?;
-        if let Some(has) = &has {
-            check(&service.core, "hello.workload_revision", has)?;
-        }
         let core = &service.core;
         let (state, stand) = core.access.open(&core.policies, caller, &key).await?;
         let client = fields::shortened(&hello.client);
@@ -278,15 +273,6 @@ impl Drop for Session {
             self.close_port(port);
         }
     }
-}
-
-/// Refuses what no replica can have sent.
-fn check(core: &Core, field: &str, revision: &Revision) -> Result<(), Status> {
-    let seen = core.policies.seen();
-    let can_exist = seen.borrow().can_exist(revision);
-    can_exist.then_some(()).ok_or_else(|| {
-        Status::invalid_argument(format!("{field}.versions: no object has such a version"))
-    })
 }
 
 /// The wait for what a client has applied and this replica may not have seen.

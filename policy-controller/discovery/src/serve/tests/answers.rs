@@ -1,6 +1,6 @@
 //! `PolicyDiscovery.Watch`: acknowledgements, refusals, and what the client has already.
 
-use crate::testing::client::{Client, hello, refusal, until};
+use crate::testing::client::{Client, hello, until};
 use crate::testing::{Harness, policy, port, revision, routed};
 use policy_core::UndeclaredPorts;
 use policy_proto::messages::watch_request::Kind;
@@ -193,22 +193,6 @@ async fn what_one_client_claims_has_everything_listed_in_no_great_number() {
     client.quiet().await;
     harness.index.see(900, 1);
     assert_eq!(client.port().await.port, 80);
-}
-
-#[tokio::test]
-async fn a_version_that_no_object_can_have_is_refused_and_has_nothing_listed() {
-    let harness = Harness::start().await;
-    let pod = harness.index.pod("web-0", &[80]);
-    harness.index.set(&pod, 80, &policy("web"), 1);
-    let forged = Hello { applied: applied(u64::MAX, 1), ..hello("ns:web-0") };
-    let has = Some(encode_revision(&revision(u64::MAX)));
-    let other = Hello { workload_revision: has, ..hello("ns:web-0") };
-    for (hello, field) in [(forged, "applied[0].revision"), (other, "workload_revision")] {
-        let (code, text) = refusal(&harness, vec![Kind::Hello(hello)]).await;
-        let expected = format!("hello.{field}.versions: no object has such a version");
-        assert_eq!((code, text), (Code::InvalidArgument, expected));
-    }
-    assert!(!harness.index.is_asked().await);
 }
 
 #[tokio::test]
