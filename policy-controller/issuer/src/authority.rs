@@ -28,8 +28,8 @@ use std::time::{Duration, SystemTime};
 /// expired before it is in force.
 const TOO_SHORT: Duration = Duration::from_secs(60);
 
-/// Longer than any authority is valid, whose end is the end of what it signs.
-const FOREVER: Duration = Duration::from_secs(86_400 * 365 * 100);
+/// For how long an authority vouches for roots at the most; usually its own end comes first.
+pub(super) const FOREVER: Duration = Duration::from_secs(86_400 * 365 * 100);
 
 /// How much earlier than now a proof of roots begins, for clocks that differ.
 const BACKDATED: Duration = Duration::from_secs(3600);
@@ -92,6 +92,17 @@ pub enum AuthorityError {
     /// The cryptographic library failed.
     #[error("signing failed")]
     Signing,
+    /// Proxies trust another authority, which has not vouched for this one's roots.
+    #[error(
+        "`{certificate}` leads to no root that proxies trust, so that they would not follow it: \
+         nothing is published or issued; supply the former authority and the roots of both first; \
+         if its key is lost, delete the ConfigMap of the roots beside the issuer and restart the \
+         workloads"
+    )]
+    Unvouched {
+        /// Where the certificate is.
+        certificate: String,
+    },
 }
 
 /// For how long a certificate is valid.
@@ -312,6 +323,11 @@ impl Authority {
     fn key_info(&self) -> Result<Vec<u8>, AuthorityError> {
         let key = self.key.public_key().ok_or(AuthorityError::Signing)?;
         Ok(key.as_ref().to_vec())
+    }
+
+    /// Why what this authority says is not to be published.
+    pub(super) fn unvouched(&self) -> AuthorityError {
+        AuthorityError::Unvouched { certificate: self.places.certificate.clone() }
     }
 
     fn not_trusted(&self, error: &rustls::Error) -> AuthorityError {

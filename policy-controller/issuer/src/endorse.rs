@@ -4,7 +4,7 @@
 //! The control plane's own copy is where it is kept: nobody but the issuer writes there, and every
 //! replica goes on from what it says.
 
-use super::authority::{Authority, AuthorityError};
+use super::authority::{Authority, AuthorityError, FOREVER};
 use super::held::pem;
 use policy_tls::identity::{SignedRoots, Statement, certificates, validity};
 use rustls::pki_types::CertificateDer;
@@ -23,16 +23,20 @@ pub(super) fn is_current(
 ) -> bool {
     let Some(last) = document.last() else { return false };
     let roots = certificates(bundle.as_bytes()).unwrap_or_default();
-    let ends = last.proof().first().and_then(|leaf| validity(leaf)).map(|(_, ends)| ends);
-    let lasts =
-        ends.and_then(|ends| ends.checked_add(EXACT)).is_some_and(|e| e >= authority.ends());
+    let times = last.proof().first().and_then(|leaf| validity(leaf));
+    // As long as one that was made when this one was: until the end of the authority, or for ever.
+    let lasts = times.is_some_and(|(begins, ends)| {
+        let most = begins.checked_add(FOREVER).unwrap_or(authority.ends());
+        ends.checked_add(EXACT).is_some_and(|ends| ends >= authority.ends().min(most))
+    });
     last.roots() == roots && lasts && last.verify(authority.roots(), now).is_ok()
 }
 
 /// The document that says these roots after everything that `before` says.
 ///
 /// # Errors
-/// Why the authority cannot vouch for them.
+/// Why the authority cannot vouch for them: above all that whoever has followed `before` would not
+/// follow it. Once published, such a statement could not be taken back, because no older one counts.
 pub(super) fn endorse(
     before: Option<SignedRoots>,
     bundle: &str,
@@ -48,10 +52,20 @@ pub(super) fn endorse(
     // Later than the one before, whatever the clock says.
     let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
     let statement = authority.vouch(serial, roots, now)?;
+    if before.as_ref().and_then(SignedRoots::last).is_some_and(|last| breaks(last, &statement, now))
+    {
+        return Err(authority.unvouched());
+    }
     Ok(match before {
         Some(before) => before.then(statement, now),
         None => SignedRoots::first(statement),
     })
+}
+
+/// Whether nobody who knows `last` would accept `next`, though somebody could still vouch for it. Once
+/// the authority of `last` has expired nobody can, and all that it signed has expired with it.
+fn breaks(last: &Statement, next: &Statement, now: SystemTime) -> bool {
+    next.verify(last.roots(), now).is_err() && last.verify(last.roots(), now).is_ok()
 }
 
 /// The one of two documents that goes further.
@@ -81,7 +95,11 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn authority(now: SystemTime) -> (Authority, String) {
-        let made = make("a", now, 24 * HOUR).unwrap();
+        valid_for(24 * HOUR, now)
+    }
+
+    fn valid_for(lifetime: Duration, now: SystemTime) -> (Authority, String) {
+        let made = make("a", now, lifetime).unwrap();
         let places = Places { certificate: "c".into(), key: "k".into(), roots: "r".into() };
         let (certificate, key) = (made.certificate.as_bytes(), made.key.as_bytes());
         (Authority::read(places, certificate, key, certificate).unwrap(), made.certificate)
@@ -107,5 +125,32 @@ mod tests {
         let earlier = endorse(Some(read.clone()), &second, &two, now - HOUR / 2).unwrap();
         assert!(earlier.last().unwrap().serial() > read.last().unwrap().serial());
         assert_eq!(later(Some(read), Some(earlier.clone())), Some(earlier));
+    }
+
+    #[test]
+    fn an_authority_that_nobody_has_vouched_for_says_nothing() {
+        let now = SystemTime::now();
+        let ((old, first), (new, second)) = (authority(now), authority(now));
+        let known = endorse(None, &first, &old, now).unwrap();
+        for bundle in [second.clone(), format!("{second}{first}")] {
+            let refused = endorse(Some(known.clone()), &bundle, &new, now);
+            assert_eq!(refused, Err(AuthorityError::Unvouched { certificate: "c".into() }));
+        }
+        // In two steps everybody follows.
+        let both = endorse(Some(known.clone()), &format!("{second}{first}"), &old, now).unwrap();
+        assert!(endorse(Some(both), &second, &new, now).is_ok());
+        // Nobody could vouch any more once the former one has expired.
+        let later = now + 30 * HOUR;
+        let (late, third) = authority(later);
+        assert!(endorse(Some(known), &third, &late, later).is_ok());
+    }
+
+    #[test]
+    fn an_authority_of_centuries_vouches_once() {
+        let now = SystemTime::now();
+        let (long, root) = valid_for(3 * FOREVER, now);
+        let document = endorse(None, &root, &long, now).unwrap();
+        assert!(is_current(&document, &root, &long, now));
+        assert!(is_current(&document, &root, &long, now + 24 * HOUR));
     }
 }

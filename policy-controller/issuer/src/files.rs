@@ -73,7 +73,7 @@ impl Files {
         let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
         let bundle = bundle(&wanted, &using);
         // Whom proxies trust already vouches for what they are to trust.
-        _ = shared.publish(&bundle, &using).await;
+        shared.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
         shared.put_in_use(&using, &bundle, None, self.rotation.longest())?;
         found.map(|_| ())

@@ -4,8 +4,8 @@
 //! The order is the point: roots are published before what leads to them is used, and the Secret is
 //! read right before anything is written by it.
 
-use super::authority::AuthorityError;
 use super::authority::make;
+use super::authority::{Authority, AuthorityError};
 use super::error::KeepError;
 use super::files::Files;
 use super::held::{Data, Held};
@@ -15,6 +15,7 @@ use super::time::timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, PostParams};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often the authority and the roots are looked at.
@@ -132,20 +133,21 @@ impl SecretKeeper {
                 }
             };
             let now = SystemTime::now();
-            let forgotten = self.last.as_ref().map(|last| held.forgotten(last)).unwrap_or_default();
-            if !forgotten.is_empty() {
+            if let Some((last, forgotten)) = self.supplied(&held) {
                 shared.told.warn(
                     "AuthoritySupplied",
                     "somebody wrote another authority into the Secret; the roots that it leaves \
                      out stay published while anything of them may be valid",
                 );
                 let kept = held.keep(forgotten, &self.settings.rotation, now);
+                // While the former one is in memory: proxies follow nobody else.
+                shared.roots.endorse(&kept.bundle(), &last, now).await?;
                 self.write(secret, &kept).await?;
                 self.last = None;
                 continue;
             }
             let bundle = held.bundle();
-            let published = shared.publish(&bundle, &held.authority).await;
+            let published = shared.publish(&bundle, &held.authority).await?;
             let longest = held.times(&asked).longest;
             let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
             shared.metrics.state(held.state());
@@ -160,6 +162,14 @@ impl SecretKeeper {
             }
         }
         Err(KeepError::Contended)
+    }
+
+    /// The authority of the last look and those of its roots that `held` leaves out, where somebody
+    /// else has written another authority.
+    fn supplied(&self, held: &Held) -> Option<(Arc<Authority>, Vec<String>)> {
+        let last = self.last.as_ref()?;
+        let forgotten = held.forgotten(last);
+        (!forgotten.is_empty()).then(|| (last.authority.clone(), forgotten))
     }
 
     /// What is to be held where nothing usable is: what was there at the last look, or an authority
@@ -281,4 +291,45 @@ impl SecretKeeper {
 fn asked(secret: Option<&Secret>) -> String {
     let annotations = secret.and_then(|secret| secret.metadata.annotations.as_ref());
     annotations.and_then(|all| all.get(ROTATE)).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::authority::Lifetime;
+    use super::super::endorse::endorse;
+    use super::*;
+    use policy_kube::testing::refusing_client;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn the_authority_in_memory_vouches_for_one_that_somebody_wrote_into_the_secret() {
+        let certificates = Lifetime { lifetime: HOUR, skew: HOUR };
+        let lifetime = Duration::from_secs(86_400);
+        let rotation = Rotation { lifetime, after: 66, settle: HOUR, certificates };
+        let now = SystemTime::now();
+        let held = || {
+            let made = make("a", now, lifetime).unwrap();
+            Held::create(made, &Data::new(), "", &rotation, now).unwrap()
+        };
+        let provision = Provision {
+            namespace: "mesh".to_owned(),
+            secret: "issuer".to_owned(),
+            trust_domain: "a".to_owned(),
+            rotation,
+        };
+        let mut keeper = SecretKeeper::new(refusing_client(), provision);
+        let (old, new) = (held(), held());
+        assert!(keeper.supplied(&new).is_none(), "nothing is in memory");
+        keeper.last = Some(old.clone());
+        assert!(keeper.supplied(&old).is_none());
+        let (voucher, forgotten) = keeper.supplied(&new).unwrap();
+        assert!(voucher.is(&old.authority));
+        let known = endorse(None, &old.bundle(), &old.authority, now).unwrap();
+        let kept = new.keep(forgotten, &rotation, now);
+        let alone = endorse(Some(known.clone()), &kept.bundle(), &kept.authority, now);
+        assert!(alone.is_err(), "proxies would not follow it");
+        let both = endorse(Some(known), &kept.bundle(), &voucher, now).unwrap();
+        assert!(endorse(Some(both), &kept.bundle(), &kept.authority, now).is_ok());
+    }
 }

@@ -249,10 +249,13 @@ impl Roots {
         (there && is_current(document, bundle, authority, now)).then_some(wanted)
     }
 
-    /// These roots with what vouched for roots last.
-    pub(super) fn as_they_were(&self, bundle: &str) -> Bundle {
-        let signed = self.seen.lock().signed.as_ref().map(endorse::text);
-        Bundle { bundle: bundle.to_owned(), signed }
+    /// These roots with what vouched for roots last; `None`: what that was is not known, so that what
+    /// is published already stays.
+    pub(super) fn as_they_were(&self, bundle: &str) -> Option<Bundle> {
+        let seen = self.seen.lock();
+        let home = seen.maps.get(&self.home).filter(|map| self.is_ours(map));
+        let document = later(home.and_then(signed_of), seen.signed.clone())?;
+        Some(Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) })
     }
 
     /// Brings these roots wherever they are to be.
@@ -392,3 +395,6 @@ impl Ns {
         Self { asks, ends: namespace.meta().deletion_timestamp.is_some() }
     }
 }
+
+#[cfg(test)]
+mod tests;

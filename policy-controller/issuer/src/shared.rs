@@ -1,6 +1,6 @@
 //! What keeping an authority needs, wherever the authority comes from.
 
-use super::authority::Authority;
+use super::authority::{Authority, AuthorityError};
 use super::error::KeepError;
 use super::held::certificates;
 use super::metrics::IssuerMetrics;
@@ -52,20 +52,30 @@ impl Told {
 
 impl Shared {
     /// Publishes these roots, for which `authority` vouches; since when they have been everywhere.
+    ///
+    /// # Errors
+    /// Nobody whom proxies trust vouches for `authority`: nothing was published, and nothing may be
+    /// issued from it.
     pub(super) async fn publish(
         &mut self,
         bundle: &str,
         authority: &Authority,
-    ) -> Option<Duration> {
+    ) -> Result<Option<Duration>, KeepError> {
         let endorsed = self.roots.endorse(bundle, authority, SystemTime::now()).await;
         let (copy, failure) = match endorsed {
-            Ok(copy) => (copy, None),
+            Ok(copy) => (Some(copy), None),
+            Err(error @ KeepError::Authority(AuthorityError::Unvouched { .. })) => {
+                return Err(error);
+            }
             Err(error) => {
                 self.metrics.failed(error.label());
                 (self.roots.as_they_were(bundle), Some(error.to_string()))
             }
         };
-        let mut published = self.roots.publish(&copy).await;
+        let mut published = match &copy {
+            Some(copy) => self.roots.publish(copy).await,
+            None => Published::default(),
+        };
         // What nobody vouches for no proxy takes over, wherever it is.
         let unsaid = failure.map(|why| ("*".to_owned(), format!("nobody vouches for them: {why}")));
         published.pending.extend(unsaid);
@@ -84,7 +94,7 @@ impl Shared {
             tracing::warn!(namespace, why, "the roots could not be published");
         }
         self.spread.pending.clone_from(pending);
-        self.spread.lasts(same, &published, Instant::now())
+        Ok(self.spread.lasts(same, &published, Instant::now()))
     }
 
     /// Uses this authority from now on.
