@@ -26,6 +26,8 @@ const TOKEN_SECONDS: u32 = 86_400;
 
 const PORTS: &str = "PORTCULLIS_PORTS";
 const TCP_PROBE_PORTS: &str = "PORTCULLIS_TCP_PROBE_PORTS";
+/// Variables that follow from the other containers of the pod.
+pub(super) const FOLLOWING: [&str; 2] = [PORTS, TCP_PROBE_PORTS];
 
 /// Adds everything to a pod that has none of it.
 pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed: &BTreeSet<u16>) {
@@ -51,6 +53,12 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
         edit_list(spec, "containers", |list| list.insert(0, proxy));
     }
     edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
+}
+
+/// The two containers, without what follows from others of the pod.
+pub(super) fn both(chosen: &Chosen, settings: &Settings) -> [Value; 2] {
+    let none = BTreeSet::new();
+    [proxy(chosen, settings, &none, &none), init(chosen)]
 }
 
 fn put(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {

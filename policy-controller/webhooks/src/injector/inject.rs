@@ -61,7 +61,17 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
         return Outcome::Refused(errors);
     }
     match skip::reason(pod) {
-        Some(Skip::Ours { version }) => return already(pod, version, warnings),
+        Some(Skip::Ours { version }) => {
+            // Anybody can write such containers: what is said of others holds for these as well.
+            let ways = bypass::around_own(pod, &annotations, around, settings);
+            return match ways.is_empty() || settings.bypass == Bypass::Warn {
+                true => {
+                    warnings.extend(ways.iter().map(ToString::to_string));
+                    already(pod, version, warnings)
+                }
+                false => Outcome::Refused(ways),
+            };
+        }
         Some(reason) => {
             warnings.extend(reason.warning());
             return Outcome::Skipped { reason, warnings };

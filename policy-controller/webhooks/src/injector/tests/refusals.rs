@@ -152,6 +152,48 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
 }
 
 #[test]
+fn containers_that_somebody_wrote_by_hand_are_no_way_around_where_ways_are_refused() {
+    let strict = |native| Settings { bypass: Bypass::Refuse, ..super::settings(native) };
+    let given = plain("{portcullis.dev/skip-inbound-ports: '25', portcullis.dev/access-log: json}");
+    for native in [true, false] {
+        let (pod, _) = super::injected(&given, &asks(), &strict(native));
+        let again = inject(&pod, &asks(), &strict(native));
+        assert!(matches!(again, Outcome::Skipped { reason: Skip::Ours { .. }, .. }), "{again:?}");
+        let (list, at) = if native { ("initContainers", 1) } else { ("containers", 0) };
+        let proxy = format!("spec.{list}[{at}]");
+        let refused = |change: &dyn Fn(&mut Value), field: &str| {
+            let mut pod = pod.clone();
+            change(&mut pod);
+            match inject(&pod, &asks(), &strict(native)) {
+                Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
+                other => panic!("{other:?}"),
+            }
+            // A warning is all that others get.
+            let told = inject(&pod, &asks(), &super::settings(native));
+            assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
+        };
+        let image = |pod: &mut Value| pod["spec"][list][at]["image"] = json!("mine:1");
+        refused(&image, &format!("{proxy}.image"));
+        let address = |pod: &mut Value| pod["spec"][list][at]["env"][7]["value"] = json!("mine:1");
+        refused(&address, &format!("{proxy}.env"));
+        let from = |pod: &mut Value| pod["spec"][list][at]["envFrom"] = json!([{"prefix": "A"}]);
+        refused(&from, &format!("{proxy}.envFrom"));
+        let init = |pod: &mut Value| pod["spec"]["initContainers"][0]["image"] = json!("mine:1");
+        refused(&init, "spec.initContainers[0].image");
+        let skips = |pod: &mut Value| {
+            pod["spec"]["initContainers"][0]["args"][4] = json!("--skip-inbound-ports=1-65535");
+        };
+        refused(&skips, "spec.initContainers[0].args");
+        let beside = |pod: &mut Value| {
+            let more = json!({"name": "more", "securityContext": {"privileged": true}});
+            pod["spec"]["initContainers"].as_array_mut().unwrap().push(more);
+        };
+        let place = if native { 2 } else { 1 };
+        refused(&beside, &format!("spec.initContainers[{place}].securityContext.privileged"));
+    }
+}
+
+#[test]
 fn an_annotation_of_a_later_version_does_not_keep_pods_from_starting() {
     let later = plain("{portcullis.dev/proxy-of-next-year: many}");
     let (_, warnings) = super::injected(&later, &asks(), &super::settings(true));
