@@ -52,14 +52,6 @@ impl Proof {
     }
 }
 
-impl Proof {
-    /// Whether whoever has these roots would still accept it. `from`: the roots that it was accepted
-    /// by; signatures are looked at only if one of them is gone.
-    pub fn holds(&self, from: &[CertificateDer<'_>], own: &TlsIdentity, now: SystemTime) -> bool {
-        from.iter().all(|root| own.roots().contains(root)) || own.accepts(&self.chain, now)
-    }
-}
-
 impl Judge {
     /// By the roots in force now.
     pub fn new(own: Option<Arc<TlsIdentity>>) -> Self {
