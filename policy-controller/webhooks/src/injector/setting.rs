@@ -313,9 +313,10 @@ impl Setting {
                 duration(text)
             }
             Self::RequestHeadTimeout | Self::HandshakeTimeout | Self::IdleTimeout => positive(text),
-            Self::MaxConnections | Self::MaxInFlight | Self::MaxHeaders | Self::Http2MaxStreams => {
+            Self::MaxConnections | Self::MaxInFlight | Self::Http2MaxStreams => {
                 number(text, 1..=u32::MAX)
             }
+            Self::MaxHeaders => number(text, 1..=4096),
             Self::MaxRequestHead => number(text, 8192..=16_777_216),
             Self::ProxyWorkers => number(text, 1..=64),
             Self::PendingPolicy => one_of(text, &["wait", "default"]),
@@ -370,6 +371,7 @@ mod tests {
             (Setting::PendingPolicy, "default"),
             (Setting::PendingDefaultPolicy, "deny"),
             (Setting::MaxRequestHead, "8192"),
+            (Setting::MaxHeaders, "4096"),
             (Setting::OpaqueIdleTimeout, "0s"),
         ] {
             assert_eq!(read(setting, text), Ok(text.to_owned()), "{setting}");
@@ -398,6 +400,8 @@ mod tests {
             (Setting::ProxyWorkers, "0", "a number from 1 to 64"),
             (Setting::MaxConnections, "many", "a number from 1 to 4294967295"),
             (Setting::MaxRequestHead, "1", "a number from 8192 to 16777216"),
+            (Setting::MaxHeaders, "0", "a number from 1 to 4096"),
+            (Setting::MaxHeaders, "4097", "a number from 1 to 4096"),
             (Setting::IdleTimeout, "0s", "a whole number above 0 with ms, s, m, h or d"),
             (Setting::PendingPolicy, "open", "one of `wait`, `default`"),
             (Setting::ProxyAdminShutdown, "true", "`enabled` or `disabled`"),
