@@ -14,6 +14,7 @@ use policy_proto::transport::Session;
 use policy_proxy::SidecarConfig;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// Requests with this header are for `vip` alone, all others for everybody.
@@ -137,6 +138,32 @@ async fn a_body_of_unknown_length_is_carried_whatever_the_method() {
             let data = body.data().await.unwrap().unwrap();
             assert_eq!(&data[..], b"9 bytes\n", "{method} {version}");
         }
+    }
+}
+
+/// Some applications read no body of a GET or a HEAD, and would answer its chunks as a request.
+#[tokio::test]
+async fn what_carried_chunks_of_a_method_without_a_body_carries_nothing_else() {
+    let app = App::start().await;
+    let setup = Setup::new(server(detect(), everybody()), app.address).await;
+    let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let sized = "Content-Length: 5\r\n\r\nhello";
+    for (method, body, want) in
+        [("GET", chunks, 3), ("HEAD", chunks, 3), ("POST", chunks, 1), ("GET", sized, 1)]
+    {
+        let before = app.connections();
+        let mut client = setup.connect().await;
+        let end = if method == "HEAD" { &b"\r\n\r\n"[..] } else { b"5 bytes\n" };
+        for _ in 0..3 {
+            let request = format!("{method} /upload HTTP/1.1\r\nHost: a\r\n{body}");
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(end) {
+                let read = client.read_buf(&mut answer).await.unwrap();
+                assert!(read > 0, "{method}: {}", answer.escape_ascii());
+            }
+        }
+        assert_eq!(app.connections() - before, want, "{method} {body:?}");
     }
 }
 

@@ -135,7 +135,10 @@ where
         maps::give(std::mem::take(&mut head.headers));
         let none = matches!(self.framing, encode::Framing::None | encode::Framing::Length(0));
         self.upload = (!none).then_some(body);
-        (self.begun, self.answered, self.reusable) = (false, false, true);
+        // Some servers read no body of these, and would answer its chunks as a request.
+        let bodyless = matches!(head.method, Method::GET | Method::HEAD);
+        let ignored = bodyless && matches!(self.framing, encode::Framing::Chunked(_));
+        (self.begun, self.answered, self.reusable) = (false, false, !ignored);
         self.room = LEAST_READ;
         self.decoder = Decoder::empty();
     }
