@@ -19,6 +19,12 @@ impl Kept {
         self.pieces.is_empty() && self.small.is_empty()
     }
 
+    /// How many bytes there are.
+    pub(super) fn bytes(&self) -> usize {
+        let large = self.pieces.iter().map(Bytes::len);
+        large.fold(self.small.len(), usize::saturating_add)
+    }
+
     pub(super) fn push(&mut self, piece: Bytes) {
         if piece.len() < SMALL {
             self.small.extend_from_slice(&piece);
@@ -49,8 +55,10 @@ mod tests {
         for piece in ["a", "b", &"c".repeat(2000), "d", "e", "f"] {
             kept.push(Bytes::copy_from_slice(piece.as_bytes()));
         }
+        assert_eq!(kept.bytes(), 2005);
         let all: Vec<_> = std::iter::from_fn(|| kept.pop()).collect();
         assert_eq!(all, ["ab".to_owned(), "c".repeat(2000), "def".to_owned()]);
         assert!(kept.is_empty());
+        assert_eq!(kept.bytes(), 0);
     }
 }

@@ -176,6 +176,10 @@ impl Received {
 
 impl Drop for Received {
     fn drop(&mut self) {
+        if let (Some(kept), Some(stream)) = (self.kept.take(), &mut self.stream) {
+            // Nobody will take it, and the connection's window would be smaller for ever.
+            let _ = stream.flow_control().release_capacity(kept.bytes());
+        }
         if let (true, Some(stream), Some(left)) = (self.ended.get(), self.stream.take(), &self.left)
         {
             left.borrow_mut().push(stream);
