@@ -10,7 +10,7 @@ use tracing_subscriber::layer::Context;
 
 /// Lets a library warn of the same thing once in a while, and says how often it was left out since. Our
 /// own crates see to their lines themselves; what is less than a warning is written where somebody asks
-/// for it, and then all of it.
+/// for it, and then all of it; what is more is always written.
 #[derive(Debug, Default)]
 pub struct FewWarnings {
     /// By the place in the source that they come from, of which there are not many.
@@ -63,7 +63,7 @@ impl<S: Subscriber> Layer<S> for FewWarnings {
 /// Whether it is one of ours, or no warning.
 fn is_own_affair(event: &Event<'_>) -> bool {
     let metadata = event.metadata();
-    *metadata.level() > Level::WARN || metadata.target().starts_with(OURS)
+    *metadata.level() != Level::WARN || metadata.target().starts_with(OURS)
 }
 
 /// What the names of our crates begin with.
