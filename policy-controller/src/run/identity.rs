@@ -1,6 +1,7 @@
 //! The controller's own identity from the issuer, as its proxies have theirs.
 
 use crate::admin::Readiness;
+use policy_issuer::SERVICE_ACCOUNT;
 use policy_server::TlsHandle;
 use policy_tls::identity::IdentitySource;
 use std::sync::Arc;
@@ -10,10 +11,17 @@ use std::time::Duration;
 /// certificates expire.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing. The process is ready
-/// without: the webhooks do not need this certificate, and the pods of an issuer that is not ours may
-/// need the webhooks.
+/// What `/ready` shows until there has been one.
+const REQUIRED: &str = "an identity from the issuer";
+
+/// Keeps `tls` as the issuer certifies us. `/ready?verbose` says what is missing.
+///
+/// With an issuer of this control plane the process is not ready before it has had its identity once:
+/// nobody reaches the policy API of a replica without, so that an upgrade must not replace the
+/// replicas that have one. What is lost later takes nothing from anybody: every other replica would
+/// lose it too. An issuer that is not ours is not waited for, because its pods may need the webhooks.
 pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Readiness) {
+    let required = is_ours(source.issuer()).then(|| readiness.require(REQUIRED));
     let (identity, mut status) = (source.identity(), source.status());
     let watching = async {
         let mut in_use = None;
@@ -31,6 +39,9 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
                     "certificate of the gRPC port renewed"
                 );
                 in_use = Some(current);
+                if let Some(required) = &required {
+                    required.met();
+                }
             }
             readiness.remark("identity", status.missing().into_iter().collect());
             // Whichever comes first.
@@ -40,5 +51,24 @@ pub(super) async fn follow(source: IdentitySource, tls: TlsHandle, readiness: Re
     tokio::select! {
         () = source.run() => {}
         () = watching => {}
+    }
+}
+
+/// Whether the issuer of an identity's source is that of this control plane.
+fn is_ours(issuer: Option<&str>) -> bool {
+    let account = issuer.and_then(|name| name.split('.').next());
+    account == Some(SERVICE_ACCOUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_issuer_of_this_control_plane_is_waited_for() {
+        let rest = "mesh.serviceaccount.identity.mesh.cluster.local";
+        assert!(is_ours(Some(&format!("portcullis-issuer.{rest}"))));
+        assert!(!is_ours(Some(&format!("linkerd-identity.{rest}"))));
+        assert!(!is_ours(None));
     }
 }

@@ -117,6 +117,11 @@ impl Certify {
         Ok(Self { config, own, reader, roots: Vec::new(), backoff })
     }
 
+    /// Who has to answer.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        self.config.issuer.server().map(|server| &*server.name)
+    }
+
     /// Keeps the identity current until it is dropped.
     pub(super) async fn run(mut self, publisher: &Publisher) {
         let mut due = Due::After(Instant::now());

@@ -58,6 +58,14 @@ impl IdentitySource {
         Ok(Self { publisher, kind })
     }
 
+    /// Who certifies us, by its name in TLS; absent: nobody who has to prove one.
+    pub fn issuer(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Certify(certify) => certify.issuer(),
+            Kind::Files(_) | Kind::Spiffe(_) => None,
+        }
+    }
+
     /// Where the identity in force is found.
     pub fn identity(&self) -> IdentityHandle {
         self.publisher.identity().clone()
