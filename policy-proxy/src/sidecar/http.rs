@@ -135,11 +135,17 @@ async fn proxy(
     // Asked for by records alone.
     let sent = asking.told.is_some().then(Instant::now);
     let carried = asking.asked.carried.is_some();
-    let forwarded = forward(connection, request, &permitted.guard, &mut deadline, carried).await;
+    let mut forwarded =
+        forward(connection, request, &permitted.guard, &mut deadline, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let http2 = connection.is_http2();
-    let passed = forwarded.and_then(|response| pass(response, asking.asked, &permitted, http2));
-    let mut response = match passed {
+    // In place: a response that is handed on by value is copied at every step.
+    if let Ok(response) = &mut forwarded
+        && let Err(answer) = pass(response, asking.asked, &permitted, http2)
+    {
+        forwarded = Err(answer);
+    }
+    let mut response = match forwarded {
         Ok(response) => response,
         Err(answer) => {
             connection.failed(&answer);
@@ -165,11 +171,11 @@ async fn proxy(
 /// Makes the application's head the one that the client gets. Refuses a 101 that nobody asked for, and
 /// more fields than a map surely has room for.
 fn pass(
-    mut response: Response<UpstreamBody>,
+    response: &mut Response<UpstreamBody>,
     asked: Asked,
     permitted: &Permitted,
     http2: bool,
-) -> Result<Response<UpstreamBody>, Answer> {
+) -> Result<(), Answer> {
     let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     if switching && !asked.upgrade {
         return Err(Answer::Upstream(Fault::UnaskedUpgrade));
@@ -188,7 +194,7 @@ fn pass(
     if let Some(version) = asked.carried {
         headers::wrap_carried(headers, version);
     }
-    Ok(response)
+    Ok(())
 }
 
 /// Sends the request on and waits for the response's head, or for a reason to give up.
