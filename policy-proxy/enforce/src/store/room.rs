@@ -1,15 +1,16 @@
 //! Which port that nothing declares makes room for another one.
 //!
-//! Ports with a permitted connection stay. Of the others, each client network is answered for those that
-//! it was the first to use: room is taken from the network that has the most, so that a client without
-//! rights that knocks on every port keeps nobody's port but its own from having a policy.
+//! Ports on which something permitted is open stay. Of the others, each client network is answered for
+//! those that it was the first to use: room is taken from the network that has the most, so that a
+//! client without rights that knocks on every port keeps nobody's port but its own from having a policy.
 
+use foldhash::HashMap;
 use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A port without a permitted connection.
+/// A port on which nothing permitted is open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unused {
     pub(super) port: NonZeroU16,
@@ -26,7 +27,12 @@ pub(super) fn given_up(
     asking: Option<ClientNetwork>,
     now: Instant,
 ) -> Option<NonZeroU16> {
-    let share = |network| unused.iter().filter(|own| own.network == network).count();
+    let mut shares: HashMap<Option<ClientNetwork>, usize> = HashMap::default();
+    for port in unused {
+        let share = shares.entry(port.network).or_default();
+        *share = share.saturating_add(1);
+    }
+    let share = |network| shares.get(&network).copied().unwrap_or_default();
     let own = share(asking);
     let (mut most, mut late): (Option<(usize, &Unused)>, Option<&Unused>) = (None, None);
     for port in unused {
