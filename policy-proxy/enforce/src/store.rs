@@ -45,8 +45,8 @@ pub struct PolicyStore {
 /// One port's policy. A connection holds it for as long as it lives.
 ///
 /// Where more ports are used than may have a policy, one that nothing declares is given up, unless a
-/// handle keeps it: one of [`PolicyStore::port`] does, one of [`PolicyStore::port_for`] once its
-/// connection is permitted something.
+/// handle keeps it: one of [`PolicyStore::port`] does, one of [`PolicyStore::port_for`] while something
+/// that its connection was permitted is open.
 #[derive(Debug)]
 pub struct PortHandle {
     cell: Arc<PortCell>,
@@ -294,10 +294,18 @@ impl Drop for PortHandle {
 }
 
 impl PortHandle {
-    /// States that its connection was permitted something: the port is kept for as long as this lives.
+    /// States that its connection was permitted something: the port is kept until [`Self::rests`], or
+    /// for as long as this lives.
     pub fn permitted(&self) {
         if !self.keeps.load(Ordering::Acquire) && !self.keeps.swap(true, Ordering::AcqRel) {
             self.cell.keep();
+        }
+    }
+
+    /// States that nothing that was permitted is open any more: the port may make room for another one.
+    pub fn rests(&self) {
+        if self.keeps.swap(false, Ordering::AcqRel) {
+            self.cell.let_go();
         }
     }
 

@@ -199,6 +199,7 @@ impl HttpConnection {
         }
         open.remove(place);
         if open.is_empty() {
+            self.handle.rests();
             self.idle_since.set(self.worker.now());
         }
     }

@@ -30,6 +30,11 @@ struct Ports {
 
 impl Ports {
     async fn new() -> Self {
+        Self::closed_from(CLOSED).await
+    }
+
+    /// Nobody is let in from the port `closed` on.
+    async fn closed_from(closed: u16) -> Self {
         let app = App::start().await;
         let settings = StoreConfig { on_demand_ports: MOST, ..StoreConfig::default() };
         let store = PolicyStore::new(settings, Arc::new(Telemetry::new(1))).unwrap();
@@ -47,7 +52,7 @@ impl Ports {
             })
             .collect();
         let sidecar = Sidecar::start(config, store.clone(), IdentityHandle::empty(), None).unwrap();
-        tokio::spawn(answer(store));
+        tokio::spawn(answer(store, closed));
         Self { sidecar, ports, app }
     }
 
@@ -80,11 +85,11 @@ impl Ports {
 }
 
 /// States the policy of each port that is asked for.
-async fn answer(store: PolicyStore) {
+async fn answer(store: PolicyStore, closed: u16) {
     let mut demand = store.demand();
     loop {
         for (port, _) in store.ports() {
-            let grants = if port.get() < CLOSED { everybody() } else { nobody() };
+            let grants = if port.get() < closed { everybody() } else { nobody() };
             let policy = Arc::new(server(detect(), grants));
             store.apply(port, policy, Revision::default()).unwrap();
         }
@@ -134,4 +139,25 @@ async fn idle_strangers_keep_no_port_from_those_that_may_use_it() {
     assert_eq!(ports.app.requests(), 2);
     let (status, _second) = ports.knock(CLIENT, 8001).await;
     assert_eq!(status, 200);
+}
+
+#[tokio::test]
+async fn a_permitted_connection_keeps_its_port_only_while_something_is_open() {
+    let ports = Ports::closed_from(u16::MAX).await;
+    let all = CLOSED + u16::try_from(MOST).unwrap();
+    let mut open = ports.connect(STRANGER, CLOSED).await;
+    open.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut idle = Vec::new();
+    for port in CLOSED + 1..all {
+        let (status, stream) = ports.knock(STRANGER, port).await;
+        assert_eq!(status, 200);
+        idle.push(stream);
+    }
+    for port in 8000..8002 {
+        assert_eq!(ports.knock(CLIENT, port).await.0, 200, "{port}");
+    }
+    assert!(ends(&mut idle[0]).await, "what made room is closed");
+    assert_eq!(ask(idle.last_mut().unwrap()).await, 200);
+    let answer = tokio::time::timeout(Duration::from_secs(1), open.read(&mut [0; 1])).await;
+    assert!(answer.is_err(), "what is open stays");
 }

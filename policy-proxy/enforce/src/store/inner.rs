@@ -165,7 +165,7 @@ impl Inner {
         cells.values().filter(|cell| !cell.is_declared()).count() >= self.config.on_demand_ports
     }
 
-    /// Gives up a port that nothing declares and that has no permitted connection, for one of `network`.
+    /// Gives up a port that nothing declares and on which nothing permitted is open, for one of `network`.
     fn make_room(&self, network: Option<ClientNetwork>, now: Instant) -> bool {
         let mut cells = self.cells.write();
         let unused = cells.values().filter(|cell| !cell.is_declared() && !cell.is_kept());
