@@ -188,6 +188,8 @@ readinessProbe:
 - --injector-sidecar={{ $v.injector.sidecar }}
 - --injector-cluster-domain={{ $v.clusterDomain }}
 - --injector-bypass={{ $v.injector.bypass }}
+{{- /* By the file, so that pods are created while the controller has no certificate. */}}
+- --injector-roots=/var/run/portcullis/roots/ca-bundle.crt
 {{- if $v.injector.disableIPv6 }}
 - --injector-disable-ipv6
 {{- end }}
