@@ -83,15 +83,30 @@ impl ClientIo {
 }
 
 impl ClientIo {
-    /// Whether the client sends nothing behind what has come, or is gone. Says so before that is read.
-    pub(crate) fn is_read_closed(&self) -> bool {
-        let socket = match self {
+    fn socket(&self) -> &TcpStream {
+        match self {
             Self::Plain(stream) => &stream.inner,
             Self::Tls(stream) => &stream.inner.get_ref().0.inner,
-        };
-        let ready = pin!(socket.ready(Interest::READABLE));
+        }
+    }
+
+    /// Whether the client sends nothing behind what has come, or is gone. Says so before that is read.
+    pub(crate) fn is_read_closed(&self) -> bool {
+        let ready = pin!(self.socket().ready(Interest::READABLE));
         let ready = ready.poll(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
+    /// Whether the connection broke, also where that lies behind what has come. Says so once.
+    pub(crate) fn is_reset(&self) -> bool {
+        !matches!(self.socket().take_error(), Ok(None))
+    }
+
+    /// Bytes that have come and are not read; none for TLS, of whose bytes some are no data.
+    pub(crate) fn unread_bytes(&self) -> Option<u64> {
+        let Self::Plain(stream) = self else { return None };
+        let put_back = u64::try_from(stream.prefix.len()).ok()?;
+        rustix::io::ioctl_fionread(&stream.inner).ok()?.checked_add(put_back)
     }
 }
 
@@ -100,9 +115,11 @@ impl<S> Metered<S> {
         Self { inner, meter, stall: Stall::default(), bound: None }
     }
 
-    /// Gives up on what is to be written when nothing of it was taken for so long.
+    /// Gives up on what is to be written when nothing of it was taken for so long: in whole seconds, at
+    /// least one; never where the bound is 0.
     pub(crate) fn within(self, bound: Option<Duration>) -> Self {
-        let seconds = bound.map(|bound| u32::try_from(bound.as_secs()).unwrap_or(u32::MAX));
+        let bound = bound.filter(|bound| !bound.is_zero());
+        let seconds = bound.map(|bound| u32::try_from(bound.as_secs().max(1)).unwrap_or(u32::MAX));
         Self { bound: seconds.and_then(NonZeroU32::new), ..self }
     }
 

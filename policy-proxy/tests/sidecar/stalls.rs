@@ -125,6 +125,67 @@ async fn a_request_that_came_in_full_before_its_client_ended_its_side_is_sent_on
     assert!(answer.ends_with("ok"), "{answer}");
 }
 
+/// An application that reads nothing until it is told to, and answers once it has read a request that
+/// ends like [`END`].
+async fn late() -> (SocketAddr, oneshot::Sender<()>, oneshot::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (go, told) = oneshot::channel();
+    let (tell, got) = oneshot::channel();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = told.await;
+        let mut all = Vec::new();
+        while !all.ends_with(END) && stream.read_buf(&mut all).await.unwrap() > 0 {}
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+        stream.write_all(answer).await.unwrap();
+        let _ = tell.send(all.len());
+    });
+    (address, go, got)
+}
+
+const END: &[u8] = b"\r\n0\r\n\r\n";
+
+/// The end of the client's side has come, and the rest of its request waits in front of it.
+#[tokio::test]
+async fn a_whole_request_that_waits_behind_what_is_not_taken_is_answered() {
+    let (address, go, got) = late().await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    let mut client = setup.connect().await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    fill(&setup, &mut client, head, &pieces()[0]).await;
+    let taken = read(&setup);
+    answered(client, &END[2..], (go, got)).await;
+    // The same without chunks: of this more is left than is read for the sake of its end.
+    let (address, go, got) = late().await;
+    let setup = Setup::new(server(detect(), everybody()), address).await;
+    let mut client = setup.connect().await;
+    let body = vec![b'x'; taken + 200_000 - END.len()];
+    let bytes = body.len() + END.len();
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    client.write_all(&body).await.unwrap();
+    let all = answered(client, END, (go, got)).await;
+    assert_eq!(all, head.len() + bytes);
+}
+
+/// Ends the client's side behind `end`; the application reads some seconds later. How much it got.
+async fn answered(
+    mut client: TcpStream,
+    end: &[u8],
+    (go, got): (oneshot::Sender<()>, oneshot::Receiver<usize>),
+) -> usize {
+    client.write_all(end).await.unwrap();
+    client.shutdown().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    go.send(()).unwrap();
+    let got = tokio::time::timeout(LONG, got).await.unwrap().unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(LONG, client.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.ends_with("ok"), "{answer}");
+    got
+}
+
 /// What an application of HTTP/2 that opens no window sees of a stream: its last frame's kind.
 async fn shut() -> (SocketAddr, oneshot::Receiver<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

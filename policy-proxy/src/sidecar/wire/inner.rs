@@ -37,7 +37,7 @@ struct Untaken {
     sender: Option<Waker>,
     /// Since when nobody has taken anything of the body.
     since: Option<Instant>,
-    /// Whether all that the client will ever send was read.
+    /// Whether all that the client will ever send has come, and the request is whole.
     ended: bool,
 }
 
@@ -170,12 +170,18 @@ impl Inner {
     /// Notices that the client is gone, also behind what it sent for later; whoever sent much is left to
     /// what is written to it.
     pub(super) fn notice_end(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        let has_ended = self.untaken.as_ref().is_some_and(|untaken| untaken.ended);
         loop {
             let unwanted = match self.upload {
                 Upload::Broken => return Err(gone().into()),
                 Upload::Going { .. } => return self.notice_gone(cx),
                 Upload::Left(_) => return Ok(()),
                 Upload::Abandoned => true,
+                // Its end was seen while its request waited, and is not what tells that it is gone.
+                Upload::Done if has_ended => {
+                    let reset = self.io.as_ref().is_some_and(|io| io.get().is_reset());
+                    return if reset { Err(gone().into()) } else { Ok(()) };
+                }
                 Upload::Done if self.read.len() >= MOST_AHEAD => return Ok(()),
                 Upload::Done => false,
             };
@@ -206,21 +212,30 @@ impl Inner {
         if untaken.ended || since.elapsed() < UNTAKEN || !io.get().is_read_closed() {
             return Ok(());
         }
-        let reset = loop {
-            if self.read.len() >= MOST_UNTAKEN {
-                return Ok(());
-            }
-            self.read.reserve(FIRST_READ);
-            match pin!(io.read_buf(&mut self.read)).poll(cx) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Ok(1..)) => {}
-                Poll::Ready(Ok(0)) => break false,
-                // TLS without its own end.
-                Poll::Ready(Err(error)) => break error.kind() != io::ErrorKind::UnexpectedEof,
-            }
+        let is_whole = if io.get().is_reset() {
+            false
+        } else if let (Some(left), Some(unread)) = (decoder.remaining(), io.get().unread_bytes()) {
+            // It stays where it is, for it may be as much as the system keeps.
+            let read = u64::try_from(self.read.len()).unwrap_or(u64::MAX);
+            left <= read.saturating_add(unread)
+        } else {
+            let reset = loop {
+                if self.read.len() >= MOST_UNTAKEN {
+                    return Ok(());
+                }
+                self.read.reserve(FIRST_READ);
+                match pin!(io.read_buf(&mut self.read)).poll(cx) {
+                    Poll::Pending => return Ok(()),
+                    Poll::Ready(Ok(1..)) => {}
+                    Poll::Ready(Ok(0)) => break false,
+                    // TLS without its own end.
+                    Poll::Ready(Err(error)) => break error.kind() != io::ErrorKind::UnexpectedEof,
+                }
+            };
+            !reset && decoder.ends_within(&self.read)
         };
         untaken.ended = true;
-        if !reset && decoder.ends_within(&self.read) {
+        if is_whole {
             return Ok(());
         }
         self.upload = Upload::Broken;
@@ -374,8 +389,9 @@ const LAST_READ: usize = 64 * 1024;
 /// Bytes of a body that nobody wants, which are read for the sake of the connection.
 const MOST_UNWANTED: usize = 64 * 1024;
 /// How long nothing of a body may be taken before its client is looked after, and bytes that are read of
-/// a client that has ended to see whether they are all of it: as many as the system may have kept.
+/// a client that has ended to see whether they are all of it, where they cannot be counted unread. What
+/// has more waits until somebody takes it, or the connection ends for another reason.
 const UNTAKEN: Duration = Duration::from_secs(1);
-const MOST_UNTAKEN: usize = 8 * 1024 * 1024;
+const MOST_UNTAKEN: usize = 64 * 1024;
 /// Bytes behind a request that are read before it is answered.
 const MOST_AHEAD: usize = 16 * 1024;
