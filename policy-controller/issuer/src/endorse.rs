@@ -43,6 +43,25 @@ pub(super) fn endorse(
     authority: &Authority,
     now: SystemTime,
 ) -> Result<SignedRoots, AuthorityError> {
+    let last = before.as_ref().and_then(SignedRoots::last).cloned();
+    let document = begin_anew(before, bundle, authority, now)?;
+    match (&last, document.last()) {
+        (Some(last), Some(next)) if breaks(last, next, now) => Err(authority.unvouched()),
+        _ => Ok(document),
+    }
+}
+
+/// The document that says these roots after everything that `before` says, whether those who have
+/// followed it will or not: for an authority in place of one whose key is lost.
+///
+/// # Errors
+/// Why the authority cannot vouch for them.
+pub(super) fn begin_anew(
+    before: Option<SignedRoots>,
+    bundle: &str,
+    authority: &Authority,
+    now: SystemTime,
+) -> Result<SignedRoots, AuthorityError> {
     let unreadable =
         |message| AuthorityError::Text { place: "the roots to publish".to_owned(), message };
     let roots = certificates(bundle.as_bytes()).map_err(unreadable)?;
@@ -52,10 +71,6 @@ pub(super) fn endorse(
     // Later than the one before, whatever the clock says.
     let serial = last.map_or(clock, |last| clock.max(last.saturating_add(1)));
     let statement = authority.vouch(serial, roots, now)?;
-    if before.as_ref().and_then(SignedRoots::last).is_some_and(|last| breaks(last, &statement, now))
-    {
-        return Err(authority.unvouched());
-    }
     Ok(match before {
         Some(before) => before.then(statement, now),
         None => SignedRoots::first(statement),

@@ -128,7 +128,10 @@ impl SecretKeeper {
                 Ok(held) => held,
                 Err(error) => {
                     let changed = self.restore(&data, &asked, &error, &shared.told)?;
-                    self.write(secret, &changed).await?;
+                    let written = self.write(secret, &changed).await?;
+                    if written && self.last.is_none() {
+                        shared.roots.begin_anew();
+                    }
                     continue;
                 }
             };
@@ -192,8 +195,8 @@ impl SecretKeeper {
             true => told.note("AuthorityMade", &format!("the Secret {secret} gets an authority")),
             false => {
                 let note = format!(
-                    "the Secret {secret} cannot be used ({error}); a new authority is made, and \
-                     proxies trust each other again as they get certificates of it"
+                    "the Secret {secret} cannot be used ({error}); a new authority is made, \
+                     which workloads trust that are started from now on"
                 );
                 told.warn("AuthorityReplaced", &note);
             }

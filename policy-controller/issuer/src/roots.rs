@@ -68,6 +68,8 @@ struct Seen {
     maps: BTreeMap<String, ConfigMap>,
     /// The document that was published last.
     signed: Option<SignedRoots>,
+    /// Whether the next authority vouches for itself.
+    anew: bool,
     listed: BTreeSet<&'static str>,
 }
 
@@ -197,6 +199,12 @@ impl Roots {
         self.changed.notify_one();
     }
 
+    /// Lets the next authority vouch for itself: the key of the one before it is lost, and nobody can
+    /// vouch any more. Workloads that began with its roots have to be started anew.
+    pub(super) fn begin_anew(&self) {
+        self.seen.lock().anew = true;
+    }
+
     /// Has `authority` vouch for these roots, in the control plane's own copy. Other replicas do the
     /// same: whoever writes first wins, and the others go on from that.
     ///
@@ -218,6 +226,7 @@ impl Roots {
         let known = later(there, self.seen.lock().signed.clone());
         let document = match known {
             Some(known) if is_current(&known, bundle, authority, now) => known,
+            before if self.seen.lock().anew => endorse::begin_anew(before, bundle, authority, now)?,
             before => endorse::endorse(before, bundle, authority, now)?,
         };
         let copy = Bundle { bundle: bundle.to_owned(), signed: Some(endorse::text(&document)) };
@@ -230,7 +239,9 @@ impl Roots {
                 Written::Failed(why) => return Err(KeepError::Roots(why)),
             }
         }
-        self.seen.lock().signed = Some(document);
+        let mut seen = self.seen.lock();
+        (seen.signed, seen.anew) = (Some(document), false);
+        drop(seen);
         Ok(copy)
     }
 

@@ -60,23 +60,14 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     if !errors.is_empty() {
         return Outcome::Refused(errors);
     }
-    match skip::reason(pod) {
-        Some(Skip::Ours { version }) => {
-            // Anybody can write such containers: what is said of others holds for these as well.
-            let ways = bypass::around_own(pod, &annotations, around, settings);
-            return match ways.is_empty() || settings.bypass == Bypass::Warn {
-                true => {
-                    warnings.extend(ways.iter().map(ToString::to_string));
-                    already(pod, version, warnings)
-                }
-                false => Outcome::Refused(ways),
-            };
-        }
-        Some(reason) => {
-            warnings.extend(reason.warning());
-            return Outcome::Skipped { reason, warnings };
-        }
-        None => {}
+    if let Some(reason) = skip::reason(pod) {
+        return left_alone(
+            pod,
+            reason,
+            bypass::around_own(pod, &annotations, around, settings),
+            settings,
+            warnings,
+        );
     }
     let chosen = match Chosen::of(pod, &annotations, around, &settings.defaults) {
         Ok(chosen) => chosen,
@@ -87,11 +78,8 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
         return Outcome::Refused(errors);
     }
     let ways = bypass::ways(pod, &annotations);
-    match settings.bypass {
-        Bypass::Refuse if !ways.is_empty() => return Outcome::Refused(ways),
-        Bypass::Refuse | Bypass::Warn => {
-            warnings.extend(ways.iter().map(ToString::to_string));
-        }
+    if let Some(refused) = refused_for(ways, settings, &mut warnings) {
+        return refused;
     }
     warnings.extend(names::left_aside(&annotations, around));
     let mut injected = pod.clone();
@@ -104,14 +92,43 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     Outcome::Injected { pod: Box::new(injected), warnings }
 }
 
+/// The outcome for a pod that gets no sidecar for `reason`. Anybody can write containers like ours:
+/// what is said of others (`ways`) holds for these as well.
+fn left_alone(
+    pod: &Value,
+    reason: Skip,
+    ways: Vec<FieldError>,
+    settings: &Settings,
+    mut warnings: Vec<String>,
+) -> Outcome {
+    if matches!(reason, Skip::Ours { .. }) {
+        return refused_for(ways, settings, &mut warnings)
+            .unwrap_or_else(|| already(pod, reason, warnings));
+    }
+    warnings.extend(reason.warning());
+    Outcome::Skipped { reason, warnings }
+}
+
+/// The refusal of a pod with ways around its sidecar; where they are let through, they are told.
+fn refused_for(
+    ways: Vec<FieldError>,
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Option<Outcome> {
+    if settings.bypass == Bypass::Refuse && !ways.is_empty() {
+        return Some(Outcome::Refused(ways));
+    }
+    warnings.extend(ways.iter().map(ToString::to_string));
+    None
+}
+
 /// What a Job is told where its sidecar is a container like others.
 pub const JOB_WARNING: &str = "the sidecar is a container like others, which does not end by itself: the Job completes once \
      something in the pod posts to 127.0.0.1:4191/shutdown, for which \
      `portcullis.dev/proxy-admin-shutdown: enabled` is needed";
 
 /// A pod that has a sidecar of ours: another webhook may have added containers since.
-fn already(pod: &Value, version: Option<String>, mut warnings: Vec<String>) -> Outcome {
-    let reason = Skip::Ours { version };
+fn already(pod: &Value, reason: Skip, mut warnings: Vec<String>) -> Outcome {
     let mut refreshed = pod.clone();
     container::refresh(&mut refreshed, &mut warnings);
     if refreshed != *pod {
