@@ -13,6 +13,7 @@
 //! the Secret, so that any replica goes on where another ended. Nothing here waits for policy.
 
 mod authority;
+mod authority_error;
 mod bundle;
 mod certificate;
 mod config;
