@@ -71,14 +71,12 @@ pub(super) async fn follow(
     loop {
         let now = Instant::now();
         let current = health.borrow_and_update().clone();
-        let required = Freshness::unlisted(&current, false);
+        let unlisted = Freshness::unlisted(&current);
         // Once is enough: what is listed anew later takes the place of what is known and served.
-        complete |= required.is_empty();
-        let (missing, relisting) = if complete { (vec![], required) } else { (required, vec![]) };
+        complete |= unlisted.is_empty();
+        let (missing, relisting) = if complete { (vec![], unlisted) } else { (unlisted, vec![]) };
         readiness.report("watches", missing);
-        // Webhooks can do without an optional kind; watches are answered that it is not synced.
-        let optional = Freshness::unlisted(&current, true);
-        readiness.remark("watches", [relisting, optional, freshness.late(&current, now)].concat());
+        readiness.remark("watches", [relisting, freshness.late(&current, now)].concat());
         let New { names: new, required } = late.became(&current, freshness, now);
         if !new.is_empty() {
             let names = new.join(", ");

@@ -12,12 +12,10 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// What has never been listed completely, one text for each watch, of the kinds that the
-    /// controller can do without (`optional`) or of the others. No policy is served before all of both
-    /// have been: a kind that grants nothing may still narrow what others grant.
-    pub fn unlisted(health: &Health, optional: bool) -> Vec<String> {
-        let unlisted = health.unlisted().filter(|(_, watch)| watch.optional == optional);
-        let texts = unlisted.map(|(key, watch)| match &watch.state {
+    /// What has never been listed completely, one text for each watch. Nothing is served before all of
+    /// it has been: a kind that grants nothing may still narrow what others grant.
+    pub fn unlisted(health: &Health) -> Vec<String> {
+        let texts = health.unlisted().map(|(key, watch)| match &watch.state {
             WatchState::Failing { error } => format!("{key} cannot be listed: {error}"),
             WatchState::Listing | WatchState::Following | WatchState::Absent => {
                 format!("{key} have not been listed completely")
@@ -68,7 +66,6 @@ mod tests {
             (key(Kind::NetworkAuthentication), watch(WatchState::Following, true)),
             (key(Kind::Pod), watch(WatchState::Listing, false)),
             (key(Kind::ServiceAccount), watch(failing(), false)),
-            (key(Kind::GrpcRoute), WatchHealth { optional: true, ..watch(failing(), false) }),
         ]);
         let health = Health { watches };
         let freshness = Freshness { bound: Duration::from_secs(150) };
@@ -76,9 +73,7 @@ mod tests {
             "pods of namespace a have not been listed completely",
             "serviceaccounts of namespace a cannot be listed: no",
         ];
-        assert_eq!(Freshness::unlisted(&health, false), unlisted);
-        let optional = ["grpcroutes.gateway.networking.k8s.io of namespace a cannot be listed: no"];
-        assert_eq!(Freshness::unlisted(&health, true), optional);
+        assert_eq!(Freshness::unlisted(&health), unlisted);
         assert_eq!(freshness.late(&health, start + Duration::from_secs(150)), [""; 0]);
         let late = [
             "servers.policy.linkerd.io of namespace a have not been heard of for 151 s, the bound \

@@ -59,8 +59,8 @@ struct Loser {
 }
 
 impl Loser {
-    /// Without the kind at first, which is named, and `/ready` answers `status` for that.
-    async fn of(kind: &'static str, status: u16) -> Option<Self> {
+    /// Without the kind at first, which is named.
+    async fn of(kind: &'static str) -> Option<Self> {
         let cluster = cluster_or_skip(Cluster::builder()).await?;
         cluster.install_crds().await.unwrap();
         cluster.install_gateway_api().await.unwrap();
@@ -71,18 +71,13 @@ impl Loser {
         let freshness = long_or("FRESHNESS", FRESHNESS).to_string();
         let flags = ["--watch-freshness", freshness.as_str(), "--admission-controller-disabled"];
         let controller = ControllerProcess::start(&kubeconfig, &flags).await.unwrap();
-        let says = format!("may not list and watch {kind}");
-        until(&controller, status, &says, PATIENCE).await;
+        until(&controller, 500, &format!("may not list and watch {kind}"), PATIENCE).await;
         Some(Self { cluster, namespace, controller, kind })
     }
 
     async fn granted(&self) {
         self.cluster.apply(&rights(None)).await.unwrap();
-        let healthy = async || {
-            let (status, body) = self.controller.get("/ready?verbose").await.unwrap();
-            status == 200 && !body.contains(self.kind)
-        };
-        policy_testkit::wait_until("everything is listed", healthy).await;
+        until(&self.controller, 200, "ready\n", PATIENCE).await;
     }
 
     /// Takes the right away and waits until the watch is late. The controller is ready all the time.
@@ -132,7 +127,7 @@ impl Loser {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_taken_away_takes_neither_readiness_nor_revocations_of_other_kinds() {
-    let Some(mut loser) = Loser::of("networkauthentications", 500).await else { return };
+    let Some(mut loser) = Loser::of("networkauthentications").await else { return };
     loser.granted().await;
     let (mut watch, _) = loser.watch().await;
     loser.lose().await;
@@ -149,11 +144,16 @@ async fn a_right_taken_away_takes_neither_readiness_nor_revocations_of_other_kin
     loser.revoke(&mut watch, &mut state).await;
 
     loser.granted().await;
+    let healthy = async || {
+        let (_, body) = loser.controller.get("/ready?verbose").await.unwrap();
+        !body.contains("networkauthentications")
+    };
+    policy_testkit::wait_until("nothing is late", healthy).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_kind_that_is_stale_ends_no_stream() {
-    let Some(mut loser) = Loser::of("grpcroutes", 200).await else { return };
+    let Some(mut loser) = Loser::of("grpcroutes").await else { return };
     loser.granted().await;
     let (mut watch, mut state) = loser.watch().await;
     loser.lose().await;
