@@ -10,7 +10,7 @@ use policy_tls::identity::{SignedRoots, Statement, certificates, validity};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 
-/// How many milliseconds of two clocks are taken for the same end of a certificate.
+/// The difference between two ends of certificates that counts as none: they are whole seconds.
 const EXACT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Whether `document` says what is to be said: these roots, by a proof that lasts as long as one of

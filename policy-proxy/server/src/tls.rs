@@ -150,8 +150,7 @@ impl TlsHandle {
 
     /// Waits until no root that is trusted then vouches for what a client has proved. Its expiry is
     /// [stated](Arrived::expires) beforehand.
-    pub async fn lost(&self, proof: Option<&Proof>) {
-        let Some(proof) = proof else { return std::future::pending().await };
+    pub async fn lost(&self, proof: &Proof) {
         let mut loaded = self.loaded.subscribe();
         loop {
             let own = loaded.borrow_and_update().as_ref().map(|loaded| loaded.identity.clone());

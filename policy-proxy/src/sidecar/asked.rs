@@ -280,9 +280,7 @@ impl<B> UpstreamBody<B> {
     pub(super) fn of(head: Response<()>, body: Answered<B>) -> Response<Self> {
         head.map(|()| Self::Http1(body))
     }
-}
 
-impl<B> UpstreamBody<B> {
     /// Takes in what comes while nothing can be passed on.
     pub(super) fn gather(&mut self, cx: &mut Context<'_>) {
         match self {

@@ -80,9 +80,7 @@ impl ClientIo {
             Self::Tls(stream) => stream.unread(bytes),
         }
     }
-}
 
-impl ClientIo {
     fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => &stream.inner,

@@ -28,9 +28,7 @@ impl UploadBody {
         wire.inner.borrow_mut().upload = Upload::of(decoder, expects);
         Self { wire: Some(Rc::clone(wire)) }
     }
-}
 
-impl UploadBody {
     /// Whether the client broke it off. Else wakes `cx` when it does.
     pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
         self.wire.as_ref().is_some_and(|wire| wire.inner.borrow_mut().is_broken(cx))

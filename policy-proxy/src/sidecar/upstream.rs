@@ -145,7 +145,7 @@ where
 
     fn bounds(&self) -> Bounds {
         let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
-        Bounds { fields: MOST_FIELDS, bytes }
+        Bounds { fields: ANSWER_FIELDS, bytes }
     }
 
     /// Lets go of connections that the application has closed.
@@ -263,4 +263,4 @@ where
 }
 
 /// Header fields of a response.
-const MOST_FIELDS: usize = 100;
+const ANSWER_FIELDS: usize = 100;

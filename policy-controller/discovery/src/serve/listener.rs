@@ -313,7 +313,7 @@ where
 /// Waits until no root vouches for what the client has proved.
 async fn lost(proof: Option<&(TlsHandle, Arc<Proof>)>) {
     match proof {
-        Some((tls, proof)) => tls.lost(Some(proof)).await,
+        Some((tls, proof)) => tls.lost(proof).await,
         None => std::future::pending().await,
     }
 }
