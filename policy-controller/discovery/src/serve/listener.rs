@@ -170,8 +170,10 @@ async fn connection(
             serve(&shared, known, TokioIo::new(stream)).await;
         }
         Transport::Tls(tls) => {
+            // Apart, so that what a handshake needs is given back and no connection keeps the room.
+            let handshake = Box::pin(handshake(&shared, &tls, stream, remote));
             let arrived = tokio::select! {
-                arrived = handshake(&shared, &tls, stream, remote) => arrived,
+                arrived = handshake => arrived,
                 () = shared.drain.cancelled() => return,
             };
             let Some(arrived) = arrived else { return };
@@ -196,7 +198,8 @@ async fn connection(
             let tls = PeerTls::Terminated(identity);
             let expires = expires.map(instant_of);
             let known = Known { remote, peer, caller, tls, expires, proof };
-            serve(&shared, known, TokioIo::new(stream)).await;
+            // Behind a pointer, because each call that it is handed through holds room for it.
+            serve(&shared, known, TokioIo::new(Box::new(stream))).await;
         }
     }
     drop(held);
