@@ -10,7 +10,7 @@
 
 use http::{HeaderMap, Method, Uri, Version};
 use policy_core::testing::benchmark::{self, Case};
-use policy_core::{Evaluator, Memo, PathHandling, canonical_path, canonical_target};
+use policy_core::{Evaluator, Memo, PathHandling, ServerPolicy, canonical_path, canonical_target};
 use policy_measure::Function;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -65,6 +65,17 @@ fn build(name: &str, case: fn() -> Case) -> Function {
     Function::new(name, move || Arc::new(case().policy), |policy| Evaluator::build(policy.clone()))
 }
 
+/// Arranges a policy that has one route less, in the middle, than one that is arranged already.
+fn change(name: &str, case: fn() -> Case) -> Function {
+    let setup = move || {
+        let before = ready(case());
+        let mut less = ServerPolicy::clone(before.evaluator.policy());
+        less.routes.routes.remove(less.routes.routes.len() / 2);
+        (before.evaluator, Arc::new(less))
+    };
+    Function::shared(name, setup, |(evaluator, less)| evaluator.changed_to(Arc::clone(less)))
+}
+
 fn target(name: &str, target: &'static str) -> Function {
     let head = move || {
         let mut headers = HeaderMap::new();
@@ -91,6 +102,7 @@ fn main() {
         decide("decide-worst-of-10000", || benchmark::worst(10_000)),
         build("build-1-rule", benchmark::one),
         build("build-10000-mixed-routes", || benchmark::mixed(10_000)),
+        change("build-change-of-10000-mixed-routes", || benchmark::mixed(10_000)),
         target("target-canonical", "/api/v1/items/17?q=1"),
         target("target-rewritten", "/api/v1/%69tems/17?q=1"),
         path("path-canonical", "/api/v1/items/17"),
