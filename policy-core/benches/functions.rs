@@ -9,8 +9,9 @@
 )]
 
 use http::{HeaderMap, Method, Uri, Version};
+use policy_core::change::{Places, RouteChange};
 use policy_core::testing::benchmark::{self, Case};
-use policy_core::{Evaluator, Memo, PathHandling, canonical_path, canonical_target};
+use policy_core::{Evaluator, Memo, PathHandling, ServerPolicy, canonical_path, canonical_target};
 use policy_measure::Function;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -65,6 +66,24 @@ fn build(name: &str, case: fn() -> Case) -> Function {
     Function::new(name, move || Arc::new(case().policy), |policy| Evaluator::build(policy.clone()))
 }
 
+/// Arranges a policy that has one route less, in the middle, than one that is arranged already.
+fn change(name: &str, case: fn() -> Case) -> Function {
+    let setup = move || {
+        let evaluator = ready(case()).evaluator;
+        let before = evaluator.policy();
+        let (mut less, count) = (ServerPolicy::clone(before), before.routes.routes.len());
+        less.routes.routes.remove(count / 2);
+        let mut draft = Places::from_list_of(count);
+        (0..count).filter(|place| *place != count / 2).for_each(|place| draft.kept(place));
+        let places = draft.finish().expect("one route differs");
+        let change = RouteChange::new(Arc::clone(before), places).expect("of this length");
+        (evaluator, Arc::new(less), change)
+    };
+    Function::shared(name, setup, |(evaluator, less, change)| {
+        evaluator.changed_to(Arc::clone(less), change)
+    })
+}
+
 fn target(name: &str, target: &'static str) -> Function {
     let head = move || {
         let mut headers = HeaderMap::new();
@@ -91,6 +110,7 @@ fn main() {
         decide("decide-worst-of-10000", || benchmark::worst(10_000)),
         build("build-1-rule", benchmark::one),
         build("build-10000-mixed-routes", || benchmark::mixed(10_000)),
+        change("build-change-of-10000-mixed-routes", || benchmark::mixed(10_000)),
         target("target-canonical", "/api/v1/items/17?q=1"),
         target("target-rewritten", "/api/v1/%69tems/17?q=1"),
         path("path-canonical", "/api/v1/items/17"),
