@@ -3,6 +3,7 @@
 use super::body::ResponseBody;
 use super::tunnel::Switch;
 use http::Response;
+use policy_enforce::middleware::pipeline::Refused;
 
 /// An answer, and what it switches to.
 pub(super) struct Answered {
@@ -13,6 +14,12 @@ pub(super) struct Answered {
 impl From<Response<ResponseBody>> for Answered {
     fn from(response: Response<ResponseBody>) -> Self {
         Self { response, switch: None }
+    }
+}
+
+impl From<Refused> for Answered {
+    fn from(Refused { response, asker }: Refused) -> Self {
+        response.map(|text| ResponseBody::text(text, asker)).into()
     }
 }
 
