@@ -8,7 +8,8 @@ use policy_enforce::middleware::pipeline::Refused;
 /// An answer, and what it switches to.
 pub(super) struct Answered {
     pub(super) response: Response<ResponseBody>,
-    pub(super) switch: Option<Switch>,
+    /// Boxed, because it is rare and answers are handed on by value.
+    pub(super) switch: Option<Box<Switch>>,
 }
 
 impl From<Response<ResponseBody>> for Answered {

@@ -17,7 +17,7 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
-use policy_enforce::middleware::pipeline::{self, Admission, Admitted, Held};
+use policy_enforce::middleware::pipeline::{self, Admission, Held};
 use policy_enforce::respond::{Answer, Asker};
 use policy_http::http1::request::Bad;
 use policy_http::http2;
@@ -55,31 +55,22 @@ pub(super) async fn answer(
         let mut gate = connection.gate.borrow_mut();
         pipeline::admit(&Connected(&connection), Some(&mut gate), &mut head)
     };
-    match admitted {
-        Admission::Refused(refused) => refused.into(),
-        Admission::Admitted(admitted) => {
-            let body = RequestBody::new(body, &admitted.held.open);
-            proxy(&connection, (head, body), admitted).await
-        }
-    }
-}
-
-async fn proxy(
-    connection: &Rc<HttpConnection>,
-    request: (Box<Parts>, RequestBody),
-    mut admitted: Admitted<OpenGuard>,
-) -> Answered {
+    let mut admitted = match admitted {
+        Admission::Admitted(admitted) => admitted,
+        Admission::Refused(refused) => return refused.into(),
+    };
+    let body = RequestBody::new(body, &admitted.held.open);
     // Asked for by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.asked.carried;
-    let forwarded = forward(connection, request, &mut admitted.held, carried).await;
+    let forwarded = forward(&connection, (head, body), &mut admitted.held, carried).await;
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
-        Err(answer) => return admitted.refuse(&Connected(connection), answer, waited).into(),
+        Err(answer) => return admitted.refuse(&Connected(&connection), answer, waited).into(),
     };
     // In place: a response that is handed on by value is copied at every step.
-    if let Some(refused) = admitted.pass(&Connected(connection), &mut response, waited) {
+    if let Some(refused) = admitted.pass(&Connected(&connection), &mut response, waited) {
         return refused.into();
     }
     let asker = admitted.asker();
@@ -141,7 +132,7 @@ fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> A
         UpstreamBody::Http2(_) => None,
     };
     let response = Response::from_parts(head, ResponseBody::text(Bytes::new(), asker));
-    Answered { response, switch: server.map(|server| Switch { server, guard }) }
+    Answered { response, switch: server.map(|server| Box::new(Switch { server, guard })) }
 }
 
 impl HttpConnection {
@@ -167,6 +158,10 @@ mod tests {
         size_of::<F>()
     }
 
+    fn size_of_answer<F>(_: fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F) -> usize {
+        size_of::<F>()
+    }
+
     /// What a connection's task costs beside its buffers. A future grows by a kilobyte through one
     /// careless `await`; a thousand idle connections then cost a megabyte more.
     #[test]
@@ -174,6 +169,10 @@ mod tests {
         let sizes = [size(serve), size(opaque::carry), accept::size_of_arrive()];
         let bounds = [976, 1152, 1616];
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
+        // Moved into its place once, and polled there.
+        assert!(size_of_answer(answer) <= 1024, "{}", size_of_answer(answer));
+        // Handed from its future to the client's task.
+        assert!(size_of::<Answered>() <= 240, "{}", size_of::<Answered>());
         assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
         assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());
     }
