@@ -17,7 +17,7 @@ mod client_body;
 mod copy;
 mod detect;
 mod direct;
-mod exchange;
+mod enforcer;
 pub mod first_line;
 mod handle;
 pub mod hello;

@@ -1,13 +1,16 @@
 //! What is done to every request, whoever serves it.
 //!
-//! In order: [`gate`] takes one snapshot of the policy, makes the canonical target, decides, applies
-//! effects and rate limits; [`crate::headers`] takes out what must not pass; then the request is forwarded,
-//! and [`crate::open`] keeps what is needed to decide on it again while it is open. [`authorize`] is the
-//! same as a `tower::Layer` for somebody else's server.
+//! [`pipeline`] is the order of steps, for the sidecar and for embedders: [`crate::headers`] takes out
+//! what must not pass; [`gate`] takes one snapshot of the policy, makes the canonical target, decides,
+//! applies effects and rate limits; then the request is forwarded, and [`crate::open`] keeps what is
+//! needed to decide on it again while it is open; [`exchange`] is what is counted of it. [`authorize`] is
+//! a `tower::Layer` of these steps for somebody else's server.
 
 pub mod authorize;
 pub mod effects;
+pub mod exchange;
 pub mod gate;
 mod hosts;
+pub mod pipeline;
 
 pub use authorize::{PolicyLayer, PolicyService};

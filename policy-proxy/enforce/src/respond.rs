@@ -117,6 +117,11 @@ impl Asker {
     pub fn is_grpc(&self) -> bool {
         self.grpc
     }
+
+    /// The version that the client's side speaks.
+    pub fn version(&self) -> Version {
+        self.version
+    }
 }
 
 /// The answer in the form that the asker understands. A gRPC answer is complete without a body

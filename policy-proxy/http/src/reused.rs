@@ -22,16 +22,14 @@ pub struct Reused<F: 'static> {
 }
 
 impl<F: Future + 'static> Reused<F> {
-    /// Moves the future into memory that another one had, if there is some.
-    pub fn new(future: F) -> Self {
+    /// Makes the future in memory that another one had, if there is some. It is made here because one
+    /// that is handed over is copied with all the room for what it has yet to hold.
+    #[inline]
+    pub fn new(make: impl FnOnce() -> F) -> Self {
         let spare = SPARE.with_borrow_mut(Vec::pop);
-        let place = match spare.map(Box::<dyn Any>::downcast::<Pin<Box<Option<F>>>>) {
-            Some(Ok(mut place)) => {
-                place.as_mut().set(Some(future));
-                place
-            }
-            Some(Err(_)) | None => Box::new(Box::pin(Some(future))),
-        };
+        let spare = spare.and_then(|spare| spare.downcast::<Pin<Box<Option<F>>>>().ok());
+        let mut place = spare.unwrap_or_else(|| Box::new(Box::pin(None)));
+        (*place).as_mut().set(Some(make()));
         Self { place: Some(place) }
     }
 
@@ -69,7 +67,7 @@ mod tests {
         let shared = Rc::new(());
         for other in [true, false] {
             let own = Rc::clone(&shared);
-            let mut unready = Reused::new(async move {
+            let mut unready = Reused::new(|| async move {
                 future::pending::<()>().await;
                 drop(own);
             });
@@ -79,7 +77,7 @@ mod tests {
             drop(unready);
             assert_eq!(Rc::strong_count(&shared), 1);
             if other {
-                let mut number = Reused::new(ready(7));
+                let mut number = Reused::new(|| ready(7));
                 assert_eq!(poll_fn(|cx| number.poll(cx)).await, 7, "a place of another type");
             }
         }

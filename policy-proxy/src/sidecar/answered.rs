@@ -3,16 +3,24 @@
 use super::body::ResponseBody;
 use super::tunnel::Switch;
 use http::Response;
+use policy_enforce::middleware::pipeline::Refused;
 
 /// An answer, and what it switches to.
 pub(super) struct Answered {
     pub(super) response: Response<ResponseBody>,
-    pub(super) switch: Option<Switch>,
+    /// Boxed, because it is rare and answers are handed on by value.
+    pub(super) switch: Option<Box<Switch>>,
 }
 
 impl From<Response<ResponseBody>> for Answered {
     fn from(response: Response<ResponseBody>) -> Self {
         Self { response, switch: None }
+    }
+}
+
+impl From<Refused> for Answered {
+    fn from(Refused { response, asker }: Refused) -> Self {
+        response.map(|text| ResponseBody::text(text, asker)).into()
     }
 }
 

@@ -7,19 +7,18 @@ use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
 use policy_core::Denied;
 use policy_enforce::headers;
+use policy_enforce::middleware::pipeline::Held;
 use policy_enforce::respond;
-use policy_enforce::respond::{Answer, Asker, Fault};
+use policy_enforce::respond::{Answer, Asker};
 use policy_http::http2::{Reset, Watched};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::time::Sleep;
 
 /// What is sent to the client.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
-    open: Option<OpenGuard>,
-    deadline: Option<Pin<Box<Sleep>>>,
+    held: Option<Held<OpenGuard>>,
     asker: Asker,
 }
 
@@ -45,37 +44,25 @@ impl ResponseBody {
     /// A complete body made here.
     pub(super) fn text(text: Bytes, asker: Asker) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
-        Self { source, open: None, deadline: None, asker }
+        Self { source, held: None, asker }
     }
 
-    /// The application's, while `open` is.
-    pub(super) fn upstream(
-        body: UpstreamBody,
-        open: OpenGuard,
-        deadline: Option<Pin<Box<Sleep>>>,
-        asker: Asker,
-    ) -> Self {
-        Self { source: Source::Upstream(body), open: Some(open), deadline, asker }
+    /// The application's, while the request is held open.
+    pub(super) fn upstream(body: UpstreamBody, held: Held<OpenGuard>, asker: Asker) -> Self {
+        Self { source: Source::Upstream(body), held: Some(held), asker }
     }
 
     /// Why the body must end now, if it must.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
-        if let Some(reason) = self.open.as_ref().and_then(|open| open.poll_lost(cx)) {
-            return Some(Answer::Denied(reason));
-        }
-        let deadline = self.deadline.as_mut()?;
-        match deadline.as_mut().poll(cx) {
-            Poll::Ready(()) => Some(Answer::Upstream(Fault::Timeout)),
-            Poll::Pending => None,
-        }
+        self.held.as_mut()?.poll_end(cx)
     }
 
     /// gRPC is told by trailers; everybody else by a response that breaks off.
     fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, BrokenOff> {
         if self.asker.is_grpc() {
             let trailers = respond::trailers(answer, &self.asker);
-            if let Some(open) = &self.open {
-                open.trailers(&trailers);
+            if let Some(held) = &self.held {
+                held.open.trailers(&trailers);
             }
             self.finish(true);
             return Ok(Frame::trailers(trailers));
@@ -98,12 +85,11 @@ impl ResponseBody {
 
     /// Lets go of the request; `broken`: before the answer was complete.
     fn finish(&mut self, broken: bool) {
-        if let Some(open) = &self.open {
-            open.ended(broken);
+        if let Some(held) = &self.held {
+            held.open.ended(broken);
         }
         self.source = Source::Ended;
-        self.open = None;
-        self.deadline = None;
+        self.held = None;
     }
 }
 
@@ -129,7 +115,7 @@ impl Body for ResponseBody {
             Source::Upstream(body) => match Pin::new(&mut *body).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(Ok(mut frame))) => {
-                    if let Some(open) = &this.open {
+                    if let Some(Held { open, .. }) = &this.held {
                         if let Some(trailers) = frame.trailers_mut() {
                             headers::clean_trailers(trailers);
                             open.trailers(trailers);

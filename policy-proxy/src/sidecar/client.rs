@@ -100,7 +100,7 @@ where
             drop(sending);
             let clear = poll_fn(|cx| self.wire.poll_settled(cx)).await;
             if let Some(switch) = switch {
-                self.hand_over(switch);
+                self.hand_over(*switch);
                 return Ok(());
             }
             if !clear {
@@ -140,12 +140,12 @@ where
     }
 
     /// Has the request answered, and begins to write the answer.
-    async fn answer(&self, head: Head) -> Result<(Sending, Option<Switch>), Broken> {
+    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Switch>>), Broken> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
-        let mut answering = Reused::new((self.answer)(Rc::clone(self.connection), parts, body));
+        let mut answering = Reused::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
             Poll::Ready(answered) => {
                 asked.keep_alive &= self.wire.can_go_on(cx) && !self.is_ending();

@@ -5,7 +5,6 @@ mod watch;
 use super::arrival::Arrival;
 use super::asked;
 use super::client_body::{ClientBody, NotSent};
-use super::exchange::Exchange;
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{Membership, Seat, Worker};
@@ -16,7 +15,9 @@ use policy_core::{Denied, Permit};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::headers;
 use policy_enforce::informed::Informed;
+use policy_enforce::middleware::exchange::Exchange;
 use policy_enforce::middleware::gate::Gate;
+use policy_enforce::middleware::pipeline::Permitted;
 use policy_enforce::open::Kept;
 use policy_enforce::record::RequestRecord;
 use policy_enforce::store::{InForce, PortHandle};
@@ -149,18 +150,10 @@ impl HttpConnection {
     }
 
     /// Registers a permitted request.
-    pub(super) fn open(
-        self: &Rc<Self>,
-        kept: Box<Kept>,
-        permit: Permit,
-        policy: Arc<InForce>,
-        exchange: Exchange,
-    ) -> OpenGuard {
+    pub(super) fn open(self: &Rc<Self>, permitted: Permitted) -> OpenGuard {
         self.handle.permitted();
+        let Permitted { kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
-        if let Some(series) = policy.counters.series(self.worker.index, exchange.series) {
-            series.request();
-        }
         let open = Open {
             kept,
             permit,
@@ -179,11 +172,6 @@ impl HttpConnection {
     /// Whether a body of a request is being sent.
     fn is_uploading(&self) -> bool {
         self.open.borrow().iter().any(|open| open.exchange.is_uploading())
-    }
-
-    /// Whether its client speaks HTTP/2.
-    pub(super) fn is_http2(&self) -> bool {
-        self.http2
     }
 
     /// Whether a request is open.

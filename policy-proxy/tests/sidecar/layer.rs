@@ -127,3 +127,33 @@ async fn an_open_request_ends_when_its_permission_is_lost() {
     let mut body = task::spawn(response.into_body().collect());
     assert!(assert_ready!(body.poll()).is_err(), "broken off, not complete");
 }
+
+#[tokio::test]
+async fn every_request_that_the_server_was_asked_is_counted_as_answered() {
+    let telemetry = Arc::new(Telemetry::new(1));
+    let store = PolicyStore::new(StoreConfig::default(), Arc::clone(&telemetry)).unwrap();
+    store.declare(&BTreeSet::from([PORT]), UndeclaredPorts::Default);
+    store.apply(PORT, Arc::new(server(detect(), everybody())), Revision::default()).unwrap();
+    let (mut service, mut inner) = layered(&store);
+    inner.allow(2);
+    assert_ready_ok!(service.poll_ready());
+    let mut answered = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_ready_ok!(service.poll_ready());
+    let mut revoked = task::spawn(service.call(ask("/", Some(PeerTls::Absent))));
+    assert_pending!(answered.poll());
+    assert_pending!(revoked.poll());
+    let (_first, answer) = inner.next_request().await.unwrap();
+    answer.send_response(Response::new(Full::from("hi")));
+    assert_ready_ok!(answered.poll());
+    store.apply(PORT, Arc::new(server(detect(), nobody())), Revision::default()).unwrap();
+    assert_eq!(assert_ready_ok!(revoked.poll()).status(), StatusCode::FORBIDDEN);
+    let text = telemetry.encode(&store.status()).unwrap();
+    let count = |family: &str, label: &str| {
+        let of = |line: &&str| line.starts_with(family) && line.contains(label);
+        let lines = text.lines().filter(of);
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
+    };
+    assert_eq!(count("request_total{", "inbound"), 2, "{text}");
+    assert_eq!(count("response_total{", "status_code=\"200\""), 1, "{text}");
+    assert_eq!(count("response_total{", "status_code=\"403\""), 1, "{text}");
+}

@@ -11,26 +11,25 @@ mod body;
 
 pub use body::{EndedByPolicy, PolicyBody};
 
-use super::effects::{self, Plan};
-use super::gate::{Forward, Gate, Refusal, Verdict};
-use crate::headers;
+use super::gate::Gate;
+use super::pipeline::{self, Admission, Admitted, Enforcer, Permitted, Refused, Role};
 use crate::informed::Informed;
-use crate::record::{Decided, Recorder, Told};
-use crate::respond::{self, Answer, Asker};
-use crate::store::{InForce, PolicyStore, PortHandle};
-use crate::telemetry::{Elapsed, Outcome, SeriesId, Telemetry};
-use body::{BoxError, Watch};
+use crate::record::{Decided, Recorder, RequestRecord};
+use crate::respond::Answer;
+use crate::store::{PolicyStore, PortHandle};
+use crate::telemetry::Telemetry;
+use body::{BoxError, WORKER, Watch};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::MaxSizeReached;
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use policy_core::{Denial, Denied, Permit};
 use policy_tls::peer::Peer;
 use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_stream::wrappers::WatchStream;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -124,55 +123,17 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut head, body) = request.into_parts();
-        let started = Instant::now();
         let peer = head.extensions.get::<Arc<Peer>>().cloned();
-        let recording = self.shared.recorder.is_some();
-        let told = recording.then(|| Box::new(Told::of(&head)));
-        let asker = Asker::of(&head, peer.as_ref().is_some_and(|peer| peer.is_meshed()));
-        headers::clean_reserved(&mut head.headers);
-        headers::join_cookies(&mut head.headers);
-        let shared = Arc::clone(&self.shared);
-        let mut asking = Asking { shared, asker, started, told, peer };
-        let Some(peer) = asking.peer.clone() else {
-            // Who is not known is nobody.
-            tracing::error!("a request without a `Peer` in its extensions was refused");
-            let denial = Denial { reason: Denied::Unauthorized, route: None };
-            return asking.refuse(&Refusal {
-                answer: Answer::Denied(denial.reason),
-                decision: Err(denial),
-                policy: None,
-            });
-        };
-        // Subscribed before the policy is looked at, so that no change falls in between.
-        let changed = WatchStream::from_changes(asking.shared.handle.changed());
-        let verdict = {
-            let live = asking.shared.handle.live();
-            self.gate(&peer).judge(&live, &peer, &mut head, started)
-        };
-        let Forward { permit, plan, kept, policy, series } = match verdict {
-            Verdict::Forward(forward) => forward,
-            Verdict::Refuse(refusal) => return asking.refuse(&refusal),
-        };
-        if let Some(told) = &mut asking.told {
-            told.judged(&kept);
-        }
-        if policy.informs() {
-            // The server is the application itself and no hop on the way to it.
-            if Informed::new(&peer, None).tell(&mut head.headers).is_err() {
-                let (answer, policy) = (Answer::HeadTooLarge, Some(policy));
-                return asking.refuse(&Refusal { answer, decision: Ok(permit), policy });
+        let client = Client { shared: Arc::clone(&self.shared), peer };
+        let gate = client.peer.as_ref().map(|peer| self.gate(peer));
+        match pipeline::admit(&client, gate, &mut head) {
+            Admission::Refused(refused) => PolicyFuture::refused(refused),
+            Admission::Admitted(admitted) => {
+                let inner = self.inner.call(Request::from_parts(head, body));
+                let open = Some(Box::new((client, admitted)));
+                PolicyFuture { state: FutureState::Open { inner, open } }
             }
         }
-        let deadline = plan.timeout.and_then(|bound| started.checked_add(bound));
-        let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
-        let watch = Watch { handle: asking.shared.handle.clone(), peer, kept, changed, deadline };
-        if let Some(series) = policy.counters.series(0, series) {
-            series.request();
-        }
-        let permitted = Permitted { permit, plan, policy, series };
-        let inner = self.inner.call(Request::from_parts(head, body));
-        let open = Some(Box::new((asking, permitted, watch)));
-        PolicyFuture { state: FutureState::Open { inner, open } }
     }
 }
 
@@ -180,7 +141,7 @@ impl<S> PolicyService<S> {
     /// The gate of the peer's connection; a new one for another peer.
     fn gate(&mut self, peer: &Arc<Peer>) -> &mut Gate {
         let telemetry = &self.shared.telemetry;
-        let fresh = || (Arc::clone(peer), Gate::new(telemetry.caller(&peer.as_tls()), 0));
+        let fresh = || (Arc::clone(peer), Gate::new(telemetry.caller(&peer.as_tls()), WORKER));
         if self.last.as_ref().is_some_and(|(last, _)| !Arc::ptr_eq(last, peer)) {
             self.last = None;
         }
@@ -189,62 +150,64 @@ impl<S> PolicyService<S> {
     }
 }
 
-/// What is known of a request when it is answered.
-struct Asking {
+/// The connection that a request came by.
+struct Client {
     shared: Arc<Shared>,
-    asker: Asker,
-    started: Instant,
-    told: Option<Box<Told>>,
+    /// Absent where the server does not say who is connected.
     peer: Option<Arc<Peer>>,
 }
 
-struct Permitted {
-    permit: Permit,
-    plan: Plan,
-    policy: Arc<InForce>,
-    series: SeriesId,
-}
+impl Enforcer for Client {
+    type Open = Watch;
+    type Changes = WatchStream<u64>;
 
-impl Permitted {
-    /// Counts the answer. What the server sends after its head is its own affair.
-    fn answered<R>(&self, asking: &Asking, response: &Response<R>) {
-        let Some(series) = self.policy.counters.series(0, self.series) else { return };
-        let total = asking.started.elapsed();
-        let grpc = asking.asker.is_grpc().then(|| headers::grpc_status(response.headers()));
-        let outcome =
-            Outcome { status: response.status().as_u16(), grpc: grpc.flatten(), broken: false };
-        series.first_byte(total);
-        series.ended(outcome, Elapsed { upload: Duration::ZERO, total });
-    }
-}
-
-impl Asking {
-    fn record<R>(
-        &self,
-        response: &Response<R>,
-        policy: Option<&InForce>,
-        decision: Result<Permit, Denial>,
-    ) {
-        let parts = (&self.shared.recorder, &self.told, &self.peer);
-        let (Some(recorder), Some(told), Some(peer)) = parts else { return };
-        let port = self.shared.handle.port();
-        let decided = Decided { at: told.at, port, peer, policy, decision };
-        let request = told.request(response, self.started.elapsed(), Duration::ZERO);
-        recorder.record(&decided.record(&self.shared.workload, Some(request)));
+    fn handle(&self) -> &PortHandle {
+        &self.shared.handle
     }
 
-    fn refuse<F>(&self, refusal: &Refusal) -> PolicyFuture<F> {
-        let response = Some(self.answer(refusal));
-        PolicyFuture { state: FutureState::Refused { response } }
+    fn worker(&self) -> usize {
+        WORKER
     }
 
-    fn answer(&self, refusal: &Refusal) -> Response<Bytes> {
-        if let (None, Err(denial)) = (&refusal.policy, &refusal.decision) {
-            self.shared.telemetry.refused(denial.reason);
+    fn telemetry(&self) -> &Telemetry {
+        &self.shared.telemetry
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        self.peer.as_deref()
+    }
+
+    fn role(&self) -> Role {
+        Role::Origin
+    }
+
+    fn is_recording(&self) -> bool {
+        self.shared.recorder.is_some()
+    }
+
+    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.record(&decided.record(&self.shared.workload, Some(request)));
         }
-        let response = respond::respond(&refusal.answer, &self.asker);
-        self.record(&response, refusal.policy.as_deref(), refusal.decision);
-        response
+    }
+
+    fn failed(&self, _: &Answer) {
+        // The server logs and counts its own failures.
+    }
+
+    fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
+        // The server is the application itself and no hop on the way to it.
+        self.peer.as_ref().map_or(Ok(()), |peer| Informed::new(peer, None).tell(headers))
+    }
+
+    fn changes(&self) -> WatchStream<u64> {
+        WatchStream::from_changes(self.shared.handle.changed())
+    }
+
+    fn open(&self, changed: WatchStream<u64>, permitted: Permitted) -> Watch {
+        let Permitted { kept, permit: _, policy, exchange } = permitted;
+        let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
+        Watch { handle, peer, kept, changed, counted: Some((exchange, policy)) }
     }
 }
 
@@ -263,9 +226,15 @@ pin_project! {
         Open {
             #[pin]
             inner: F,
-            open: Option<Box<(Asking, Permitted, Watch)>>,
+            open: Option<Box<(Client, Admitted<Watch>)>>,
         },
         Refused { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<F> PolicyFuture<F> {
+    fn refused(refused: Refused) -> Self {
+        Self { state: FutureState::Refused { response: Some(refused.response) } }
     }
 }
 
@@ -290,32 +259,26 @@ where
                 return Poll::Ready(Ok(response.map(PolicyBody::text)));
             }
         };
-        let Some((asking, permitted, watch)) = open.as_deref_mut() else { return Poll::Pending };
-        if let Some(answer) = watch.poll_end(cx) {
-            let decision = answer.instead_of(permitted.permit);
-            let policy = Some(Arc::clone(&permitted.policy));
-            let response = asking.answer(&Refusal { answer, decision, policy });
-            return Poll::Ready(Ok(response.map(PolicyBody::text)));
-        }
-        let mut response = match ready!(inner.poll(cx)) {
-            Ok(response) => response,
-            Err(error) => return Poll::Ready(Err(error)),
+        let Some((client, admitted)) = open.as_deref_mut() else { return Poll::Pending };
+        let answered = ready!(admitted.held.poll_answer(cx, |cx| inner.poll(cx)));
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Poll::Ready(Err(error)),
+            Err(answer) => return in_its_place(admitted.refuse(client, answer, Duration::ZERO)),
         };
-        let Permitted { permit, plan, policy, .. } = &*permitted;
-        if plan.response
-            && let Err(answer) = effects::change_response(policy, permit, response.headers_mut())
-        {
-            let (decision, policy) = (Ok(*permit), Some(Arc::clone(policy)));
-            let response = asking.answer(&Refusal { answer, decision, policy });
-            return Poll::Ready(Ok(response.map(PolicyBody::text)));
+        if let Some(refused) = admitted.pass(client, &mut response, Duration::ZERO) {
+            return in_its_place(refused);
         }
-        permitted.answered(asking, &response);
-        asking.record(&response, Some(policy), Ok(*permit));
-        let asker = asking.asker;
+        let asker = admitted.asker();
         let watch = open.take().map(|open| {
-            let (_, _, watch) = *open;
-            Box::new(watch)
+            let (_, admitted) = *open;
+            Box::new(admitted.held)
         });
         Poll::Ready(Ok(response.map(|inner| PolicyBody::open(inner, watch, asker))))
     }
+}
+
+/// Ends a [`PolicyFuture`] with an answer in the server's place.
+fn in_its_place<R, E>(refused: Refused) -> Poll<Result<Response<PolicyBody<R>>, E>> {
+    Poll::Ready(Ok(refused.response.map(PolicyBody::text)))
 }

@@ -223,8 +223,8 @@ where
         self.heard.note();
         let (head, body) = request.into_parts();
         let body = Received::request(body, &head.headers, Rc::clone(&self.heard));
-        let answering = (self.answer)(Box::new(head), body);
-        self.join(Turn::answering(answering, respond));
+        let answer = || (self.answer)(Box::new(head), body);
+        self.join(Turn::answering(answer, respond));
     }
 
     /// Gives something a place, and its first turn.

@@ -31,8 +31,8 @@ where
     F: Future<Output: Into<Response<C::ResponseBody>>> + 'static,
     C: ClientConnection,
 {
-    pub(super) fn answering(answering: F, respond: SendResponse<Bytes>) -> Self {
-        Self::Answering { answering: Reused::new(answering), respond }
+    pub(super) fn answering(answer: impl FnOnce() -> F, respond: SendResponse<Bytes>) -> Self {
+        Self::Answering { answering: Reused::new(answer), respond }
     }
 
     /// Ready when nothing is left to do. `second`: the worker's clock. `stall`: how long the other

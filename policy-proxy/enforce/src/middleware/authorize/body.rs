@@ -1,9 +1,12 @@
 //! The body of a response that the layer watches.
 
+use crate::middleware::exchange::Exchange;
+use crate::middleware::pipeline::{Held, OpenRequest};
 use crate::open::Kept;
-use crate::respond::{self, Answer, Asker, Fault};
-use crate::store::PortHandle;
+use crate::respond::{self, Asker};
+use crate::store::{InForce, PortHandle};
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use policy_core::Denied;
@@ -11,7 +14,7 @@ use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use tokio::time::Sleep;
+use std::time::{Duration, Instant};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
 
@@ -26,24 +29,41 @@ pub struct EndedByPolicy(pub Denied);
 /// Decides again on an open request whenever the policy changes.
 pub(super) struct Watch {
     pub(super) handle: PortHandle,
-    pub(super) peer: Arc<Peer>,
+    pub(super) peer: Option<Arc<Peer>>,
     pub(super) kept: Box<Kept>,
     pub(super) changed: WatchStream<u64>,
-    pub(super) deadline: Option<Pin<Box<Sleep>>>,
+    /// What is counted of the request, and by which policy. Absent once it is answered, because a long
+    /// response would keep that policy for as long as it lasts.
+    pub(super) counted: Option<(Exchange, Arc<InForce>)>,
 }
 
-impl Watch {
-    /// Why the request must end now, if it must.
-    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
+impl OpenRequest for Watch {
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
-            if self.kept.review(&self.handle.live(), &self.peer).is_err() {
-                return Some(Answer::Denied(Denied::Revoked));
+            let peer = self.peer.as_ref();
+            if peer.is_none_or(|peer| self.kept.review(&self.handle.live(), peer).is_err()) {
+                return Some(Denied::Revoked);
             }
         }
-        let deadline = self.deadline.as_mut()?;
-        deadline.as_mut().poll(cx).is_ready().then_some(Answer::Upstream(Fault::Timeout))
+        None
+    }
+
+    /// Counts the answer as a whole. What the server sends after its head is its own affair.
+    fn begun<B>(&mut self, response: &Response<B>, _: Instant, _: Duration) {
+        let Some((mut exchange, policy)) = self.counted.take() else { return };
+        exchange.begun(response);
+        if let Some(series) = policy.counters.series(WORKER, exchange.series) {
+            exchange.ended(series, false);
+        }
+    }
+
+    fn ended(&mut self, _: bool) {
+        // Counted with its head.
     }
 }
+
+/// One worker counts, because the server's threads share the layer.
+pub(super) const WORKER: usize = 0;
 
 pin_project! {
     /// The server's body while it is permitted, or a text given in its place.
@@ -60,7 +80,7 @@ pin_project! {
             #[pin]
             inner: R,
             // Absent once the body has ended.
-            watch: Option<Box<Watch>>,
+            watch: Option<Box<Held<Watch>>>,
             asker: Asker,
         },
         Text { text: Bytes },
@@ -69,7 +89,7 @@ pin_project! {
 
 impl<R> PolicyBody<R> {
     /// The server's, for as long as `watch` lets it.
-    pub(super) fn open(inner: R, watch: Option<Box<Watch>>, asker: Asker) -> Self {
+    pub(super) fn open(inner: R, watch: Option<Box<Held<Watch>>>, asker: Asker) -> Self {
         Self { state: BodyState::Inner { inner, watch, asker } }
     }
 

@@ -1,15 +1,15 @@
 //! How far an open request and its response are, and what is counted of them.
 
+use crate::headers;
+use crate::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use http::{HeaderMap, Response, StatusCode};
-use policy_enforce::headers;
-use policy_enforce::telemetry::{Elapsed, Outcome, Series, SeriesId};
 use std::time::{Duration, Instant};
 
 /// A request that is open, as counters see it.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub struct Exchange {
     /// Where it is counted, in the counters of the policy that lets it be open.
-    pub(super) series: SeriesId,
+    pub series: SeriesId,
     started: Instant,
     /// Whether the request said that it is gRPC.
     grpc: bool,
@@ -32,7 +32,8 @@ enum Upload {
 }
 
 impl Exchange {
-    pub(super) fn new(series: SeriesId, started: Instant, grpc: bool) -> Self {
+    /// One that began at `started` and is counted in `series`.
+    pub fn new(series: SeriesId, started: Instant, grpc: bool) -> Self {
         Self {
             series,
             started,
@@ -46,37 +47,37 @@ impl Exchange {
     }
 
     /// The request has a body, which is being sent.
-    pub(super) fn uploading(&mut self) {
+    pub fn uploading(&mut self) {
         self.upload = Upload::Going;
     }
 
     /// Whether the request's body is being sent.
-    pub(super) fn is_uploading(&self) -> bool {
+    pub fn is_uploading(&self) -> bool {
         matches!(self.upload, Upload::Going)
     }
 
     /// The request's body is sent, or will not be.
-    pub(super) fn uploaded(&mut self) {
+    pub fn uploaded(&mut self) {
         if matches!(self.upload, Upload::Going) {
             self.upload = Upload::Ended(self.started.elapsed());
         }
     }
 
     /// The response's head is there. A gRPC answer without a body has its status there.
-    pub(super) fn begun<B>(&mut self, response: &Response<B>) {
+    pub fn begun<B>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
         self.trailers(response.headers());
     }
 
     /// A gRPC answer has its status in its trailers.
-    pub(super) fn trailers(&mut self, fields: &HeaderMap) {
+    pub fn trailers(&mut self, fields: &HeaderMap) {
         if self.grpc {
             self.grpc_status = headers::grpc_status(fields).or(self.grpc_status);
         }
     }
 
     /// A piece of the response's body went; `last`: nothing follows.
-    pub(super) fn frame(&mut self, series: &Series, bytes: usize, last: bool) {
+    pub fn frame(&mut self, series: &Series, bytes: usize, last: bool) {
         series.response_frame(bytes);
         if !self.answered || last {
             let now = self.started.elapsed();
@@ -88,7 +89,7 @@ impl Exchange {
     }
 
     /// The response ended; `broken`: before it was complete. Counted once.
-    pub(super) fn ended(&mut self, series: &Series, broken: bool) {
+    pub fn ended(&mut self, series: &Series, broken: bool) {
         if !self.ended {
             let now = self.started.elapsed();
             self.first(series, now);

@@ -1,0 +1,106 @@
+//! A client's connection as the steps of every request use it ([`policy_enforce::middleware::pipeline`]).
+
+use super::open::{HttpConnection, OpenGuard};
+use http::header::MaxSizeReached;
+use http::{HeaderMap, Response};
+use policy_core::Denied;
+use policy_enforce::error::ErrorKind;
+use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, Permitted, Role};
+use policy_enforce::record::{Decided, RequestRecord};
+use policy_enforce::respond::{Answer, Fault};
+use policy_enforce::store::PortHandle;
+use policy_enforce::telemetry::Telemetry;
+use policy_http::bounds::MOST_FIELDS;
+use policy_tls::peer::Peer;
+use std::rc::Rc;
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+/// The connection, which each of its open requests keeps.
+pub(super) struct Connected<'a>(pub(super) &'a Rc<HttpConnection>);
+
+impl Enforcer for Connected<'_> {
+    type Open = OpenGuard;
+    /// A worker tells its connections of changes, and nothing runs on its thread between the decision and
+    /// the request's place among those that are open.
+    type Changes = ();
+
+    fn handle(&self) -> &PortHandle {
+        &self.0.handle
+    }
+
+    fn worker(&self) -> usize {
+        self.0.worker.index
+    }
+
+    fn telemetry(&self) -> &Telemetry {
+        self.0.worker.shared.store.telemetry()
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        Some(&self.0.peer)
+    }
+
+    fn role(&self) -> Role {
+        let request_fields = self.0.worker.shared.config.limits.headers.min(MOST_FIELDS);
+        Role::Proxy { request_fields, response_fields: MOST_FIELDS }
+    }
+
+    fn is_recording(&self) -> bool {
+        self.0.worker.is_recording()
+    }
+
+    fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
+        self.0.worker.record(decided, Some(request));
+    }
+
+    fn failed(&self, answer: &Answer) {
+        if let Some(kind) = failure(answer) {
+            self.0.http_error(kind);
+        }
+    }
+
+    fn inform(&self, headers: &mut HeaderMap) -> Result<(), MaxSizeReached> {
+        self.0.informed.tell(headers)
+    }
+
+    fn changes(&self) {}
+
+    fn open(&self, (): (), permitted: Permitted) -> OpenGuard {
+        self.0.open(permitted)
+    }
+}
+
+impl OpenRequest for OpenGuard {
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
+        Self::poll_lost(self, cx)
+    }
+
+    fn begun<B>(&mut self, response: &Response<B>, started: Instant, waited: Duration) {
+        Self::begun(self, response, (started, waited));
+    }
+
+    fn ended(&mut self, broken: bool) {
+        Self::ended(self, broken);
+    }
+}
+
+/// The error that an answer stands for; none if it was decided on.
+fn failure(answer: &Answer) -> Option<ErrorKind> {
+    match answer {
+        Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
+        Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
+        Answer::Upstream(Fault::Broken | Fault::UnaskedUpgrade | Fault::HeadTooLarge) => {
+            Some(ErrorKind::Upstream)
+        }
+        Answer::Upstream(Fault::Timeout) => Some(ErrorKind::RequestTimeout),
+        Answer::Overloaded => Some(ErrorKind::TooManyRequests),
+        Answer::HeadTooLarge => Some(ErrorKind::RequestHeadTooLarge),
+        Answer::Gateway
+        | Answer::Denied(_)
+        | Answer::Limited(_)
+        | Answer::Redirect { .. }
+        | Answer::InvalidRedirect
+        | Answer::Failure { .. } => None,
+    }
+}
