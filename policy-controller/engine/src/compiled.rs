@@ -2,6 +2,7 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
+use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::question::condition::ConditionTable;
 use crate::question::workload::{Content, Resolved};
@@ -48,6 +49,13 @@ impl Compiled {
         let mut engine = self.engine.lock();
         let shape = engine.workload(key)?.shape.clone();
         Some(engine.policy(&shape, port).0)
+    }
+
+    /// Everything that the objects lack, in their order.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut engine = self.engine.lock();
+        let mut finder = engine.finder();
+        self.objects.iter().flat_map(|object| finder.of(object)).collect()
     }
 
     /// Applies an object as an event does, and answers again whatever was found out from what it

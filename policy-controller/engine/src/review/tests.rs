@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::Engine;
 use crate::testing;
+use std::collections::BTreeMap;
 
 const WORLD: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -69,15 +70,15 @@ fn servers_are_told_what_they_do_not_select() {
     assert_eq!(told(&server("web", "{app: web}", "8080")), Vec::<String>::new());
     assert_eq!(
         told(&server("s", "{app: wbe}", "http")),
-        ["spec.podSelector: selects no pod of namespace `shop`"]
+        ["spec.podSelector: selects no pod of namespace `shop`; is `app: web` meant?"]
     );
     assert_eq!(
         told(&server("s", "{app: web}", "grpc")),
-        ["spec.port: no selected pod has a port named `grpc`, there are http"]
+        ["spec.port: no selected pod has a port named `grpc`; they have `http` (8080)"]
     );
     assert_eq!(
         told(&server("s", "{app: web}", "80")),
-        ["spec.port: no selected pod declares the port 80, there are 8080"]
+        ["spec.port: no selected pod declares port 80; they have `http` (8080)"]
     );
 }
 
@@ -86,12 +87,17 @@ fn a_server_that_does_not_exist_yet_is_the_youngest() {
     // By name it would come first.
     assert_eq!(
         told(&server("a", "{app: web}", "8080")),
-        ["spec.port: takes no effect: Server shop/web comes first and owns what is selected"]
+        [
+            "spec.port: takes no effect: what it selects is owned by Server shop/web (the older Server \
+          counts, then the first by name)"
+        ]
     );
     assert_eq!(
         told(&server("a", "{}", "8080")),
-        ["spec.port: takes no effect on some of them: Server shop/web comes first and owns what \
-          is selected"]
+        [
+            "spec.port: takes no effect on some workloads: what it selects is owned by Server shop/web \
+          (the older Server counts, then the first by name)"
+        ]
     );
 }
 
@@ -142,24 +148,21 @@ fn routes_that_no_request_reaches_are_told() {
     };
     assert_eq!(
         told(&route("HTTPRoute", "[{matches: [{path: {type: PathPrefix, value: /a}}]}]")),
-        [
-            "spec.rules[0].matches[0]: never reached: HTTPRoute shop/first matches the same requests \
-          first"
-        ]
+        ["spec.rules[0].matches[0]: never reached: HTTPRoute shop/first matches `* /a/…` first"]
     );
     let twice = "[{matches: [{path: {value: /b}}]}, {matches: [{path: {value: /c}}, \
                  {path: {value: /b}}]}]";
     assert_eq!(
         told(&route("HTTPRoute", twice)),
         [
-            "spec.rules[1].matches[1]: never reached: an earlier rule of this route matches the same \
-          requests first"
+            "spec.rules[1].matches[1]: never reached: an earlier rule of this route matches `* /b/…` \
+             first"
         ]
     );
     assert_eq!(
         told(&route("HTTPRoute", "[{}, {matches: [{path: {value: /}}]}, {}]")),
         ["spec.rules[1].matches[0]", "spec.rules[2].matches[0]"].map(|field| format!(
-            "{field}: never reached: an earlier rule of this route matches the same requests first"
+            "{field}: never reached: an earlier rule of this route matches `* /…` first"
         ))
     );
     assert_eq!(
