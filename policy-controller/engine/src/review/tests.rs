@@ -1,9 +1,13 @@
 //! What objects are told before they exist, by example.
 
-use super::*;
+use super::handle::{AT_ONCE, ReviewHandle};
 use crate::engine::Engine;
+use crate::request::{Request, Requests};
+use crate::source::{Batch, Change};
 use crate::testing;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 const WORLD: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -195,7 +199,7 @@ fn nothing_is_said_of_workloads_that_were_not_all_looked_at() {
 #[tokio::test]
 async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_does() {
     let object = || testing::objects(&server("a", "{app: web}", "8080")).remove(0);
-    let (requests, mut owner) = mpsc::channel(16);
+    let (requests, mut owner) = Requests::channel();
     let handle = ReviewHandle::new(requests);
     let began = std::time::Instant::now();
     // The owner of the index does not answer: the first few wait for it, the others for them.
@@ -210,7 +214,7 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // Their turns are free again.
     let answer = async {
-        while let Some(reply) = owner.recv().await {
+        while let Some(Request::Snapshot(reply)) = owner.recv().await {
             if reply.send(engine(true).snapshot()).is_ok() {
                 return;
             }
