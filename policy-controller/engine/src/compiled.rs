@@ -61,6 +61,7 @@ impl Compiled {
     /// Applies an object as an event does, and answers again whatever was found out from what it
     /// changes; how many answers came out different. What was compiled before stays as it is here:
     /// this is for measuring what an event costs.
+    #[cfg(any(test, feature = "testing"))]
     pub fn update(&self, object: Object) -> usize {
         let changes = vec![Change::Apply(Arc::new(object))];
         let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };

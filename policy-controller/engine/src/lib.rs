@@ -27,6 +27,7 @@ mod engine;
 pub mod epoch;
 pub mod findings;
 pub mod handles;
+#[cfg(any(test, feature = "testing"))]
 mod history;
 pub mod hold;
 mod incremental;
@@ -54,6 +55,7 @@ pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_object
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
 pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
+#[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
