@@ -1,16 +1,14 @@
 //! Linting of manifests and of clusters: what is wrong, what refers to nothing, what can never take
 //! effect, and what an empty list means, each with its place in the file or the object's name.
 
-mod conditions;
 mod empty;
 mod finding;
 mod idle;
+mod lacks;
 mod listed;
 mod objects;
 mod places;
 mod remarks;
-mod routes;
-mod servers;
 mod world;
 
 pub use finding::Unknown;
@@ -84,9 +82,7 @@ fn is_shown(scope: &Scope, key: &ObjectKey) -> bool {
 
 fn findings(world: &World<'_>, places: &mut Places, unknown: &mut Vec<Unknown>) -> Vec<Finding> {
     let compiled = world.compiled;
-    let mut findings = conditions::findings(world, places, unknown);
-    findings.extend(servers::findings(world, places, unknown));
-    findings.extend(routes::findings(compiled));
+    let mut findings = lacks::findings(world, places, unknown);
     findings.extend(empty::findings(compiled, places));
     findings.extend(listed::findings(world, unknown));
     if world.whole {

@@ -48,7 +48,7 @@ fn a_port_name_that_no_pod_has_is_told() {
     let server = SERVER.replace("port: http", "port: grpc");
     warns(
         &format!("{POD}{server}"),
-        "9 spec.port: no pod that is selected has a port named `grpc`",
+        "9 spec.port: no selected pod has a port named `grpc`; they have `http` (8080)",
     );
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::ControllerConfig;
 use crate::engine::Engine;
+use crate::findings::Finding;
 use crate::publish::WorkloadState;
 use crate::question::condition::ConditionTable;
 use crate::question::workload::{Content, Resolved};
@@ -50,9 +51,17 @@ impl Compiled {
         Some(engine.policy(&shape, port).0)
     }
 
+    /// Everything that the objects lack, in their order.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut engine = self.engine.lock();
+        let mut finder = engine.finder();
+        self.objects.iter().flat_map(|object| finder.of(object)).collect()
+    }
+
     /// Applies an object as an event does, and answers again whatever was found out from what it
     /// changes; how many answers came out different. What was compiled before stays as it is here:
     /// this is for measuring what an event costs.
+    #[cfg(any(test, feature = "testing"))]
     pub fn update(&self, object: Object) -> usize {
         let changes = vec![Change::Apply(Arc::new(object))];
         let batch = Batch { changes, versions: BTreeMap::new(), ..Batch::default() };

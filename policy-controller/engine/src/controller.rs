@@ -1,21 +1,21 @@
 //! The task that owns the index: applies batches, answers lookups, publishes what changed.
 
 use crate::config::ControllerConfig;
-use crate::desired::{Ask, Demand, DemandHandle};
+use crate::desired::Demand;
 use crate::engine::{Engine, version_key};
+use crate::handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
 use crate::index_metrics::{Effort, IndexMetrics};
-use crate::publish::{Command, Policies, Seen};
-use crate::question::condition::ConditionTable;
-use crate::review::{ReviewHandle, Snapshot};
+use crate::publish::Seen;
+use crate::request::{Request, Requests};
+use crate::review::ReviewHandle;
 use crate::source::{Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError};
-use crate::stated::StatedTable;
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;
-use policy_crds::{Kind, Object};
+use policy_crds::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -73,62 +73,10 @@ impl Drop for Controller {
     }
 }
 
-/// Objects as they are, on demand: for parts of the controller that look after objects themselves.
-#[derive(Clone, Debug)]
-pub struct ObjectsHandle {
-    requests: mpsc::Sender<ObjectsRequest>,
-}
-
-/// Which kinds, and where the answer goes.
-type ObjectsRequest = (Arc<[Kind]>, oneshot::Sender<Option<Vec<Arc<Object>>>>);
-
-impl ObjectsHandle {
-    /// Every object of these kinds at the time of the call; none before all have been listed, or if
-    /// the controller has ended.
-    pub async fn all(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.send((kinds.into(), reply)).await.ok()?;
-        answer.await.ok()?
-    }
-}
-
-/// Conditions, on demand.
-#[derive(Clone, Debug)]
-pub struct ConditionsHandle {
-    requests: mpsc::Sender<oneshot::Sender<ConditionTable>>,
-    stated: mpsc::Sender<oneshot::Sender<StatedTable>>,
-    changed: watch::Receiver<u64>,
-}
-
-impl ConditionsHandle {
-    /// The conditions of every object at the time of the call; none if the controller has ended.
-    pub async fn table(&self) -> Option<ConditionTable> {
-        let (reply, answer) = oneshot::channel();
-        self.requests.send(reply).await.ok()?;
-        answer.await.ok()
-    }
-
-    /// The same, with the version of each object that its conditions are about.
-    pub async fn stated(&self) -> Option<StatedTable> {
-        let (reply, answer) = oneshot::channel();
-        self.stated.send(reply).await.ok()?;
-        answer.await.ok()
-    }
-
-    /// A counter that moves whenever some condition does, or the version of an object that has any.
-    pub fn changed(&self) -> watch::Receiver<u64> {
-        self.changed.clone()
-    }
-}
-
 /// Starts the task that owns the index, and the source. Needs a tokio runtime.
 pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let shutdown = CancellationToken::new();
-    let (commands, command_queue) = mpsc::channel(1024);
-    let (requests, request_queue) = mpsc::channel(16);
-    let (stated, stated_queue) = mpsc::channel(16);
-    let (reviews, review_queue) = mpsc::channel(16);
-    let (objects, object_queue) = mpsc::channel(16);
+    let (requests, queue) = Requests::channel();
     let (sink, batches) = mpsc::channel(64);
     let (synced, synced_receiver) = watch::channel(false);
     let (seen, seen_receiver) = watch::channel(Arc::new(Seen::default()));
@@ -138,7 +86,7 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
     let epoch = source.epoch();
     let refresh = Arc::new(Notify::new());
     let config = Arc::new(config);
-    let (demand, demand_handle, asks) = Demand::new();
+    let (demand, demanded) = Demand::new();
     let metrics = IndexMetrics::default();
     let owner = Owner {
         metrics: metrics.clone(),
@@ -152,40 +100,21 @@ pub fn start<S: Source>(config: ControllerConfig, source: S) -> Controller {
         lists: 0,
         passed: BTreeMap::new(),
     };
-    let queues = Queues {
-        commands: command_queue,
-        requests: request_queue,
-        stated: stated_queue,
-        reviews: review_queue,
-        objects: object_queue,
-        asks,
-        batches,
-    };
-    tokio::spawn(owner.run(queues, shutdown.clone()));
+    tokio::spawn(owner.run(batches, queue, shutdown.clone()));
     let context = SourceContext { sink, refresh: refresh.clone(), shutdown: shutdown.clone() };
     let source = tokio::spawn(source.run(context));
     Controller {
-        policies: Policies::new(commands, synced_receiver, seen_receiver, refresh),
-        conditions: ConditionsHandle { requests, stated, changed: changed_receiver },
-        review: ReviewHandle::new(reviews),
-        objects: ObjectsHandle { requests: objects },
+        policies: Policies::new(requests.clone(), synced_receiver, seen_receiver, refresh),
+        conditions: ConditionsHandle::new(requests.clone(), changed_receiver),
+        review: ReviewHandle::new(requests.clone()),
+        objects: ObjectsHandle::new(requests.clone()),
         diagnostics,
         health,
         metrics,
-        demand: Some(demand_handle),
+        demand: Some(DemandHandle::new(requests, demanded)),
         shutdown,
         source: Some(source),
     }
-}
-
-struct Queues {
-    commands: mpsc::Receiver<Command>,
-    requests: mpsc::Receiver<oneshot::Sender<ConditionTable>>,
-    stated: mpsc::Receiver<oneshot::Sender<StatedTable>>,
-    reviews: mpsc::Receiver<oneshot::Sender<Option<Snapshot>>>,
-    objects: mpsc::Receiver<ObjectsRequest>,
-    asks: mpsc::Receiver<Ask>,
-    batches: mpsc::Receiver<Batch>,
 }
 
 struct Owner {
@@ -203,30 +132,21 @@ struct Owner {
 }
 
 impl Owner {
-    async fn run(mut self, mut queues: Queues, shutdown: CancellationToken) {
+    async fn run(
+        mut self,
+        mut batches: mpsc::Receiver<Batch>,
+        mut requests: mpsc::Receiver<Request>,
+        shutdown: CancellationToken,
+    ) {
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            self.metrics.waiting(queues.batches.len(), queues.commands.len());
+            self.metrics.waiting(batches.len(), requests.len());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                Some(batch) = queues.batches.recv() => self.apply(&batch),
-                Some(command) = queues.commands.recv() => self.answer(command),
-                Some(reply) = queues.requests.recv() => {
-                    // Nobody waits any more if this fails.
-                    let _ = reply.send(self.engine.conditions().clone());
-                }
-                Some(reply) = queues.stated.recv() => {
-                    let _ = reply.send(self.engine.stated());
-                }
-                Some(reply) = queues.reviews.recv() => {
-                    let _ = reply.send(self.engine.snapshot());
-                }
-                Some((kinds, reply)) = queues.objects.recv() => {
-                    let _ = reply.send(self.engine.objects(&kinds));
-                }
-                Some(ask) = queues.asks.recv() => self.demand.answer(&mut self.engine, ask),
+                Some(batch) = batches.recv() => self.apply(&batch),
+                Some(request) = requests.recv() => self.answer(request),
                 _ = sweep.tick() => {
                     let roots = self.subscriptions.sweep();
                     self.engine.retain(roots.into_iter().chain(self.demand.roots()));
@@ -281,18 +201,22 @@ impl Owner {
         self.metrics.count(self.engine.index(), &touched);
     }
 
-    fn answer(&mut self, command: Command) {
+    fn answer(&mut self, request: Request) {
         // Sending fails where the caller has gone, which is no concern of ours.
-        match command {
-            Command::Workload(key, reply) => {
-                let _ = reply.send(self.subscriptions.workload(&mut self.engine, &key));
+        match request {
+            Request::Workload(key, reply) => {
+                _ = reply.send(self.subscriptions.workload(&mut self.engine, &key));
             }
-            Command::Port(key, port, reply) => {
-                let _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
+            Request::Port(key, port, reply) => {
+                _ = reply.send(self.subscriptions.port(&mut self.engine, &key, port));
             }
-            Command::Workloads(reply) => {
-                let _ = reply.send(self.engine.workloads());
-            }
+            Request::Workloads(reply) => _ = reply.send(self.engine.workloads()),
+            Request::Conditions(reply) => _ = reply.send(self.engine.conditions().clone()),
+            Request::Stated(reply) => _ = reply.send(self.engine.stated()),
+            Request::Objects(kinds, reply) => _ = reply.send(self.engine.objects(&kinds)),
+            Request::Snapshot(reply) => _ = reply.send(self.engine.snapshot()),
+            Request::News(reply) => _ = reply.send(self.demand.news(&mut self.engine)),
+            Request::NoNews => self.demand.stop(),
         }
     }
 }

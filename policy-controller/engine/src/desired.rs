@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
 /// The kinds whose objects can contribute to a policy.
 pub const CONTRIBUTING: [Kind; 9] = [
@@ -69,44 +69,6 @@ pub struct News {
     pub objects: Vec<(ObjectKey, Option<Version>)>,
 }
 
-/// A question to the task that owns the index.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    /// What changed; nothing while objects have not been listed.
-    News(oneshot::Sender<Option<News>>),
-    /// Nobody asks any more.
-    Stop,
-}
-
-/// Asks the task that owns the index. There is one at a time that asks.
-#[derive(Debug)]
-pub struct DemandHandle {
-    asks: mpsc::Sender<Ask>,
-    changed: watch::Receiver<u64>,
-}
-
-impl DemandHandle {
-    /// What changed since the last call; nothing while objects have not been listed, or if the
-    /// controller has ended.
-    pub async fn news(&mut self) -> Option<News> {
-        self.changed.mark_unchanged();
-        let (reply, answer) = oneshot::channel();
-        self.asks.send(Ask::News(reply)).await.ok()?;
-        answer.await.ok()?
-    }
-
-    /// Waits until there may be news; false: the controller has ended.
-    pub async fn changed(&mut self) -> bool {
-        self.changed.changed().await.is_ok()
-    }
-
-    /// Lets everything be forgotten. The next news begin anew.
-    pub async fn stop(&self) {
-        // Where the controller has ended there is nothing to forget.
-        _ = self.asks.send(Ask::Stop).await;
-    }
-}
-
 /// What the owning task keeps.
 #[derive(Debug)]
 pub(crate) struct Demand {
@@ -134,22 +96,23 @@ struct Held {
 }
 
 impl Demand {
-    /// Nobody asks yet.
-    pub(crate) fn new() -> (Self, DemandHandle, mpsc::Receiver<Ask>) {
+    /// Nobody asks yet. The counter moves when there is something to tell.
+    pub(crate) fn new() -> (Self, watch::Receiver<u64>) {
         let (changed, receiver) = watch::channel(0);
-        let (asks, queue) = mpsc::channel(4);
-        (Self { changed, active: None }, DemandHandle { asks, changed: receiver }, queue)
+        (Self { changed, active: None }, receiver)
     }
 
-    /// Answers.
-    pub(crate) fn answer(&mut self, engine: &mut Engine, ask: Ask) {
-        match ask {
-            Ask::Stop => self.active = None,
-            Ask::News(reply) => {
-                // Nobody waits any more if this fails; what was told is lost with whoever asked.
-                let _ = reply.send(engine.is_synced().then(|| self.news(engine)));
-            }
+    /// What changed since this was last asked; nothing while objects have not been listed.
+    pub(crate) fn news(&mut self, engine: &mut Engine) -> Option<News> {
+        if !engine.is_synced() {
+            return None;
         }
+        Some(self.active.get_or_insert_with(|| Active::everything(engine)).news(engine))
+    }
+
+    /// Forgets everything: nobody asks any more.
+    pub(crate) fn stop(&mut self) {
+        self.active = None;
     }
 
     /// Notes what a batch changed.
@@ -171,10 +134,6 @@ impl Demand {
             });
             workloads.map(|key| Query::WorkloadOf(WorkloadOf(key))).chain(policies)
         })
-    }
-
-    fn news(&mut self, engine: &mut Engine) -> News {
-        self.active.get_or_insert_with(|| Active::everything(engine)).news(engine)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The index and everything that was found out from it, without tasks or clocks.
 
 use crate::config::ControllerConfig;
+use crate::findings::Finder;
 use crate::incremental::{Memo, Query};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
@@ -8,7 +9,7 @@ use crate::question::condition::{CONDITIONED, ConditionTable, Conditions};
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::condition;
-use crate::review::Snapshot;
+use crate::review::snapshot::Snapshot;
 use crate::source::Batch;
 use crate::stated::{Stated, StatedTable};
 use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};
@@ -73,7 +74,8 @@ impl Engine {
                 | Query::Attached(_)
                 | Query::Differing(_)
                 | Query::RateLimitOf(_)
-                | Query::ServerPieces(_) => {}
+                | Query::ServerPieces(_)
+                | Query::Displaced(_) => {}
             }
         }
         for topic in &touched {
@@ -124,6 +126,11 @@ impl Engine {
     /// A copy, to be asked what a change would mean; none before every kind has been listed.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         self.is_synced().then(|| Snapshot::new(self.index.clone(), self.config.clone()))
+    }
+
+    /// A finder of what objects lack, which looks through all workloads.
+    pub(crate) fn finder(&mut self) -> Finder<'_> {
+        Finder::new(&self.index, &mut self.memo, &self.config, usize::MAX)
     }
 
     /// Conditions of every object.

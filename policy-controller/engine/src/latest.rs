@@ -140,6 +140,7 @@ impl<T: Clone> Latest<T> {
 
 impl<T> Latest<T> {
     /// Whether there is a value that was not seen.
+    #[cfg(any(test, feature = "testing"))]
     pub fn has_changed(&self) -> bool {
         self.state.lock().version != self.seen
     }

@@ -1,16 +1,16 @@
 //! From policy resources to one policy per workload port, kept up to date.
 //!
 //! ```text
-//! source ──Batch──▶ index ──Topics──▶ resolve ──answers──▶ compile ──ServerPolicy──▶ publish
-//! a directory       tables per        pure functions       joins the pieces for      one watch
-//! or a cluster      kind and          of a key, each       one workload shape        channel per
-//!                   namespace         with what it read    and port                  subscription
+//! source ──Batch──▶ index ◀──reads── answers ──what came out different──▶ publish
+//! a directory       tables per       pure functions of a key, remembered  one watch
+//! or a cluster      kind and         with what each read: `compile` makes  channel per
+//!                   namespace        policies and asks `resolve`           subscription
 //! ```
 //!
 //! One task (see [`start`]) owns the index. A batch of changes is one transaction: it names the
-//! topics it touched; answers that read one of them are computed again, and whoever read an answer
-//! only if it came out different. What is left at the end of the chain is published to the
-//! subscribers concerned, once.
+//! topics it touched, and answers that read one of them are dirty. These are computed again, and
+//! whoever read an answer only if it came out different. What is left at the end of the chain is
+//! published to the subscribers concerned, once.
 //!
 //! **Invariants.** Resources stop at `compile`: what is published names no Kubernetes type. An
 //! invalid object grants nothing and keeps what it claims. A policy depends on the objects and the
@@ -25,6 +25,9 @@ pub mod controller;
 pub mod desired;
 mod engine;
 pub mod epoch;
+pub mod findings;
+pub mod handles;
+#[cfg(any(test, feature = "testing"))]
 mod history;
 pub mod hold;
 mod incremental;
@@ -37,6 +40,7 @@ pub mod programmed;
 pub mod publish;
 mod question;
 pub mod report;
+pub mod request;
 mod resolve;
 pub mod review;
 pub mod source;
@@ -49,11 +53,12 @@ pub mod view;
 pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
-pub use controller::{ConditionsHandle, Controller, ObjectsHandle, start};
+pub use controller::{Controller, start};
+pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
+#[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
-pub use publish::{LookupError, Policies, PortPolicy, PublishedWorkload, WorkloadState};
+pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use question::condition as conditions;
-pub use resolve::workload::ports_meant;
 pub use review::ReviewHandle;

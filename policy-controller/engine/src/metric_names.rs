@@ -83,7 +83,7 @@ pub(crate) const INDEX_ANSWERS: Metric = Metric {
 /// The queue of lookups.
 pub(crate) const INDEX_LOOKUPS_WAITING: Metric = Metric {
     name: "policy_index_lookups_waiting",
-    help: "Lookups of workloads and ports that wait for the index",
+    help: "Requests to the index that wait: lookups, reviews, what status is made from",
 };
 
 /// The queue of batches.

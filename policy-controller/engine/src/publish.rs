@@ -1,15 +1,12 @@
-//! What `serve` sees: workloads, their facts, and one policy per port, each behind a watch channel.
-//! No Kubernetes type appears here.
+//! What `serve` sees: workloads, their facts, and one policy per port. No Kubernetes type appears here.
 
 use crate::epoch;
-use crate::latest::Latest;
 use policy_core::{Facts, Revision, ServerPolicy, UndeclaredPorts, WorkloadKey};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// What is known of a workload apart from the policies of its ports.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,102 +92,4 @@ pub enum LookupError {
     /// The controller is ending.
     #[error("the controller is shutting down")]
     Stopped,
-}
-
-/// A cheap handle on all policies: all that `serve` is given.
-#[derive(Clone, Debug)]
-pub struct Policies {
-    commands: mpsc::Sender<Command>,
-    synced: watch::Receiver<bool>,
-    seen: watch::Receiver<Arc<Seen>>,
-    refresh: Arc<Notify>,
-}
-
-/// A question to the task that owns the index.
-#[derive(Debug)]
-pub enum Command {
-    /// Watch a workload.
-    Workload(WorkloadKey, Reply<PublishedWorkload>),
-    /// Watch a port.
-    Port(WorkloadKey, NonZeroU16, Reply<PortPolicy>),
-    /// Every workload there is.
-    Workloads(oneshot::Sender<Vec<WorkloadKey>>),
-}
-
-/// Where the answer to a lookup goes.
-pub type Reply<T> = oneshot::Sender<Result<Latest<Arc<T>>, LookupError>>;
-
-impl Policies {
-    /// A handle on whoever answers these commands and tells so how far it is.
-    pub fn new(
-        commands: mpsc::Sender<Command>,
-        synced: watch::Receiver<bool>,
-        seen: watch::Receiver<Arc<Seen>>,
-        refresh: Arc<Notify>,
-    ) -> Self {
-        Self { commands, synced, seen, refresh }
-    }
-
-    /// Follows a workload. The channel holds the state at the time of the call and each one that
-    /// differs; it closes when the workload goes away.
-    ///
-    /// # Errors
-    /// See [`LookupError`]; never `TooManyPorts`.
-    pub async fn workload(
-        &self,
-        key: &WorkloadKey,
-    ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Command::Workload(key.clone(), reply)).await?;
-        answer.await.map_err(|_| LookupError::Stopped)?
-    }
-
-    /// Follows the policy of a port, declared or not. The channel holds the policy at the time of
-    /// the call and each one that differs; it closes when the workload goes away.
-    ///
-    /// # Errors
-    /// See [`LookupError`].
-    pub async fn port(
-        &self,
-        key: &WorkloadKey,
-        port: NonZeroU16,
-    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Command::Port(key.clone(), port, reply)).await?;
-        answer.await.map_err(|_| LookupError::Stopped)?
-    }
-
-    /// Every workload at the time of the call, in order.
-    ///
-    /// # Errors
-    /// `NotSynced` and `Stopped`.
-    pub async fn workloads(&self) -> Result<Vec<WorkloadKey>, LookupError> {
-        if !*self.synced.borrow() {
-            return Err(LookupError::NotSynced);
-        }
-        let (reply, answer) = oneshot::channel();
-        self.send(Command::Workloads(reply)).await?;
-        answer.await.map_err(|_| LookupError::Stopped)
-    }
-
-    /// Whether every kind has been listed completely once, which is when the controller is ready.
-    pub fn synced(&self) -> watch::Receiver<bool> {
-        self.synced.clone()
-    }
-
-    /// How far the source has been read: updated with every batch, after what the batch changed was
-    /// published.
-    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
-        self.seen.clone()
-    }
-
-    /// Asks the source to list everything again, because somebody has in force what it has not
-    /// shown yet. [`Policies::seen`] tells when it has.
-    pub fn refresh(&self) {
-        self.refresh.notify_one();
-    }
-
-    async fn send(&self, command: Command) -> Result<(), LookupError> {
-        self.commands.send(command).await.map_err(|_| LookupError::Stopped)
-    }
 }

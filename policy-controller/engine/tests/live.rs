@@ -278,3 +278,22 @@ async fn conditions_follow_and_the_end_is_told() {
     let policies = &stage.controller.policies;
     assert_eq!(policies.workload(&web_key()).await.unwrap_err(), LookupError::Stopped);
 }
+
+/// Clients that come back by the thousand look policies up for a long time.
+#[tokio::test]
+async fn conditions_are_told_while_lookups_keep_coming() {
+    let stage = Stage::synced(&[POD]).await;
+    let asking: Vec<_> = (0..512)
+        .map(|_| {
+            let policies = stage.controller.policies.clone();
+            tokio::spawn(async move { while policies.workloads().await.is_ok() {} })
+        })
+        .collect();
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+    let table = stage.controller.conditions.table();
+    let answer = tokio::time::timeout(Duration::from_secs(20), table).await;
+    asking.iter().for_each(tokio::task::JoinHandle::abort);
+    assert!(answer.expect("lookups went first, all the time").is_some());
+}

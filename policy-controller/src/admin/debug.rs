@@ -3,7 +3,8 @@
 
 use http::StatusCode;
 use policy_core::WorkloadKey;
-use policy_engine::publish::{LookupError, Policies, PortPolicy};
+use policy_engine::handles::Policies;
+use policy_engine::publish::{LookupError, PortPolicy};
 use policy_engine::view::PolicyView;
 use serde::Serialize;
 use std::collections::BTreeMap;

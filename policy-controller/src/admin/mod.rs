@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use policy_core::Denied;
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_server::Room;
 use policy_server::{Allowance, Peer as Address, TlsHandle};
 pub use policy_server::{Readiness, Requirement};

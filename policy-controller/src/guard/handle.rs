@@ -10,7 +10,7 @@ use http::Request;
 use policy_core::{Denied, Facts, UndeclaredPorts, WorkloadKey};
 use policy_enforce::{PolicyLayer, PolicyStore, StoreConfig, Telemetry};
 use policy_engine::config::ControllerConfig;
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_tls::peer::Peer;
 use policy_webhooks::admission::PortGuard;
 use std::collections::BTreeSet;

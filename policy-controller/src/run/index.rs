@@ -3,9 +3,10 @@
 use super::error::RunError;
 use policy_engine::IndexMetrics;
 use policy_engine::config::ControllerConfig;
-use policy_engine::controller::{ConditionsHandle, Controller, ObjectsHandle, start};
-use policy_engine::desired::DemandHandle;
-use policy_engine::publish::Policies;
+use policy_engine::controller::{Controller, start};
+use policy_engine::handles::DemandHandle;
+use policy_engine::handles::Policies;
+use policy_engine::handles::{ConditionsHandle, ObjectsHandle};
 use policy_engine::review::ReviewHandle;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Source, SourceError};

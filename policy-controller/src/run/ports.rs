@@ -109,10 +109,10 @@ impl Started {
 /// and API servers ask ready replicas alone.
 fn require_certificate(readiness: &Readiness, admission: &Admission) {
     let certificate = readiness.require("the webhooks have no certificate");
-    let mut certified = admission.certified();
+    let certified = admission.certified();
     tokio::spawn(async move {
         // It ends without one only with the process.
-        if certified.wait_for(|certified| *certified).await.is_ok() {
+        if certified.await {
             certificate.met();
         }
     });

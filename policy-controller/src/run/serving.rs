@@ -19,7 +19,7 @@ use policy_discovery::serve::{
     AccessConfig, Listening, ReportConfig, ServeConfig, Server, Stale, Transport,
 };
 use policy_engine::config::ControllerConfig;
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_server::TlsHandle;
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::IdentityMetrics;

@@ -177,11 +177,6 @@ impl PolicyStore {
         self.event(port, Event::Rejected);
     }
 
-    /// States that the policy held for `port` is the controller's latest.
-    pub fn confirm(&self, port: NonZeroU16) {
-        self.event(port, Event::Confirmed);
-    }
-
     /// States that changes to `port` would not be heard of any more.
     pub fn lose(&self, port: NonZeroU16) {
         self.event(port, Event::Lost);

@@ -97,7 +97,7 @@ async fn check_names_what_matches_nothing_any_more() {
             "error",
             &format!("Server {ns}/wrong"),
             "spec.port",
-            "no pod that is selected has a port named `htpp`; they have `http` (8080); is `http` \
+            "no selected pod has a port named `htpp`; they have `http` (8080); is `http` \
              meant?"
                 .to_owned(),
         ),

@@ -153,6 +153,33 @@ const TO_WEB: &str = "{group: policy.linkerd.io, kind: Server, name: web}";
 const ROUTES: [Kind; 3] = [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute];
 
 #[tokio::test]
+async fn a_displaced_server_is_told_who_owns_what_it_selects() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = &*cluster.namespace("displaced").await.unwrap();
+    let _replica = replica(cluster, &Setup::of(ns)).await;
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\n\
+         metadata: {{name: web-0, namespace: {ns}, labels: {{app: web}}}}\n\
+         spec: {{containers: [{{name: a, image: a, ports: [{{name: http, containerPort: 80}}]}}]}}\n"
+    );
+    cluster.apply(&pod).await.unwrap();
+    cluster.apply(&server(ns, "first", PORT_80)).await.unwrap();
+    let yes = ["Accepted=True Accepted 1"];
+    told(cluster, (Kind::Server, ns, "first"), &yes).await;
+    let spec = "{podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}";
+    cluster.apply(&server(ns, "second", spec)).await.unwrap();
+    let no = ["Accepted=False Conflicted 1"];
+    let second = told(cluster, (Kind::Server, ns, "second"), &no).await;
+    let message = condition(&second, "Accepted")["message"].as_str().unwrap();
+    let owner = format!("what it selects is owned by Server {ns}/first (");
+    assert!(message.contains(&owner), "{message}");
+    told(cluster, (Kind::Server, ns, "first"), &yes).await;
+    let servers = api(cluster, Kind::Server, Kind::Server.versions()[0], ns);
+    servers.delete("first", &Default::default()).await.unwrap();
+    told(cluster, (Kind::Server, ns, "second"), &yes).await;
+}
+
+#[tokio::test]
 async fn every_kind_is_told_what_became_of_it_and_again_when_it_changes() {
     let Some(cluster) = crate::shared().await else { return };
     let ns = &*cluster.namespace("told").await.unwrap();

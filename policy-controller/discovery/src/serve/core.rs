@@ -6,7 +6,7 @@ use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
 use super::peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_server::{Allowance, Held, Limit, Limiter, Peer};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use super::metrics::ServeMetrics;
 use super::report::ReportConfig;
 use super::stale::Stale;
 use super::{compat, forward, health, listener, native, report};
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_server::{Allowance, TlsError, TlsFiles, TlsHandle};
 use policy_tls::control::ControllerAddress;

@@ -8,10 +8,10 @@ use policy_core::{
     Revision, Route, RouteKind, RouteTable, Rule, ServerPolicy, Source, UndeclaredPorts, Unmatched,
     WorkloadKey,
 };
+use policy_engine::handles::Policies;
 use policy_engine::latest;
-use policy_engine::publish::{
-    Command, LookupError, Policies, PortPolicy, PublishedWorkload, Seen, WorkloadState,
-};
+use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload, Seen, WorkloadState};
+use policy_engine::request::{Request, Requests};
 use policy_proto::compat::EncodeOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -129,7 +129,7 @@ type Act = Box<dyn FnOnce(&Index) + Send>;
 impl Index {
     /// An empty index that has been listed, and the handle that `serve` gets.
     pub fn start() -> (Self, Policies) {
-        let (commands, mut inbox) = mpsc::channel(8);
+        let (requests, mut inbox) = Requests::channel();
         let seen = Seen { revision: revision(1), lists: 1 };
         let index = Self {
             workloads: Arc::default(),
@@ -139,11 +139,11 @@ impl Index {
             before_port: Arc::default(),
         };
         let (synced, seen) = (index.synced.subscribe(), index.seen.subscribe());
-        let policies = Policies::new(commands, synced, seen, index.refresh.clone());
+        let policies = Policies::new(requests, synced, seen, index.refresh.clone());
         let answering = index.clone();
         tokio::spawn(async move {
-            while let Some(command) = inbox.recv().await {
-                answering.answer(command);
+            while let Some(request) = inbox.recv().await {
+                answering.answer(request);
             }
         });
         (index, policies)
@@ -154,8 +154,8 @@ impl Index {
         *self.before_port.lock() = Some(Box::new(act));
     }
 
-    fn answer(&self, command: Command) {
-        if matches!(command, Command::Port(..))
+    fn answer(&self, request: Request) {
+        if matches!(request, Request::Port(..))
             && let Some(act) = self.before_port.lock().take()
         {
             act(self);
@@ -164,18 +164,25 @@ impl Index {
         let found = |key| workloads.get(key).ok_or(LookupError::NotFound);
         let synced = *self.synced.borrow();
         let ready = synced.then_some(()).ok_or(LookupError::NotSynced);
-        match command {
-            Command::Workload(key, reply) => {
+        match request {
+            Request::Workload(key, reply) => {
                 _ = reply.send(ready.and_then(|()| found(&key)).map(|w| w.state.subscribe()));
             }
-            Command::Port(key, port, reply) => {
+            Request::Port(key, port, reply) => {
                 let port = ready.and_then(|()| found(&key)).and_then(|workload| {
                     let port = workload.ports.get(&port).ok_or(LookupError::TooManyPorts)?;
                     Ok(port.subscribe())
                 });
                 _ = reply.send(port);
             }
-            Command::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
+            Request::Workloads(reply) => _ = reply.send(workloads.keys().cloned().collect()),
+            // What `serve` never asks stays without an answer.
+            Request::Conditions(_)
+            | Request::Stated(_)
+            | Request::Objects(..)
+            | Request::Snapshot(_)
+            | Request::News(_)
+            | Request::NoNews => {}
         }
     }
 

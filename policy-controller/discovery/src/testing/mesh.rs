@@ -9,7 +9,7 @@ use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPo
 use linkerd2_proxy_api::inbound::{self, PortSpec};
 use policy_core::Identity;
 use policy_enforce::PolicyLayer;
-use policy_engine::publish::Policies;
+use policy_engine::handles::Policies;
 use policy_proto::compat::EncodeOptions;
 use policy_server::{TlsFiles, TlsHandle};
 use policy_tls::identity::{Credentials, TlsIdentity, anonymous_client};

@@ -204,14 +204,12 @@ fn equal_policies_are_told_as_one() {
 
 #[test]
 fn nothing_is_kept_once_nobody_asks() {
-    let (mut demand, _handle, _asks) = Demand::new();
+    let (mut demand, _changed) = Demand::new();
     let mut stage = Stage::new(&(running("web", "web") + "---\n" + &server("web", "HTTP/1")));
-    let (reply, mut answer) = tokio::sync::oneshot::channel();
-    demand.answer(&mut stage.engine, Ask::News(reply));
-    assert_eq!(answer.try_recv().unwrap().unwrap().workloads.len(), 1);
+    assert_eq!(demand.news(&mut stage.engine).unwrap().workloads.len(), 1);
     stage.engine.retain(demand.roots());
     let kept = stage.engine.effort().0;
-    demand.answer(&mut stage.engine, Ask::Stop);
+    demand.stop();
     assert_eq!(demand.roots().count(), 0);
     stage.engine.retain(demand.roots());
     assert!(stage.engine.effort().0 < kept);

@@ -16,7 +16,9 @@ use crate::question::grant::{
     Granted, PolicyGrant, RouteGrants, ServerAuthorizationGrant, ServerGrants, Set,
 };
 use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
-use crate::question::owner::{Claim, Owners, PortsOwned, SelectorKeys, ServersOf};
+use crate::question::owner::{
+    Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
+};
 use crate::question::policy::{Pieces, PolicyOf, ServerPieces};
 use crate::question::precedence::{Differences, Differing};
 use crate::question::rate_limit::{Limit, RateLimitOf};
@@ -125,6 +127,7 @@ questions! {
     ServerPieces => Arc<Pieces>,
     PolicyOf => Arc<ServerPolicy>,
     WorkloadOf => Option<Arc<Resolved>>,
+    Displaced => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
 }
 

@@ -73,6 +73,8 @@ pub enum Reason {
     NotAllowedByListeners,
     /// A field has a value that has no meaning here.
     UnsupportedValue,
+    /// Other Servers own the port of every workload that it selects.
+    Conflicted,
     /// Another rate limit of the same target is older.
     RateLimitAlreadyExists,
     /// An object of another namespace cannot be used.
@@ -97,6 +99,7 @@ impl Reason {
             Self::NoMatchingTarget => "NoMatchingTarget",
             Self::NotAllowedByListeners => "NotAllowedByListeners",
             Self::UnsupportedValue => "UnsupportedValue",
+            Self::Conflicted => "Conflicted",
             Self::RateLimitAlreadyExists => "RateLimitReasonAlreadyExists",
             Self::RefNotPermitted => "RefNotPermitted",
             Self::RefNotFound => "RefNotFound",

@@ -3,7 +3,7 @@
 use super::workload::Shape;
 use policy_crds::ObjectKey;
 use policy_crds::resource::{PortRef, WorkloadSelector};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -19,6 +19,14 @@ pub(crate) struct SelectorKeys(pub(crate) Arc<str>);
 /// Which Server owns each port of a workload shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PortsOwned(pub(crate) Arc<Shape>);
+
+/// The Servers of a namespace that take no effect, because Servers that come first own their port on
+/// every workload that they select: each with these others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Displaced(pub(crate) Arc<str>);
+
+/// See [`Displaced`].
+pub(crate) type DisplacedServers = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 
 /// What a Server claims, valid or not.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,4 +55,55 @@ impl Owners {
     pub(crate) fn of(&self, port: NonZeroU16) -> Option<&ObjectKey> {
         self.ports.get(&port).or(self.rest.as_ref())
     }
+}
+
+/// The outcome of a Server's claim on the workloads that it selects.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// True if it owns its port on some of them.
+    pub(crate) owns: bool,
+    /// The Servers that own its port on others.
+    pub(crate) owners: BTreeSet<ObjectKey>,
+}
+
+impl Outcome {
+    /// Adds the workloads of a shape that `server` selects.
+    pub(crate) fn add(
+        &mut self,
+        server: &ObjectKey,
+        port: &PortRef,
+        (shape, owners): (&Shape, &Owners),
+    ) {
+        for owner in shape.ports_meant(port).iter().filter_map(|port| owners.of(*port)) {
+            if owner == server {
+                self.owns = true;
+            } else {
+                self.owners.insert(owner.clone());
+            }
+        }
+    }
+
+    /// True if others own its port everywhere.
+    pub(crate) fn is_displaced(&self) -> bool {
+        !self.owns && !self.owners.is_empty()
+    }
+}
+
+/// The most Servers or ports that a message lists.
+const LISTED: usize = 8;
+
+/// The first few of `items`, with commas.
+pub(crate) fn listed<T: ToString>(items: impl ExactSizeIterator<Item = T>) -> String {
+    let more = items.len() > LISTED;
+    let shown: Vec<String> = items.take(LISTED).map(|item| item.to_string()).collect();
+    format!("{}{}", shown.join(", "), if more { ", …" } else { "" })
+}
+
+/// The message about a Server whose claim on a port yields to `owners`.
+pub(crate) fn displaced_words(effect: &str, owners: &BTreeSet<ObjectKey>) -> String {
+    let owners = listed(owners.iter());
+    format!(
+        "{effect}: what it selects is owned by {owners} (the older Server counts, then the first by \
+         name)"
+    )
 }

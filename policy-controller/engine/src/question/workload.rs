@@ -3,7 +3,7 @@
 use crate::publish::WorkloadState;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
-use policy_crds::resource::Probe;
+use policy_crds::resource::{PortRef, Probe};
 use policy_crds::{Kind, ObjectKey};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,9 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroU16;
 use std::ops::Deref;
 use std::sync::Arc;
+
+/// The most workloads that are looked through to say what a Server lacks.
+pub(crate) const EXAMINED: usize = 512;
 
 /// Everything about a workload that its policies depend on. Workloads of equal shape share their
 /// policies; a pod's name, addresses, node and ServiceAccount are no part of it.
@@ -40,6 +43,18 @@ pub(crate) struct Content {
     pub(crate) proxy: BTreeSet<NonZeroU16>,
     /// Probes and hooks.
     pub(crate) probes: BTreeSet<Probe>,
+}
+
+impl Content {
+    /// The ports that a Server's port means here, whoever owns them.
+    pub(crate) fn ports_meant<'a>(&'a self, port: &'a PortRef) -> &'a [NonZeroU16] {
+        match port {
+            PortRef::Number(number) => std::slice::from_ref(number),
+            PortRef::Name(name) => {
+                self.named_ports.get(name).map(Vec::as_slice).unwrap_or_default()
+            }
+        }
+    }
 }
 
 /// A [`Content`] with its hash, made once.

@@ -8,6 +8,7 @@ use crate::index::{Edge, parents, server_of};
 use crate::kinds::Field;
 use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::question::grant::{PolicyGrant, RefFault};
+use crate::question::owner::{Displaced, displaced_words};
 use crate::question::precedence::Differing;
 use crate::question::rate_limit::RateLimitOf;
 use crate::question::route::Attached;
@@ -113,7 +114,10 @@ impl About<'_> {
 
 fn server_conditions(cx: &mut Context<'_>, about: &About<'_>) -> Vec<ObjectCondition> {
     let attached = cx.ask(&Attached(about.object.clone()));
-    let mut conditions = vec![if attached.bound && attached.routes.is_empty() {
+    let displaced = cx.ask(&Displaced(about.object.namespace.clone()));
+    let mut conditions = vec![if let Some(owners) = displaced.get(about.object) {
+        about.refused(Reason::Conflicted, &displaced_words("takes no effect", owners))
+    } else if attached.bound && attached.routes.is_empty() {
         about.accepted("routes are attached but none of them is valid: its ports are denied")
     } else {
         about.accepted("")

@@ -1,18 +1,23 @@
 //! Which Server owns each port of a workload shape (controller-semantics 2.4).
 
 use crate::incremental::{Context, question};
-use crate::question::owner::{Claim, Owners, PortsOwned, SelectorKeys, ServersOf};
-use crate::question::workload::Shape;
+use crate::question::owner::{
+    Claim, Displaced, DisplacedServers, Outcome, Owners, PortsOwned, SelectorKeys, ServersOf,
+};
+use crate::question::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
 use policy_crds::{Body, Claims, Kind, LabelSelector, Object, Resource};
 use std::collections::BTreeSet;
-use std::num::NonZeroU16;
 use std::sync::Arc;
+
+/// The most Servers of a namespace that are compared with each other: each one with all before it.
+const COMPARED: usize = 256;
 
 question!(ServersOf, Arc<[Claim]>, servers_of);
 question!(SelectorKeys, Arc<BTreeSet<Arc<str>>>, selector_keys);
 question!(PortsOwned, Arc<Owners>, ports_owned);
+question!(Displaced, Arc<DisplacedServers>, displaced);
 
 fn servers_of(question: &ServersOf, cx: &mut Context<'_>) -> Arc<[Claim]> {
     let mut claims: Vec<Claim> = cx.list(Kind::Server, &question.0).map(|s| claim(s)).collect();
@@ -64,24 +69,86 @@ fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
     let claims = cx.ask(&ServersOf(shape.namespace.clone()));
     let mut owners = Owners::default();
     for claim in claims.iter().filter(|claim| claim.selects(shape)) {
-        let ports: &[NonZeroU16] = match &claim.port {
-            Some(PortRef::Number(number)) => std::slice::from_ref(number),
-            Some(PortRef::Name(name)) => {
-                shape.named_ports.get(name).map(Vec::as_slice).unwrap_or_default()
-            }
-            None => {
-                owners.rest = Some(claim.server.clone());
-                break;
-            }
+        let Some(port) = &claim.port else {
+            owners.rest = Some(claim.server.clone());
+            break;
         };
-        for port in ports {
+        for port in shape.ports_meant(port) {
             owners.ports.entry(*port).or_insert_with(|| claim.server.clone());
         }
     }
     Arc::new(owners)
 }
 
+/// Looks at workloads only where the Servers alone leave it open whether one displaces another, and
+/// only at so many that an event of one of them stays cheap.
+fn displaced(question: &Displaced, cx: &mut Context<'_>) -> Arc<DisplacedServers> {
+    let claims = cx.ask(&ServersOf(question.0.clone()));
+    let mut found = DisplacedServers::new();
+    let contested = contested(&claims);
+    if contested.is_empty() {
+        return Arc::new(found);
+    }
+    let shapes = shapes(cx, &question.0);
+    for claim in contested {
+        let Some(port) = &claim.port else { continue };
+        let mut outcome = Outcome::default();
+        for shape in shapes.iter().filter(|shape| claim.selects(shape)) {
+            let owners = cx.ask(&PortsOwned(shape.clone()));
+            outcome.add(&claim.server, port, (shape, &owners));
+        }
+        if outcome.is_displaced() {
+            found.insert(claim.server.clone(), outcome.owners);
+        }
+    }
+    Arc::new(found)
+}
+
+/// The claims that an earlier one may take everything from.
+fn contested(claims: &[Claim]) -> Vec<&Claim> {
+    if claims.len() > COMPARED {
+        return Vec::new();
+    }
+    let earlier = |at: usize| claims.iter().take(at);
+    let all = claims.iter().enumerate();
+    let contested = all.filter(|(at, claim)| earlier(*at).any(|first| first.may_displace(claim)));
+    contested.map(|(_, claim)| claim).collect()
+}
+
+/// The shapes of a namespace's workloads; none if there are too many workloads.
+fn shapes(cx: &mut Context<'_>, namespace: &Arc<str>) -> BTreeSet<Arc<Shape>> {
+    let pods = cx.list(Kind::Pod, namespace);
+    let workloads = pods.chain(cx.list(Kind::ExternalWorkload, namespace));
+    let keys = workloads.filter_map(|object| workload_key(&object.meta.key));
+    let keys: Vec<_> = keys.take(EXAMINED.saturating_add(1)).collect();
+    if keys.len() > EXAMINED {
+        return BTreeSet::new();
+    }
+    let resolved = keys.into_iter().filter_map(|key| cx.ask(&WorkloadOf(key)));
+    resolved.map(|resolved| resolved.shape.clone()).collect()
+}
+
 impl Claim {
+    /// True if this claim, which comes first, may leave nothing to `later`. Ports of two names are
+    /// taken for two ports, because nearly all are.
+    fn may_displace(&self, later: &Self) -> bool {
+        let one_port = match (&self.port, &later.port) {
+            (Some(PortRef::Number(one)), Some(PortRef::Number(other))) => one == other,
+            (Some(PortRef::Name(one)), Some(PortRef::Name(other))) => one == other,
+            (_, later) => later.is_some(),
+        };
+        one_port
+            && match (&self.workloads, &later.workloads) {
+                (None, later) => later.is_some(),
+                (Some(WorkloadSelector::Pods(one)), Some(WorkloadSelector::Pods(other)))
+                | (
+                    Some(WorkloadSelector::ExternalWorkloads(one)),
+                    Some(WorkloadSelector::ExternalWorkloads(other)),
+                ) => !excludes(one, other),
+                (Some(_), _) => false,
+            }
+    }
+
     fn selects(&self, shape: &Shape) -> bool {
         match (&self.workloads, shape.kind) {
             (None, _) => true,
@@ -94,4 +161,11 @@ impl Claim {
             | (Some(WorkloadSelector::ExternalWorkloads(_)), WorkloadKind::Pod) => false,
         }
     }
+}
+
+/// True if no workload can have the labels that both ask for.
+fn excludes(one: &LabelSelector, other: &LabelSelector) -> bool {
+    one.match_labels
+        .iter()
+        .any(|(key, value)| other.match_labels.get(key).is_some_and(|other| other != value))
 }

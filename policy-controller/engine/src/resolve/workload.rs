@@ -9,7 +9,7 @@ use crate::question::workload::{Content, Ports, Resolved, Shape, WorkloadOf, obj
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
-use policy_crds::resource::{ExternalWorkload, Node, Pod, PortRef, Probe};
+use policy_crds::resource::{ExternalWorkload, Node, Pod, Probe};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -143,14 +143,6 @@ fn ports(object: &Object) -> PortsOf {
             (named, workload.ports.clone(), BTreeSet::new())
         }
         Body::Valid(_) | Body::Invalid(_) => PortsOf::default(),
-    }
-}
-
-/// The ports of a workload that a Server's port means, whoever owns them.
-pub fn ports_meant(object: &Object, port: &PortRef) -> Vec<NonZeroU16> {
-    match port {
-        PortRef::Number(number) => vec![*number],
-        PortRef::Name(name) => ports(object).0.remove(name).unwrap_or_default(),
     }
 }
 

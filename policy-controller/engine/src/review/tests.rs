@@ -1,8 +1,13 @@
 //! What objects are told before they exist, by example.
 
-use super::*;
+use super::handle::{AT_ONCE, ReviewHandle};
 use crate::engine::Engine;
+use crate::request::{Request, Requests};
+use crate::source::{Batch, Change};
 use crate::testing;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 const WORLD: &str = "
 {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -69,15 +74,15 @@ fn servers_are_told_what_they_do_not_select() {
     assert_eq!(told(&server("web", "{app: web}", "8080")), Vec::<String>::new());
     assert_eq!(
         told(&server("s", "{app: wbe}", "http")),
-        ["spec.podSelector: selects no pod of namespace `shop`"]
+        ["spec.podSelector: selects no pod of namespace `shop`; is `app: web` meant?"]
     );
     assert_eq!(
         told(&server("s", "{app: web}", "grpc")),
-        ["spec.port: no selected pod has a port named `grpc`, there are http"]
+        ["spec.port: no selected pod has a port named `grpc`; they have `http` (8080)"]
     );
     assert_eq!(
         told(&server("s", "{app: web}", "80")),
-        ["spec.port: no selected pod declares the port 80, there are 8080"]
+        ["spec.port: no selected pod declares port 80; they have `http` (8080)"]
     );
 }
 
@@ -86,12 +91,17 @@ fn a_server_that_does_not_exist_yet_is_the_youngest() {
     // By name it would come first.
     assert_eq!(
         told(&server("a", "{app: web}", "8080")),
-        ["spec.port: takes no effect: Server shop/web comes first and owns what is selected"]
+        [
+            "spec.port: takes no effect: what it selects is owned by Server shop/web (the older Server \
+          counts, then the first by name)"
+        ]
     );
     assert_eq!(
         told(&server("a", "{}", "8080")),
-        ["spec.port: takes no effect on some of them: Server shop/web comes first and owns what \
-          is selected"]
+        [
+            "spec.port: takes no effect on some workloads: what it selects is owned by Server shop/web \
+          (the older Server counts, then the first by name)"
+        ]
     );
 }
 
@@ -142,24 +152,21 @@ fn routes_that_no_request_reaches_are_told() {
     };
     assert_eq!(
         told(&route("HTTPRoute", "[{matches: [{path: {type: PathPrefix, value: /a}}]}]")),
-        [
-            "spec.rules[0].matches[0]: never reached: HTTPRoute shop/first matches the same requests \
-          first"
-        ]
+        ["spec.rules[0].matches[0]: never reached: HTTPRoute shop/first matches `* /a/…` first"]
     );
     let twice = "[{matches: [{path: {value: /b}}]}, {matches: [{path: {value: /c}}, \
                  {path: {value: /b}}]}]";
     assert_eq!(
         told(&route("HTTPRoute", twice)),
         [
-            "spec.rules[1].matches[1]: never reached: an earlier rule of this route matches the same \
-          requests first"
+            "spec.rules[1].matches[1]: never reached: an earlier rule of this route matches `* /b/…` \
+             first"
         ]
     );
     assert_eq!(
         told(&route("HTTPRoute", "[{}, {matches: [{path: {value: /}}]}, {}]")),
         ["spec.rules[1].matches[0]", "spec.rules[2].matches[0]"].map(|field| format!(
-            "{field}: never reached: an earlier rule of this route matches the same requests first"
+            "{field}: never reached: an earlier rule of this route matches `* /…` first"
         ))
     );
     assert_eq!(
@@ -192,7 +199,7 @@ fn nothing_is_said_of_workloads_that_were_not_all_looked_at() {
 #[tokio::test]
 async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_does() {
     let object = || testing::objects(&server("a", "{app: web}", "8080")).remove(0);
-    let (requests, mut owner) = mpsc::channel(16);
+    let (requests, mut owner) = Requests::channel();
     let handle = ReviewHandle::new(requests);
     let began = std::time::Instant::now();
     // The owner of the index does not answer: the first few wait for it, the others for them.
@@ -207,7 +214,7 @@ async fn a_review_that_cannot_have_its_turn_is_given_up_before_the_api_server_do
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // Their turns are free again.
     let answer = async {
-        while let Some(reply) = owner.recv().await {
+        while let Some(Request::Snapshot(reply)) = owner.recv().await {
             if reply.send(engine(true).snapshot()).is_ok() {
                 return;
             }

@@ -12,7 +12,7 @@ use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_crds::Kind;
-use policy_engine::controller::ConditionsHandle;
+use policy_engine::handles::ConditionsHandle;
 use policy_engine::programmed::VersionedTable;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,7 +5,9 @@ use super::listener;
 use super::service::Service;
 use super::settings::{AdmissionSettings, CertificateSource};
 use crate::beside::Repoint;
-use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Slot, Texts, follow};
+use crate::certificate::{
+    CertificateError, CertificateFiles, Provisioner, Served, Slot, Texts, follow,
+};
 use crate::injector::Injector;
 use crate::metrics::AdmissionMetrics;
 use policy_engine::review::ReviewHandle;
@@ -40,7 +42,7 @@ pub struct Admission {
     address: SocketAddr,
     tls: Arc<rustls::ServerConfig>,
     service: Service,
-    served: watch::Receiver<bool>,
+    served: watch::Receiver<Served>,
     keeper: Keeper,
     guard: Option<Arc<dyn PortGuard>>,
 }
@@ -105,9 +107,10 @@ impl Admission {
         self.address
     }
 
-    /// Whether there is a certificate, without which every handshake fails.
-    pub fn certified(&self) -> watch::Receiver<bool> {
-        self.served.clone()
+    /// Waits for a certificate, without which every handshake fails; false: there will be none.
+    pub fn certified(&self) -> impl Future<Output = bool> + Send + use<> {
+        let mut served = self.served.clone();
+        async move { served.wait_for(Option::is_some).await.is_ok() }
     }
 
     /// Its metrics.

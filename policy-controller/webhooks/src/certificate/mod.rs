@@ -13,4 +13,4 @@ pub(crate) use files::{Texts, follow};
 pub use pair::CertificateError;
 pub(crate) use provision::Provisioner;
 pub use provision::Provisioning;
-pub(crate) use slot::Slot;
+pub(crate) use slot::{Served, Slot};

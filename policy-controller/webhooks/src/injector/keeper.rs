@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use policy_crds::{Kind, Object};
-use policy_engine::controller::ObjectsHandle;
+use policy_engine::handles::ObjectsHandle;
 use policy_engine::publish::Seen;
 use policy_kube::lease::Leadership;
 use policy_kube::status::Events;

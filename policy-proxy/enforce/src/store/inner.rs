@@ -111,7 +111,6 @@ impl Inner {
             Event::Received(policy) => Some(policy.generation),
             Event::Rejected
             | Event::Lost
-            | Event::Confirmed
             | Event::Tick { .. }
             | Event::Undeclared
             | Event::Declared => None,

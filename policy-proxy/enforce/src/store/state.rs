@@ -20,7 +20,7 @@ pub enum State<P> {
     },
     /// Stale for longer than the maximum age: nothing is granted until the controller answers.
     Expired {
-        /// The last good policy, for the controller to confirm.
+        /// The last good policy, which the controller may send again.
         policy: P,
         /// Since when it may be out of date.
         since: Instant,
@@ -40,8 +40,6 @@ pub enum Event<P> {
     Rejected,
     /// The stream that would bring changes ended.
     Lost,
-    /// The controller said that the policy held is its latest.
-    Confirmed,
     /// Time passed.
     Tick {
         /// How long a policy may be stale; absent: for ever.
@@ -59,7 +57,6 @@ pub fn step<P>(state: State<P>, event: Event<P>, now: Instant) -> State<P> {
         Event::Received(policy) => State::Current(policy),
         Event::Rejected => rejected(state, now),
         Event::Lost => lost(state, now),
-        Event::Confirmed => confirmed(state),
         Event::Tick { maximum_age } => tick(state, now, maximum_age),
         Event::Undeclared => State::Undeclared,
         Event::Declared => declared(state),
@@ -86,15 +83,6 @@ fn lost<P>(state: State<P>, now: Instant) -> State<P> {
         | State::Expired { .. }
         | State::Rejected
         | State::Undeclared) => kept,
-    }
-}
-
-fn confirmed<P>(state: State<P>) -> State<P> {
-    match state {
-        State::Current(policy) | State::Stale { policy, .. } | State::Expired { policy, .. } => {
-            State::Current(policy)
-        }
-        kept @ (State::Waiting | State::Rejected | State::Undeclared) => kept,
     }
 }
 
@@ -199,47 +187,41 @@ mod tests {
             (Waiting, Event::Received(2), Current(2)),
             (Waiting, Event::Rejected, Rejected),
             (Waiting, Event::Lost, Waiting),
-            (Waiting, Event::Confirmed, Waiting),
             (Waiting, tick.clone(), Waiting),
             (Waiting, Event::Undeclared, Undeclared),
             (Waiting, Event::Declared, Waiting),
             (Current(1), Event::Received(2), Current(2)),
             (Current(1), Event::Rejected, Stale { policy: 1, since: now }),
             (Current(1), Event::Lost, Stale { policy: 1, since: now }),
-            (Current(1), Event::Confirmed, Current(1)),
             (Current(1), tick.clone(), Current(1)),
             (Current(1), Event::Undeclared, Undeclared),
             (Current(1), Event::Declared, Current(1)),
             (stale.clone(), Event::Received(2), Current(2)),
             (stale.clone(), Event::Rejected, stale.clone()),
             (stale.clone(), Event::Lost, stale.clone()),
-            (stale.clone(), Event::Confirmed, Current(1)),
             (stale.clone(), tick.clone(), stale.clone()),
             (stale.clone(), Event::Undeclared, Undeclared),
             (stale.clone(), Event::Declared, stale),
             (expired.clone(), Event::Received(2), Current(2)),
             (expired.clone(), Event::Rejected, expired.clone()),
             (expired.clone(), Event::Lost, expired.clone()),
-            (expired.clone(), Event::Confirmed, Current(1)),
             (expired.clone(), tick.clone(), expired.clone()),
             (expired.clone(), Event::Undeclared, Undeclared),
             (expired.clone(), Event::Declared, expired),
             (Rejected, Event::Received(2), Current(2)),
             (Rejected, Event::Rejected, Rejected),
             (Rejected, Event::Lost, Rejected),
-            (Rejected, Event::Confirmed, Rejected),
             (Rejected, tick.clone(), Rejected),
             (Rejected, Event::Undeclared, Undeclared),
             (Rejected, Event::Declared, Rejected),
             (Undeclared, Event::Received(2), Current(2)),
             (Undeclared, Event::Rejected, Undeclared),
             (Undeclared, Event::Lost, Undeclared),
-            (Undeclared, Event::Confirmed, Undeclared),
             (Undeclared, tick, Undeclared),
             (Undeclared, Event::Undeclared, Undeclared),
             (Undeclared, Event::Declared, Waiting),
         ];
-        assert_eq!(rows.len(), 6 * 7, "a row per state and event");
+        assert_eq!(rows.len(), 6 * 6, "a row per state and event");
         for (state, event, expected) in rows {
             assert_eq!(
                 step(state.clone(), event.clone(), now),

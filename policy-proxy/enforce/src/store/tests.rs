@@ -90,7 +90,7 @@ async fn a_rejected_update_keeps_the_last_good_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_policy_expires_and_comes_back_when_confirmed() {
+async fn a_stale_policy_expires_and_comes_back_when_it_is_sent_again() {
     let maximum_age = Some(Duration::from_secs(60));
     let store = store(StoreConfig { maximum_age, ..StoreConfig::default() });
     declared(&store, &[80]);
@@ -108,7 +108,7 @@ async fn a_stale_policy_expires_and_comes_back_when_confirmed() {
     assert_eq!(refusal(&handle), Some(Denied::PolicyExpired));
     assert!(changed.has_changed().unwrap(), "open connections are decided again");
     assert!(store.unready().is_some());
-    store.confirm(port(80));
+    store.apply(port(80), policy(DefaultPolicy::AllUnauthenticated), revision(1)).unwrap();
     assert_eq!(refusal(&handle), None);
     assert_eq!(store.status()[0].age, Duration::ZERO);
 }

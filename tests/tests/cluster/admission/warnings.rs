@@ -51,16 +51,17 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
     assert_eq!(told(&server("web", "web", "http")).await, none);
     assert_eq!(
         told(&server("nobody", "wbe", "http")).await,
-        [format!("spec.podSelector: selects no pod of namespace `{ns}`")]
+        [format!("spec.podSelector: selects no pod of namespace `{ns}`; is `app: web` meant?")]
     );
     assert_eq!(
         told(&server("service-port", "web", "80")).await,
-        ["spec.port: no selected pod declares the port 80, there are 8080"]
+        ["spec.port: no selected pod declares port 80; they have `http` (8080)"]
     );
     // The index hears of the first Server a moment after the API server does.
     let second = server("a-second", "web", "8080");
     let first = format!(
-        "spec.port: takes no effect: Server {ns}/web comes first and owns what is selected"
+        "spec.port: takes no effect: what it selects is owned by Server {ns}/web (the older Server \
+         counts, then the first by name)"
     );
     until(&client, &second, "told of the first", |answer| answer.warnings == [first.as_str()])
         .await;
@@ -102,8 +103,8 @@ async fn what_is_legal_but_surely_not_meant_is_told_to_whoever_applies_it() {
     assert_eq!(
         told(&route("HTTPRoute", twice)).await,
         [
-            "spec.rules[1].matches[0]: never reached: an earlier rule of this route matches the same \
-          requests first"
+            "spec.rules[1].matches[0]: never reached: an earlier rule of this route matches `* /a/…` \
+             first"
         ]
     );
 

@@ -5,7 +5,7 @@ use crate::programmed::{Counting, CountingConfig, start};
 use crate::replicas::{Replica, Replicas};
 use crate::serve::{Applied, AppliedPort};
 use crate::testing::{Harness, policy};
-use policy_engine::desired::DemandHandle;
+use policy_engine::handles::DemandHandle;
 use policy_engine::programmed::Programmed;
 use policy_engine::publish::Seen;
 use policy_engine::report::Tally;

@@ -1,0 +1,147 @@
+//! The findings of the engine about what objects lack: references that lead nowhere, Servers that select
+//! nothing, matches that are never reached.
+
+use super::finding::{Finding, Unknown};
+use super::places::Places;
+use super::world::World;
+use crate::cluster::unknown;
+use policy_crds::resource::WorkloadSelector;
+use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_engine::findings::{self, FindingKind};
+use policy_engine::source::Severity;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(super) fn findings(
+    world: &World<'_>,
+    places: &mut Places,
+    unknown: &mut Vec<Unknown>,
+) -> Vec<Finding> {
+    let objects: BTreeMap<_, _> =
+        world.compiled.objects.iter().map(|object| (&object.meta.key, &**object)).collect();
+    let mut lacks = Vec::new();
+    for found in world.compiled.findings() {
+        let Some(object) = objects.get(&found.object) else { continue };
+        match not_known(object, found.kind, world) {
+            Some(message) => unknown.push(Unknown { object: found.object, message }),
+            None if is_told(object, found.kind, world) => {
+                lacks.push(finding(found, world, places));
+            }
+            None => {}
+        }
+    }
+    unknown.extend(objects.values().filter_map(|object| {
+        let missing = workloads_not_listed(object, world)?;
+        let message = format!("what it selects is not known, because {missing} may not be listed");
+        Some(Unknown { object: object.meta.key.clone(), message })
+    }));
+    unknown.dedup();
+    lacks
+}
+
+/// The reason for which a finding may be none: what could not be listed may be what is missing.
+fn not_known(object: &Object, kind: FindingKind, world: &World<'_>) -> Option<String> {
+    let (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition)) = kind else {
+        return None;
+    };
+    let missing = unknown::of_object(object, world.gaps);
+    let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
+    let stated = condition.as_str();
+    (!missing.is_empty())
+        .then(|| format!("{stated} is not known, because {words} may not be listed"))
+}
+
+/// True if a finding is told here.
+fn is_told(object: &Object, kind: FindingKind, world: &World<'_>) -> bool {
+    match kind {
+        // Manifests seldom declare the clients of their namespace, and a Server may well be meant for
+        // what another one leaves.
+        FindingKind::ClientMissing | FindingKind::DisplacedInPart => false,
+        // What is applied beside manifests may declare the number, and what declares nothing at all
+        // may listen on it.
+        FindingKind::PortNumber if !world.whole => false,
+        FindingKind::SelectsNothing
+        | FindingKind::PortName
+        | FindingKind::PortNumber
+        | FindingKind::Displaced => workloads_not_listed(object, world).is_none(),
+        FindingKind::Dangling(_)
+        | FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::NeverReached => true,
+    }
+}
+
+/// The workloads that a Server selects from, if they could not be listed.
+fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
+    let Body::Valid(Resource::Server(server)) = &object.body else { return None };
+    let kind = match &server.workloads {
+        WorkloadSelector::Pods(_) => Kind::Pod,
+        WorkloadSelector::ExternalWorkloads(_) => Kind::ExternalWorkload,
+    };
+    unknown::of_kinds(&[kind], &object.meta.key.namespace, world.gaps).pop()
+}
+
+fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
+    let findings::Finding { object, kind, field, message } = found;
+    let warning = |field, message| Finding::warning(&object, field, message);
+    match kind {
+        FindingKind::SelectsNothing => match matched_before(places.value(&object)) {
+            Some(before) => {
+                let message = format!("{message}; it did before: {before}");
+                Finding { severity: Severity::Error, ..warning(field, message) }
+            }
+            None => warning(field, message),
+        },
+        FindingKind::PortName => Finding { severity: world.missing(), ..warning(field, message) },
+        FindingKind::Dangling(_) => {
+            let field = named_field(&object, &message, places).unwrap_or(field);
+            Finding { severity: world.missing(), ..warning(field, message) }
+        }
+        FindingKind::Ineffective(_) | FindingKind::Remark | FindingKind::PrecedenceDiffers => {
+            warning(named_field(&object, &message, places).unwrap_or(field), message)
+        }
+        FindingKind::PortNumber
+        | FindingKind::Displaced
+        | FindingKind::DisplacedInPart
+        | FindingKind::NeverReached
+        | FindingKind::ClientMissing => warning(field, message),
+    }
+}
+
+/// The path of the reference to an object that a message names, as `Kind namespace/name`.
+fn named_field(object: &ObjectKey, message: &str, places: &mut Places) -> Option<String> {
+    let spec = places.value(object)?.get("spec")?;
+    let mut words = message.split([' ', '`', ',', ';', ':']);
+    words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))
+}
+
+/// The path of the reference to an object of this name.
+fn reference(value: &Value, name: &str, path: &str) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let own = fields.get("name").and_then(Value::as_str);
+            if own.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+                return Some(format!("{path}.name"));
+            }
+            fields.iter().find_map(|(key, value)| reference(value, name, &format!("{path}.{key}")))
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| reference(item, name, &format!("{path}[{index}]"))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// The words of the object's own status about workloads that it was in force on.
+fn matched_before(value: Option<&Value>) -> Option<String> {
+    let conditions = value?.get("status")?.get("conditions")?.as_array()?;
+    let text = |condition: &Value, field: &str| {
+        condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let programmed = conditions.iter().find(|condition| text(condition, "type") == "Programmed")?;
+    let counted = text(programmed, "status") != "Unknown";
+    let some = counted && text(programmed, "reason") != "NoProxies";
+    some.then(|| format!("its status says {}", text(programmed, "message")))
+}

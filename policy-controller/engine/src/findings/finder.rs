@@ -1,0 +1,58 @@
+//! The state of the objects that findings are made from.
+
+use super::finding::{Finding, FindingKind};
+use crate::config::ControllerConfig;
+use crate::incremental::{Memo, Question};
+use crate::index::Index;
+use policy_crds::{Body, Object, ObjectKey, Resource};
+
+/// Finds what objects lack. The index must have been listed completely: what is missing from it is
+/// missing.
+pub(crate) struct Finder<'a> {
+    pub(super) index: &'a Index,
+    memo: &'a mut Memo,
+    config: &'a ControllerConfig,
+    /// The most workloads that are looked through for one Server.
+    pub(super) examined: usize,
+}
+
+impl<'a> Finder<'a> {
+    /// A finder over these objects and answers.
+    pub(crate) fn new(
+        index: &'a Index,
+        memo: &'a mut Memo,
+        config: &'a ControllerConfig,
+        examined: usize,
+    ) -> Self {
+        Self { index, memo, config, examined }
+    }
+
+    /// Everything that an object of the index lacks. An object that breaks a rule lacks more than can
+    /// be said.
+    pub(crate) fn of(&mut self, object: &Object) -> Vec<Finding> {
+        let Body::Valid(resource) = &object.body else { return Vec::new() };
+        let key = &object.meta.key;
+        let mut findings = self.conditions(key);
+        if let Resource::Server(server) = resource {
+            findings.extend(self.server(key, server));
+        }
+        findings.extend(self.never_reached(object));
+        findings.extend(self.clients(key, resource));
+        findings
+    }
+
+    /// The answer to a question about the index.
+    pub(super) fn ask<Q: Question>(&mut self, question: &Q) -> Q::Answer {
+        self.memo.ask(question, self.index, self.config).0
+    }
+}
+
+/// A finding about a field of an object.
+pub(super) fn finding(
+    object: &ObjectKey,
+    kind: FindingKind,
+    field: &str,
+    message: String,
+) -> Finding {
+    Finding { object: object.clone(), kind, field: field.to_owned(), message }
+}

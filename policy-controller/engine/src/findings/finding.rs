@@ -1,0 +1,50 @@
+//! One thing that an object lacks.
+
+use crate::question::condition::ConditionKind;
+use policy_crds::{FieldError, ObjectKey};
+
+/// One thing that an object lacks. It is legal, but surely not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The object.
+    pub object: ObjectKey,
+    /// The kind of the finding.
+    pub kind: FindingKind,
+    /// The field that it is about.
+    pub field: String,
+    /// The fault, for people.
+    pub message: String,
+}
+
+/// The kinds of findings, which readers may weigh or leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingKind {
+    /// A reference leads to nothing, or to nothing that may be used; this condition says so.
+    Dangling(ConditionKind),
+    /// The object takes no effect, or not all of its effect; this condition says so.
+    Ineffective(ConditionKind),
+    /// The object takes effect, with a remark of its condition.
+    Remark,
+    /// Linkerd's proxies would pick another rule for some requests.
+    PrecedenceDiffers,
+    /// A Server selects no workload.
+    SelectsNothing,
+    /// A Server's port has a name that no selected workload has.
+    PortName,
+    /// A Server's port has a number that no selected workload declares, although all declare some.
+    PortNumber,
+    /// Other Servers own the port of every workload that a Server selects.
+    Displaced,
+    /// Other Servers own the port of some workloads that a Server selects.
+    DisplacedInPart,
+    /// A match is never reached, because an earlier one takes all of its requests.
+    NeverReached,
+    /// A ServiceAccount of the object's own namespace does not exist.
+    ClientMissing,
+}
+
+impl From<Finding> for FieldError {
+    fn from(finding: Finding) -> Self {
+        Self { field: finding.field, message: finding.message }
+    }
+}

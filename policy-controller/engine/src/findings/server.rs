@@ -1,0 +1,150 @@
+//! Servers that would own no port of any workload: they select none, name a port that none has, or
+//! others that come first own what they select.
+
+use super::finder::{Finder, finding};
+use super::finding::{Finding, FindingKind};
+use crate::question::owner::{Outcome, PortsOwned, displaced_words, listed};
+use crate::question::workload::{Shape, WorkloadOf, workload_key};
+use policy_crds::resource::{PortRef, Server, WorkloadSelector};
+use policy_crds::{Kind, LabelSelector, ObjectKey, nearest};
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// The shapes of the workloads that a Server selects.
+type Shapes = BTreeSet<Arc<Shape>>;
+
+/// Ports with their names, where they have one.
+type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
+
+impl Finder<'_> {
+    /// The first thing that a Server lacks.
+    pub(super) fn server(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
+        let (field, kind, selector) = match &server.workloads {
+            WorkloadSelector::Pods(selector) => ("spec.podSelector", Kind::Pod, selector),
+            WorkloadSelector::ExternalWorkloads(selector) => {
+                ("spec.externalWorkloadSelector", Kind::ExternalWorkload, selector)
+            }
+        };
+        let inside = self.index.list(kind, &key.namespace);
+        let selected: Vec<ObjectKey> = inside
+            .filter(|object| selector.matches(&object.meta.labels))
+            .map(|object| object.meta.key.clone())
+            .take(self.examined.saturating_add(1))
+            .collect();
+        let word = if kind == Kind::Pod { "pod" } else { "ExternalWorkload" };
+        if selected.is_empty() {
+            let (namespace, near) = (&key.namespace, self.near_label(kind, key, selector));
+            let message = format!("selects no {word} of namespace `{namespace}`{near}");
+            return Some(finding(key, FindingKind::SelectsNothing, field, message));
+        }
+        if selected.len() > self.examined {
+            return None;
+        }
+        let mut shapes = Shapes::new();
+        for workload in selected.iter().filter_map(workload_key) {
+            let resolved = self.ask(&WorkloadOf(workload));
+            shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
+        }
+        let lacking = match port_missing(word, &server.port, &shapes) {
+            None => self.displaced(key, &server.port, &shapes),
+            missing => missing,
+        };
+        let (kind, message) = lacking?;
+        Some(finding(key, kind, "spec.port", message))
+    }
+
+    /// The label that was probably meant, where a selector asks for one that nothing has.
+    fn near_label(&self, kind: Kind, key: &ObjectKey, selector: &LabelSelector) -> String {
+        for (label, value) in &selector.match_labels {
+            let inside = self.index.list(kind, &key.namespace).take(self.examined);
+            let values: BTreeSet<&str> =
+                inside.filter_map(|object| object.meta.labels.get(label)).map(|v| &**v).collect();
+            if values.contains(&**value) {
+                continue;
+            }
+            let values: Vec<&str> = values.into_iter().collect();
+            if let Some(near) = nearest(value, &values) {
+                return format!("; is `{label}: {near}` meant?");
+            }
+        }
+        String::new()
+    }
+
+    /// The Servers that own its port instead, where some do.
+    fn displaced(
+        &mut self,
+        key: &ObjectKey,
+        port: &PortRef,
+        shapes: &Shapes,
+    ) -> Option<(FindingKind, String)> {
+        let mut outcome = Outcome::default();
+        for shape in shapes {
+            let owners = self.ask(&PortsOwned(shape.clone()));
+            outcome.add(key, port, (shape, &owners));
+        }
+        let (kind, effect) = match outcome.is_displaced() {
+            true => (FindingKind::Displaced, "takes no effect"),
+            false => (FindingKind::DisplacedInPart, "takes no effect on some workloads"),
+        };
+        let told = !outcome.owners.is_empty();
+        told.then(|| (kind, displaced_words(effect, &outcome.owners)))
+    }
+}
+
+/// A name that no workload has, or a number that none declares although all declare some: what
+/// declares nothing may listen on any port.
+fn port_missing(word: &str, port: &PortRef, shapes: &Shapes) -> Option<(FindingKind, String)> {
+    let ports = ports(shapes);
+    match port {
+        PortRef::Name(name) => {
+            let names: BTreeSet<&str> = ports.iter().filter_map(|(name, _)| *name).collect();
+            if names.contains(&**name) {
+                return None;
+            }
+            let names: Vec<&str> = names.into_iter().collect();
+            let near = nearest(name, &names);
+            let near = near.map(|near| format!("; is `{near}` meant?")).unwrap_or_default();
+            let have = have(&ports);
+            let message = format!("no selected {word} has a port named `{name}`; {have}{near}");
+            Some((FindingKind::PortName, message))
+        }
+        PortRef::Number(number) => {
+            let silent = shapes.iter().any(|shape| shape.declared.is_subset(&shape.proxy));
+            let declared = shapes.iter().any(|shape| shape.declared.contains(number));
+            let message = || format!("no selected {word} declares port {number}; {}", have(&ports));
+            (!silent && !declared).then(|| (FindingKind::PortNumber, message()))
+        }
+    }
+}
+
+/// The ports that workloads declare themselves.
+fn ports(shapes: &Shapes) -> NamedPorts<'_> {
+    let mut ports = NamedPorts::new();
+    for shape in shapes {
+        let named = shape.named_ports.iter();
+        let named: NamedPorts<'_> = named
+            .flat_map(|(name, ports)| ports.iter().map(move |port| (Some(&**name), *port)))
+            .collect();
+        let own = shape.declared.difference(&shape.proxy);
+        let nameless = own.filter(|own| !named.iter().any(|(_, port)| port == *own));
+        ports.extend(nameless.map(|port| (None, *port)));
+        ports.extend(named);
+    }
+    ports
+}
+
+/// The ports that there are, in words.
+fn have(ports: &NamedPorts<'_>) -> String {
+    let words: Vec<String> = ports
+        .iter()
+        .map(|(name, number)| match name {
+            Some(name) => format!("`{name}` ({number})"),
+            None => number.to_string(),
+        })
+        .collect();
+    match words.is_empty() {
+        true => "none declares any port".to_owned(),
+        false => format!("they have {}", listed(words.iter())),
+    }
+}

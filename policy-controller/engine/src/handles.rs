@@ -1,0 +1,166 @@
+//! Handles on the task that owns the index, for the rest of the controller.
+
+use crate::desired::News;
+use crate::latest::Latest;
+use crate::publish::{LookupError, PortPolicy, PublishedWorkload, Seen};
+use crate::question::condition::ConditionTable;
+use crate::request::{Request, Requests};
+use crate::stated::StatedTable;
+use policy_core::WorkloadKey;
+use policy_crds::{Kind, Object};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use tokio::sync::{Notify, watch};
+
+/// A cheap handle on all policies: all that `serve` is given.
+#[derive(Clone, Debug)]
+pub struct Policies {
+    requests: Requests,
+    synced: watch::Receiver<bool>,
+    seen: watch::Receiver<Arc<Seen>>,
+    refresh: Arc<Notify>,
+}
+
+impl Policies {
+    /// A handle on whoever answers these requests and tells so how far it is.
+    pub fn new(
+        requests: Requests,
+        synced: watch::Receiver<bool>,
+        seen: watch::Receiver<Arc<Seen>>,
+        refresh: Arc<Notify>,
+    ) -> Self {
+        Self { requests, synced, seen, refresh }
+    }
+
+    /// Follows a workload. The channel holds the state at the time of the call and each one that
+    /// differs; it closes when the workload goes away.
+    ///
+    /// # Errors
+    /// See [`LookupError`]; never `TooManyPorts`.
+    pub async fn workload(
+        &self,
+        key: &WorkloadKey,
+    ) -> Result<Latest<Arc<PublishedWorkload>>, LookupError> {
+        let answer = self.requests.ask(|reply| Request::Workload(key.clone(), reply)).await;
+        answer.ok_or(LookupError::Stopped)?
+    }
+
+    /// Follows the policy of a port, declared or not. The channel holds the policy at the time of
+    /// the call and each one that differs; it closes when the workload goes away.
+    ///
+    /// # Errors
+    /// See [`LookupError`].
+    pub async fn port(
+        &self,
+        key: &WorkloadKey,
+        port: NonZeroU16,
+    ) -> Result<Latest<Arc<PortPolicy>>, LookupError> {
+        let answer = self.requests.ask(|reply| Request::Port(key.clone(), port, reply)).await;
+        answer.ok_or(LookupError::Stopped)?
+    }
+
+    /// Every workload at the time of the call, in order.
+    ///
+    /// # Errors
+    /// `NotSynced` and `Stopped`.
+    pub async fn workloads(&self) -> Result<Vec<WorkloadKey>, LookupError> {
+        if !*self.synced.borrow() {
+            return Err(LookupError::NotSynced);
+        }
+        self.requests.ask(Request::Workloads).await.ok_or(LookupError::Stopped)
+    }
+
+    /// Whether every kind has been listed completely once, which is when the controller is ready.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.clone()
+    }
+
+    /// How far the source has been read: updated with every batch, after what the batch changed was
+    /// published.
+    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+        self.seen.clone()
+    }
+
+    /// Asks the source to list everything again, because somebody has in force what it has not
+    /// shown yet. [`Policies::seen`] tells when it has.
+    pub fn refresh(&self) {
+        self.refresh.notify_one();
+    }
+}
+
+/// Objects as they are, on demand: for parts of the controller that look after objects themselves.
+#[derive(Clone, Debug)]
+pub struct ObjectsHandle {
+    requests: Requests,
+}
+
+impl ObjectsHandle {
+    pub(crate) fn new(requests: Requests) -> Self {
+        Self { requests }
+    }
+
+    /// Every object of these kinds at the time of the call; none before all have been listed, or if
+    /// the controller has ended.
+    pub async fn all(&self, kinds: &[Kind]) -> Option<Vec<Arc<Object>>> {
+        self.requests.ask(|reply| Request::Objects(kinds.into(), reply)).await?
+    }
+}
+
+/// Conditions, on demand.
+#[derive(Clone, Debug)]
+pub struct ConditionsHandle {
+    requests: Requests,
+    changed: watch::Receiver<u64>,
+}
+
+impl ConditionsHandle {
+    pub(crate) fn new(requests: Requests, changed: watch::Receiver<u64>) -> Self {
+        Self { requests, changed }
+    }
+
+    /// The conditions of every object at the time of the call; none if the controller has ended.
+    pub async fn table(&self) -> Option<ConditionTable> {
+        self.requests.ask(Request::Conditions).await
+    }
+
+    /// The same, with the version of each object that its conditions are about.
+    pub async fn stated(&self) -> Option<StatedTable> {
+        self.requests.ask(Request::Stated).await
+    }
+
+    /// A counter that moves whenever some condition does, or the version of an object that has any.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.clone()
+    }
+}
+
+/// Asks bit by bit what ought to be in force. There is one at a time that asks.
+#[derive(Debug)]
+pub struct DemandHandle {
+    requests: Requests,
+    changed: watch::Receiver<u64>,
+}
+
+impl DemandHandle {
+    pub(crate) fn new(requests: Requests, changed: watch::Receiver<u64>) -> Self {
+        Self { requests, changed }
+    }
+
+    /// What changed since the last call; nothing while objects have not been listed, or if the
+    /// controller has ended.
+    pub async fn news(&mut self) -> Option<News> {
+        self.changed.mark_unchanged();
+        self.requests.ask(Request::News).await?
+    }
+
+    /// Waits until there may be news; false: the controller has ended.
+    pub async fn changed(&mut self) -> bool {
+        self.changed.changed().await.is_ok()
+    }
+
+    /// Lets everything be forgotten. The next news begin anew.
+    pub async fn stop(&self) {
+        // Where the controller has ended there is nothing to forget.
+        _ = self.requests.send(Request::NoNews).await;
+    }
+}
