@@ -7,14 +7,14 @@ mod tests;
 
 use crate::config::ControllerConfig;
 use crate::incremental::{Memo, Question};
-use crate::index::{Index, parents, server_of};
+use crate::index::{Index, parents};
 use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::question::route::Attached;
 use crate::source::{Batch, Change};
 use crate::view::{Shadowed, shadowed};
 use policy_core::{ObjectRef, PathHandling, Route};
 use policy_crds::resource::{IdentityRef, IdentityRequirement};
-use policy_crds::{Body, FieldError, Kind, Object, ObjectKey, Resource, annotation};
+use policy_crds::{Body, Field, FieldError, Kind, Object, ObjectKey, Resource, annotation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,8 +126,10 @@ impl Snapshot {
         let namespace = &route.meta.key.namespace;
         let name = route.meta.key.to_ref();
         let mut everywhere: Option<BTreeMap<(usize, usize), FieldError>> = None;
-        let servers: BTreeSet<ObjectKey> =
-            parents(route).iter().filter_map(|parent| server_of(parent, namespace)).collect();
+        let servers: BTreeSet<ObjectKey> = parents(route)
+            .iter()
+            .filter_map(|parent| ObjectKey::server_of(parent, namespace))
+            .collect();
         for server in servers {
             let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
                 annotation::path_normalization(&server.meta.annotations).value
@@ -152,32 +154,16 @@ impl Snapshot {
     /// namespaces nothing is told to outsiders.
     fn clients(&mut self, key: &ObjectKey, resource: &Resource) -> Vec<FieldError> {
         let mut named: Vec<(String, &policy_crds::resource::NamespacedName)> = Vec::new();
-        match resource {
-            Resource::AuthorizationPolicy(policy) => {
-                if let Some(IdentityRequirement::ServiceAccount(name)) = &policy.identity {
-                    named.push(("spec.requiredAuthenticationRefs".to_owned(), name));
+        if let Resource::AuthorizationPolicy(policy) = resource {
+            if let Some(IdentityRequirement::ServiceAccount(name)) = &policy.identity {
+                named.push(("spec.requiredAuthenticationRefs".to_owned(), name));
+            }
+        } else if let Resource::MeshTlsAuthentication(authentication) = resource {
+            for (i, reference) in authentication.identity_refs.iter().enumerate() {
+                if let IdentityRef::ServiceAccount(name) = reference {
+                    named.push((format!("spec.identityRefs[{i}].name"), name));
                 }
             }
-            Resource::MeshTlsAuthentication(authentication) => {
-                for (i, reference) in authentication.identity_refs.iter().enumerate() {
-                    if let IdentityRef::ServiceAccount(name) = reference {
-                        named.push((format!("spec.identityRefs[{i}].name"), name));
-                    }
-                }
-            }
-            Resource::Server(_)
-            | Resource::ServerAuthorization(_)
-            | Resource::NetworkAuthentication(_)
-            | Resource::RateLimit(_)
-            | Resource::Route(_)
-            | Resource::EgressNetwork
-            | Resource::ReferenceGrant(_)
-            | Resource::ExternalWorkload(_)
-            | Resource::Pod(_)
-            | Resource::Workload(_)
-            | Resource::Namespace
-            | Resource::Node(_)
-            | Resource::ServiceAccount => {}
         }
         let own = |name: &policy_crds::resource::NamespacedName| {
             name.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
@@ -241,28 +227,12 @@ fn finding(kind: Kind, condition: &ObjectCondition) -> FieldError {
 
 /// The field that a condition of a kind is about.
 fn field(kind: Kind, condition: ConditionKind) -> &'static str {
-    match kind {
-        Kind::AuthorizationPolicy if condition == ConditionKind::ResolvedRefs => {
-            "spec.requiredAuthenticationRefs"
-        }
-        Kind::AuthorizationPolicy | Kind::HttpLocalRateLimitPolicy => "spec.targetRef",
-        Kind::ServerAuthorization => "spec.server",
-        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => "spec.parentRefs",
-        Kind::Server
-        | Kind::MeshTlsAuthentication
-        | Kind::NetworkAuthentication
-        | Kind::EgressNetwork
-        | Kind::ReferenceGrant
-        | Kind::ExternalWorkload
-        | Kind::Pod
-        | Kind::Namespace
-        | Kind::Node
-        | Kind::ServiceAccount
-        | Kind::Deployment
-        | Kind::StatefulSet
-        | Kind::DaemonSet
-        | Kind::ReplicaSet
-        | Kind::Job
-        | Kind::CronJob => "spec",
-    }
+    let attached = kind.spec().reference(&[Field::Target, Field::Server, Field::Parent]);
+    let resolved = match condition {
+        ConditionKind::ResolvedRefs => kind.spec().reference(&[Field::Authentication]),
+        ConditionKind::Accepted
+        | ConditionKind::PrecedenceDiffers
+        | ConditionKind::AnnotationsValid => None,
+    };
+    resolved.or(attached).map_or("spec", |reference| reference.path)
 }
