@@ -41,6 +41,41 @@ pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 pub const INFORMATIONAL_HEADERS: [&str; 2] =
     ["portcullis.dev/http-informational-headers", "polixy.linkerd.io/http-informational-headers"];
 
+/// The annotations of a Server that policy depends on.
+pub const OF_SERVERS: [&str; 3] =
+    [PATH_NORMALIZATION, INFORMATIONAL_HEADERS[0], INFORMATIONAL_HEADERS[1]];
+/// The annotations of a workload that policy depends on.
+pub const OF_WORKLOADS: [&str; 8] = [
+    DEFAULT_POLICY[0],
+    DEFAULT_POLICY[1],
+    DEFAULT_POLICY[2],
+    DEFAULT_POLICY[3],
+    UNDECLARED_PORTS,
+    ADMIN_PORT,
+    OPAQUE_PORTS,
+    REQUIRE_IDENTITY,
+];
+/// The annotations of a namespace that policy depends on.
+pub const OF_NAMESPACES: [&str; 7] = [
+    DEFAULT_POLICY[0],
+    DEFAULT_POLICY[1],
+    DEFAULT_POLICY[2],
+    DEFAULT_POLICY[3],
+    UNDECLARED_PORTS,
+    OPAQUE_PORTS,
+    REQUIRE_IDENTITY,
+];
+/// The annotations of a route for outbound traffic, checked where a route is for both directions.
+pub const OF_ROUTES: [&str; 7] = [
+    "retry.linkerd.io/limit",
+    "retry.linkerd.io/timeout",
+    "retry.linkerd.io/http",
+    "retry.linkerd.io/grpc",
+    "timeout.linkerd.io/response",
+    "timeout.linkerd.io/request",
+    "timeout.linkerd.io/idle",
+];
+
 /// Annotations as metadata holds them.
 pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
 

@@ -1,5 +1,5 @@
-//! The Kubernetes kinds: what they are called, how they refer to each other, and how a manifest is
-//! parsed once into typed values.
+//! The Kubernetes kinds: a table of what each of them is and how they refer to each other
+//! ([`Kind::spec`]), and how a manifest is parsed once into typed values.
 //!
 //! [`document`] reads text into JSON values that remember where each field is; [`parse()`] turns such
 //! a value into an [`Object`] whose body is either a valid [`Resource`] or an [`Invalid`] that keeps
@@ -10,6 +10,8 @@ pub mod annotation;
 pub mod document;
 mod field;
 pub mod kind;
+mod kinds;
+mod lookup;
 pub mod object;
 mod parse;
 pub mod pods;
@@ -18,6 +20,7 @@ pub mod remark;
 pub mod render;
 pub mod resource;
 pub mod selector;
+pub mod spec;
 
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
@@ -26,3 +29,4 @@ pub use pods::pods_of;
 pub use policy_core::near::{nearest, nearest_within};
 pub use resource::Resource;
 pub use selector::{Expression, LabelSelector, Operator};
+pub use spec::{Field, KindSpec};

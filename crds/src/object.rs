@@ -1,7 +1,9 @@
 //! An object as the index holds it: metadata, and a body that is valid or keeps its claims.
 
 use crate::kind::Kind;
-use crate::resource::{ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector};
+use crate::resource::{
+    NamespacedName, ParentRef, PolicyTarget, PortRef, Resource, ServerRef, WorkloadSelector,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +30,31 @@ impl fmt::Display for ObjectKey {
 }
 
 impl ObjectKey {
+    /// The object of another kind and name in the same namespace.
+    pub fn beside(&self, kind: Kind, name: &Arc<str>) -> Self {
+        Self { kind, namespace: Arc::clone(&self.namespace), name: Arc::clone(name) }
+    }
+
+    /// The object that a reference of this one names.
+    pub fn elsewhere(&self, kind: Kind, name: &NamespacedName) -> Self {
+        let namespace = name.namespace.as_ref().unwrap_or(&self.namespace);
+        Self { kind, namespace: Arc::clone(namespace), name: Arc::clone(&name.name) }
+    }
+
+    /// The Server that a parent reference names, seen from a route's namespace.
+    pub fn server_of(parent: &ParentRef, namespace: &Arc<str>) -> Option<Self> {
+        parent.is_server().then(|| Self {
+            kind: Kind::Server,
+            namespace: Arc::clone(parent.namespace.as_ref().unwrap_or(namespace)),
+            name: Arc::clone(&parent.name),
+        })
+    }
+
+    /// The Namespace that holds it.
+    pub fn own_namespace(&self) -> Self {
+        Self { kind: Kind::Namespace, namespace: "".into(), name: Arc::clone(&self.namespace) }
+    }
+
     /// The same name for the policy model.
     pub fn to_ref(&self) -> policy_core::ObjectRef {
         let family = policy_core::name::Family {

@@ -13,22 +13,18 @@ use policy_core::{PathPattern, match_form};
 /// Remarks about a valid object; none for an invalid one, whose errors say more.
 pub fn remarks(object: &Object) -> Vec<FieldError> {
     let Body::Valid(resource) = &object.body else { return Vec::new() };
-    match resource {
-        Resource::Server(server) => of_server(server),
-        Resource::ServerAuthorization(authorization) => of_server_authorization(authorization),
-        Resource::AuthorizationPolicy(policy) => of_authorization_policy(policy),
-        Resource::RateLimit(limit) => of_rate_limit(limit),
-        Resource::Route(route) => of_route(route),
-        Resource::MeshTlsAuthentication(_)
-        | Resource::NetworkAuthentication(_)
-        | Resource::EgressNetwork
-        | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_)
-        | Resource::Pod(_)
-        | Resource::Workload(_)
-        | Resource::Namespace
-        | Resource::Node(_)
-        | Resource::ServiceAccount => Vec::new(),
+    if let Resource::Server(server) = resource {
+        of_server(server)
+    } else if let Resource::ServerAuthorization(authorization) = resource {
+        of_server_authorization(authorization)
+    } else if let Resource::AuthorizationPolicy(policy) = resource {
+        of_authorization_policy(policy)
+    } else if let Resource::RateLimit(limit) = resource {
+        of_rate_limit(limit)
+    } else if let Resource::Route(route) = resource {
+        of_route(route)
+    } else {
+        Vec::new()
     }
 }
 

@@ -29,8 +29,8 @@ pub enum Resource {
     RateLimit(RateLimitPolicy),
     /// HTTPRoute of either group, or GRPCRoute; the kind is in the metadata.
     Route(RouteResource),
-    /// EgressNetwork: known, nothing of it is used.
-    EgressNetwork,
+    /// A kind that is checked and of which nothing is used; the kind is in the metadata.
+    Unused,
     /// ReferenceGrant.
     ReferenceGrant(ReferenceGrant),
     /// ExternalWorkload.

@@ -4,8 +4,8 @@
 //! neither network nor `protoc`. A test compares what is checked in with what would be generated, so
 //! that neither can drift.
 //!
-//! `cargo run -p xtask -- structure` prints the size of each crate and the loops among its files;
-//! `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
+//! `cargo run -p xtask -- structure` prints the size of each crate, the loops among its files and how
+//! many files name a kind; `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
 //! so that two commits can be compared in what they log, answer and name. Both take the folder of
 //! another checkout.
 
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use xtask::structure::{CrateStructure, table, workspace_structure};
+use xtask::structure::{CrateStructure, kind_files, kind_table, table, workspace_structure};
 
 mod generated;
 mod protobuf;
@@ -22,8 +22,8 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["gen"] => write_all(&root()?),
-        ["structure"] => print(&table(&workspace_structure(&root()?)?)),
-        ["structure", folder] => print(&table(&workspace_structure(Path::new(folder))?)),
+        ["structure"] => print(&structure(&root()?)?),
+        ["structure", folder] => print(&structure(Path::new(folder))?),
         ["texts"] => print(&texts(&root()?)?),
         ["texts", folder] => print(&texts(Path::new(folder))?),
         _ => bail!("usage: cargo run -p xtask -- gen|structure [FOLDER]|texts [FOLDER]"),
@@ -41,6 +41,12 @@ fn write_all(root: &Path) -> Result<()> {
         group.write(root)?;
     }
     Ok(())
+}
+
+/// The size of each crate, its loops, and how many files name a kind.
+fn structure(root: &Path) -> Result<String> {
+    let crates = workspace_structure(root)?;
+    Ok(table(&crates) + &kind_table(&kind_files(root, &crates)?))
 }
 
 /// The texts of the crates that are installed, one a line.

@@ -1,4 +1,5 @@
-//! Which source file imports from which, in every crate of the workspace, and the loops among them.
+//! Which source file imports from which, in every crate of the workspace, and the loops among them;
+//! and which files name a kind.
 //!
 //! An edge is any path that leads from one file to another: a `use`, a path that begins with
 //! `crate`, `self` or `super`, or one that begins with the name of a module in scope. Code that is
@@ -7,11 +8,13 @@
 
 mod attributes;
 mod graph;
+mod kinds;
 mod modules;
 mod report;
 mod resolve;
 mod syntax;
 mod workspace;
 
+pub use kinds::{KindFiles, kind_files, kind_table};
 pub use report::{CrateStructure, Loop, table, workspace_structure};
 pub use workspace::{Member, Target, members};

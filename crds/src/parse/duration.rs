@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads Go's syntax: `1h30m`, `1.5s`, `250ms`, `0`. Not negative, not empty.
-pub(super) fn go(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn go(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str = "is not a duration such as `1.5s`, `250ms` or `1h30m`";
     let signless = text.strip_prefix('+').unwrap_or(text);
     if signless.starts_with('-') {
@@ -32,7 +32,7 @@ pub(super) fn go(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// Reads Linkerd's syntax for annotations: a whole number and `ms`, `s`, `m`, `h` or `d`, or `0`.
-pub(super) fn linkerd(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn linkerd(text: &str) -> Result<Duration, &'static str> {
     const FORM: &str =
         "is not a duration such as `10s`: a whole number and `ms`, `s`, `m`, `h` or `d`";
     if text == "0" {

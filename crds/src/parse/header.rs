@@ -6,10 +6,10 @@ use http::{HeaderName, HeaderValue};
 /// Longest header name (Gateway API HTTPHeaderName).
 const MAX_NAME: usize = 256;
 /// Longest header value (Gateway API HTTPHeaderMatch).
-pub(super) const MAX_VALUE: usize = 4096;
+pub(crate) const MAX_VALUE: usize = 4096;
 
 /// A header name, in lower case.
-pub(super) fn header_name(node: &Node<'_>) -> Option<HeaderName> {
+pub(crate) fn header_name(node: &Node<'_>) -> Option<HeaderName> {
     let text = node.text_up_to(MAX_NAME)?;
     let name = HeaderName::from_bytes(text.as_bytes()).ok();
     if name.is_none() {
@@ -19,7 +19,7 @@ pub(super) fn header_name(node: &Node<'_>) -> Option<HeaderName> {
 }
 
 /// A header value: visible ASCII and inner spaces.
-pub(super) fn header_value(node: &Node<'_>) -> Option<HeaderValue> {
+pub(crate) fn header_value(node: &Node<'_>) -> Option<HeaderValue> {
     let text = node.text_up_to(MAX_VALUE)?;
     if text.trim() != text {
         node.error(format!("{} begins or ends with a space, which requests lose", quote(text)));

@@ -4,7 +4,7 @@ use crate::reader::{Node, quote, shared};
 use policy_core::IdentityMatch;
 
 /// An identity as a MeshTLSAuthentication may list it.
-pub(super) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
+pub(crate) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
     let text = node.text_up_to(MAX_IDENTITY)?;
     if let Some(rest) = text.strip_prefix("spiffe://") {
         if let Err(reason) = spiffe(rest) {
@@ -17,7 +17,7 @@ pub(super) fn identity(node: &Node<'_>) -> Option<IdentityMatch> {
 }
 
 /// An identity as a ServerAuthorization may list it: no SPIFFE ids.
-pub(super) fn dns_identity(node: &Node<'_>) -> Option<IdentityMatch> {
+pub(crate) fn dns_identity(node: &Node<'_>) -> Option<IdentityMatch> {
     let text = node.text_up_to(MAX_IDENTITY)?;
     if text.starts_with("spiffe://") {
         node.error(format!(

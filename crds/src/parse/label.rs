@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// Labels that no object can have are refused: a selector that selects nothing by mistake would
 /// leave what it should protect unprotected.
-pub(super) fn selector(node: &Node<'_>) -> Option<LabelSelector> {
+pub(crate) fn selector(node: &Node<'_>) -> Option<LabelSelector> {
     node.clean(|node| {
         let fields = node.fields(Known::Only(&["matchLabels", "matchExpressions"]))?;
         let match_labels = fields.get("matchLabels").map_or_else(BTreeMap::new, |n| labels(&n));

@@ -14,7 +14,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 /// Reads the metadata. Without a name there is no object; all else that is wrong is an error of
 /// the object.
-pub(super) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObject> {
+pub(crate) fn read(root: &Fields<'_>, kind: Kind) -> Result<ObjectMeta, NotAnObject> {
     let metadata = root.get("metadata").ok_or_else(|| fail("metadata", "is required"))?;
     if !metadata.value().is_object() {
         return Err(fail("metadata", "expected a mapping"));
@@ -80,7 +80,7 @@ fn namespace(fields: &Fields<'_>, kind: Kind) -> Result<Arc<str>, NotAnObject> {
 }
 
 /// A mapping of text to text (labels, annotations). What is not text is an error, the rest is kept.
-pub(super) fn texts(node: Option<Node<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
+pub(crate) fn texts(node: Option<Node<'_>>) -> BTreeMap<Arc<str>, Arc<str>> {
     let Some(fields) = node.and_then(|n| n.fields(Known::Any)) else { return BTreeMap::new() };
     let text = |(key, node): (&str, Node<'_>)| Some((shared(key), shared(node.text()?)));
     fields.entries().filter_map(text).collect()

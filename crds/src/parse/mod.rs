@@ -1,32 +1,20 @@
 //! From a JSON value to an [`Object`]: every rule of every kind, each error naming its field.
 
-mod authorization_policy;
-mod duration;
-mod egress_network;
+pub(crate) mod duration;
 mod error;
-mod external_workload;
-mod header;
-mod identity;
-mod input;
-mod label;
-mod mesh_tls_authentication;
-mod metadata;
-mod name;
-mod network;
-mod network_authentication;
-mod node;
+pub(crate) mod header;
+pub(crate) mod identity;
+pub(crate) mod input;
+pub(crate) mod label;
+pub(crate) mod metadata;
+pub(crate) mod name;
+pub(crate) mod network;
 mod object;
 mod part;
-mod path;
-mod probe;
-mod rate_limit;
-mod reference_grant;
-mod route;
-mod server;
-mod server_authorization;
-mod target;
+pub(crate) mod path;
+pub(crate) mod probe;
+pub(crate) mod target;
 mod type_meta;
-mod workload;
 
 pub use error::NotAnObject;
 pub use object::{parse, parse_all};

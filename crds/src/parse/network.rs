@@ -6,7 +6,7 @@ use policy_core::{NetworkMatch, NetworkTerm};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A list of `{cidr, except}`.
-pub(super) fn networks(node: &Node<'_>) -> Option<Vec<NetworkMatch>> {
+pub(crate) fn networks(node: &Node<'_>) -> Option<Vec<NetworkMatch>> {
     node.clean(|node| node.list()?.iter().map(network).collect())
 }
 
@@ -40,7 +40,7 @@ fn check_exception(net: IpNet, exception: IpNet, node: &Node<'_>) {
 }
 
 /// A block, or an address that stands for itself.
-pub(super) fn cidr(node: &Node<'_>) -> Option<IpNet> {
+pub(crate) fn cidr(node: &Node<'_>) -> Option<IpNet> {
     let text = node.text()?;
     match block(text) {
         Ok(net) => Some(net),

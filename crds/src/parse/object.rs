@@ -2,17 +2,12 @@
 
 use super::error::NotAnObject;
 use super::input::{Draft, Input};
+use super::metadata;
 use super::part::parts;
 use super::type_meta::kind_of;
-use super::{
-    authorization_policy, egress_network, external_workload, mesh_tls_authentication, metadata,
-    network_authentication, node, rate_limit, reference_grant, route, server, server_authorization,
-    workload,
-};
 use crate::kind::Kind;
-use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectMeta};
+use crate::object::{Body, FieldError, Invalid, Object, ObjectMeta};
 use crate::reader::{Errors, Known, Node, one_of, quote};
-use crate::resource::Resource;
 use serde_json::Value;
 
 /// Parses one object. A kind that is read but breaks a rule is an [`Object`] whose body is
@@ -45,32 +40,11 @@ pub fn parse_all(value: &Value) -> Vec<Result<Object, NotAnObject>> {
 
 fn read(kind: Kind, input: &Input<'_>) -> Draft {
     const STRICT: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-    if kind.group().ends_with(".linkerd.io") {
+    let spec = kind.spec();
+    if spec.is_defined_here() {
         input.root.refuse_unknown(STRICT);
     }
-    let nothing = |resource: Option<Resource>| (resource, Claims::Nothing);
-    match kind {
-        Kind::Server => server::read(input),
-        Kind::ServerAuthorization => server_authorization::read(input),
-        Kind::AuthorizationPolicy => authorization_policy::read(input),
-        Kind::MeshTlsAuthentication => nothing(mesh_tls_authentication::read(input)),
-        Kind::NetworkAuthentication => nothing(network_authentication::read(input)),
-        Kind::EgressNetwork => nothing(egress_network::read(input)),
-        Kind::ExternalWorkload => nothing(external_workload::read(input)),
-        Kind::Namespace => nothing(Some(Resource::Namespace)),
-        Kind::ServiceAccount => nothing(Some(Resource::ServiceAccount)),
-        Kind::HttpLocalRateLimitPolicy => rate_limit::read(input),
-        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => route::read(input),
-        Kind::ReferenceGrant => nothing(reference_grant::read(input)),
-        Kind::Pod => nothing(workload::read_pod(input)),
-        Kind::Node => nothing(node::read(input)),
-        Kind::Deployment
-        | Kind::StatefulSet
-        | Kind::DaemonSet
-        | Kind::ReplicaSet
-        | Kind::Job
-        | Kind::CronJob => nothing(workload::read_template(input)),
-    }
+    (spec.read)(input)
 }
 
 fn finish(meta: ObjectMeta, (resource, claims): Draft, errors: Errors) -> Object {

@@ -8,7 +8,7 @@ const MAX_PATH: usize = 1024;
 
 /// A path as the canonical form of requests writes it: begins with `/`, percent-encoding only where
 /// it is needed, hex digits in upper case.
-pub(super) fn path(node: &Node<'_>) -> Option<String> {
+pub(crate) fn path(node: &Node<'_>) -> Option<String> {
     let text = node.text()?;
     match canonical(text) {
         Ok(path) => Some(path),
@@ -20,7 +20,7 @@ pub(super) fn path(node: &Node<'_>) -> Option<String> {
 }
 
 /// Checks a path. The reason follows the quoted text.
-pub(super) fn canonical(text: &str) -> Result<String, String> {
+pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let Some(relative) = text.strip_prefix('/') else {
         return Err("must begin with `/`".to_owned());
     };

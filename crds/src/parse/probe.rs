@@ -9,7 +9,7 @@ use std::num::NonZeroU16;
 
 /// The probes and hooks of a container that reach the pod over the network. One that could never
 /// succeed (an unknown port, another host) is left out.
-pub(super) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
+pub(crate) fn probes(container: &Fields<'_>, ports: &[ContainerPort]) -> Vec<Probe> {
     let mut handlers: Vec<Fields<'_>> = ["livenessProbe", "readinessProbe", "startupProbe"]
         .into_iter()
         .filter_map(|name| container.get(name)?.fields(Known::Any))

@@ -7,13 +7,13 @@ use crate::resource::NamespacedName;
 use std::sync::Arc;
 
 /// The group of the network sets that are built in.
-pub(super) const SET_GROUP: &str = "portcullis.dev";
+pub(crate) const SET_GROUP: &str = "portcullis.dev";
 /// The kind of the network sets that are built in.
-pub(super) const SET_KIND: &str = "NetworkSet";
+pub(crate) const SET_KIND: &str = "NetworkSet";
 
 /// What a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// An object of a kind that is read.
     Kind(Kind),
     /// A built-in set of networks.
@@ -21,16 +21,16 @@ pub(super) enum Target {
 }
 
 /// A reference: its target and the mapping it was read from.
-pub(super) struct Reference<'a> {
+pub(crate) struct Reference<'a> {
     /// What kind it names.
-    pub(super) target: Target,
+    pub(crate) target: Target,
     /// The mapping.
-    pub(super) fields: Fields<'a>,
+    pub(crate) fields: Fields<'a>,
 }
 
 impl<'a> Reference<'a> {
     /// Reads `{group, kind, …}`; a kind that is not one of `allowed` is an error.
-    pub(super) fn read(
+    pub(crate) fn read(
         node: &Node<'a>,
         names: &'static [&'static str],
         allowed: &[Target],
@@ -50,18 +50,18 @@ impl<'a> Reference<'a> {
     }
 
     /// `name`, required.
-    pub(super) fn name(&self) -> Option<Arc<str>> {
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
         object_name(&self.fields.require("name")?)
     }
 
     /// `name` and `namespace`.
-    pub(super) fn namespaced(&self) -> Option<NamespacedName> {
+    pub(crate) fn namespaced(&self) -> Option<NamespacedName> {
         namespaced(&self.fields)
     }
 }
 
 /// `name` and the optional `namespace` of a mapping.
-pub(super) fn namespaced(fields: &Fields<'_>) -> Option<NamespacedName> {
+pub(crate) fn namespaced(fields: &Fields<'_>) -> Option<NamespacedName> {
     let name = fields.require("name").and_then(|node| object_name(&node));
     let namespace = match fields.get("namespace") {
         Some(node) => namespace(&node)?,

@@ -2,6 +2,7 @@
 
 use super::error::NotAnObject;
 use super::part::MAX_LIST_DEPTH;
+use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::reader::{Fields, describe, one_of, quote};
 use policy_core::near::nearest;
@@ -37,7 +38,11 @@ pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnO
     exact.map(|kind| (kind, version)).ok_or_else(|| unknown_kind(api_version, group, kind))
 }
 
-const OUR_GROUPS: [&str; 3] = ["policy.linkerd.io", "workload.linkerd.io", "portcullis.dev"];
+/// Whether a group has no kinds but those that are read.
+fn is_our_group(group: &str) -> bool {
+    let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
+    group == SET_GROUP || Kind::ALL.iter().any(defined)
+}
 
 fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
     let mistaken =
@@ -47,7 +52,7 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
         .into_iter()
         .filter(|k| k.as_str().eq_ignore_ascii_case(kind) && k.group().contains('.'))
         .collect();
-    let known_group = OUR_GROUPS.contains(&group);
+    let known_group = is_our_group(group);
     if !elsewhere.is_empty() && (known_group || group.is_empty() || near_group(group)) {
         let options: Vec<String> = elsewhere
             .iter()
@@ -82,6 +87,7 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
 
 /// Whether a group is a slip of one of those that are read.
 fn near_group(group: &str) -> bool {
-    nearest(group, &["policy.linkerd.io", "workload.linkerd.io", "gateway.networking.k8s.io"])
-        .is_some()
+    let known = Kind::ALL.map(Kind::group);
+    let dotted: Vec<&str> = known.into_iter().filter(|group| group.contains('.')).collect();
+    nearest(group, &dotted).is_some()
 }

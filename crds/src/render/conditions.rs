@@ -4,12 +4,12 @@ use super::schema::{integer, list, object, one_of, text, time};
 use serde_json::{Value, json};
 
 /// A status of conditions alone.
-pub(super) fn conditions_status() -> Value {
+pub(crate) fn conditions_status() -> Value {
     object("What became of this object.", &[("conditions", conditions(true))], &[])
 }
 
 /// Conditions, one of each type. `generation`: whether they say which generation they are about.
-pub(super) fn conditions(generation: bool) -> Value {
+pub(crate) fn conditions(generation: bool) -> Value {
     let mut fields = vec![
         ("type", text("What is stated.")),
         ("status", one_of("Whether it is so.", &["True", "False", "Unknown"])),

@@ -4,32 +4,31 @@ use super::conditions::conditions_status;
 use super::profile::Profile;
 use super::schema::{object, text};
 use super::yaml;
+use crate::kind::Kind;
 use serde_json::{Value, json};
 
 /// A kind as the API server is told of it.
-pub(super) struct Definition {
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) plural: &'static str,
-    pub(super) short_names: &'static [&'static str],
-    pub(super) categories: &'static [&'static str],
-    pub(super) versions: Vec<Version>,
+pub(crate) struct Definition {
+    pub(crate) kind: Kind,
+    pub(crate) short_names: &'static [&'static str],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) versions: Vec<Version>,
 }
 
 /// A version of a kind.
-pub(super) struct Version {
-    pub(super) name: &'static str,
-    pub(super) storage: bool,
+pub(crate) struct Version {
+    pub(crate) name: &'static str,
+    pub(crate) storage: bool,
     /// The warning of a deprecated version.
-    pub(super) deprecated: Option<&'static str>,
+    pub(crate) deprecated: Option<&'static str>,
     /// Heading, type and JSON path.
-    pub(super) columns: &'static [Column],
-    pub(super) spec: Value,
-    pub(super) status: Status,
+    pub(crate) columns: &'static [Column],
+    pub(crate) spec: Value,
+    pub(crate) status: Status,
 }
 
 /// Whether a version has a status.
-pub(super) enum Status {
+pub(crate) enum Status {
     /// In both profiles.
     Always(Value),
     /// Conditions, in our profile only.
@@ -39,19 +38,20 @@ pub(super) enum Status {
 }
 
 impl Definition {
-    pub(super) fn file(&self, profile: Profile) -> (String, String) {
-        let name = format!("{}_{}.yaml", self.group, self.plural);
+    pub(crate) fn file(&self, profile: Profile) -> (String, String) {
+        let name = format!("{}_{}.yaml", self.kind.group(), self.kind.plural());
         let head =
-            "# Written by `cargo run -p xtask -- gen`; changes are made in crds/src/render.\n";
+            "# Written by `cargo run -p xtask -- gen`; changes are made in crds/src/kinds.\n";
         (name, format!("{head}{}", yaml::write(&self.manifest(profile))))
     }
 
     fn manifest(&self, profile: Profile) -> Value {
+        let (group, kind, plural) = (self.kind.group(), self.kind.as_str(), self.kind.plural());
         let mut names = json!({
-            "kind": self.kind,
-            "listKind": format!("{}List", self.kind),
-            "plural": self.plural,
-            "singular": self.kind.to_ascii_lowercase(),
+            "kind": kind,
+            "listKind": format!("{kind}List"),
+            "plural": plural,
+            "singular": kind.to_ascii_lowercase(),
         });
         for (field, words) in [("shortNames", self.short_names), ("categories", self.categories)] {
             if let (Some(names), false) = (names.as_object_mut(), words.is_empty()) {
@@ -64,11 +64,11 @@ impl Definition {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": {
-                "name": format!("{}.{}", self.plural, self.group),
+                "name": format!("{plural}.{group}"),
                 "labels": {"app.kubernetes.io/part-of": "portcullis"},
             },
             "spec": {
-                "group": self.group,
+                "group": group,
                 "names": names,
                 "scope": "Namespaced",
                 "versions": versions,
@@ -78,6 +78,12 @@ impl Definition {
 }
 
 impl Version {
+    /// The one version of a kind that has had no other.
+    pub(crate) fn only(spec: Value) -> Vec<Self> {
+        let (name, deprecated, columns) = ("v1alpha1", None, &[]);
+        vec![Self { name, storage: true, deprecated, columns, spec, status: Status::Ours }]
+    }
+
     fn manifest(&self, definition: &Definition, profile: Profile) -> Value {
         let (status, subresource) = match (&self.status, profile) {
             (Status::Always(status), _) | (Status::Inline(status), Profile::Portcullis) => {
@@ -94,7 +100,7 @@ impl Version {
             ("spec", self.spec.clone()),
         ];
         fields.extend(status.map(|status| ("status", status)));
-        let schema = object(&format!("{}.", definition.kind), &fields, &["spec"]);
+        let schema = object(&format!("{}.", definition.kind.as_str()), &fields, &["spec"]);
         let mut manifest = json!({
             "name": self.name,
             "served": true,
@@ -131,12 +137,13 @@ impl Version {
     /// its parents.
     fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
-        if profile == Profile::Portcullis && REPORTED.contains(&definition.kind) {
+        let spec = definition.kind.spec();
+        if profile == Profile::Portcullis && spec.is_told_as_a_whole() {
             let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
             let age = age.map_or(AGE, |index| columns.remove(index));
             columns.push(ACCEPTED);
             // An ExternalWorkload is itself one of the workloads that are counted.
-            if definition.kind != "ExternalWorkload" {
+            if spec.contributes {
                 columns.push(PROGRAMMED);
             }
             columns.push(age);
@@ -153,14 +160,3 @@ const ACCEPTED: Column =
 const PROGRAMMED: Column =
     ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
 const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");
-
-/// The kinds whose conditions are about the object as a whole.
-const REPORTED: [&str; 7] = [
-    "Server",
-    "ServerAuthorization",
-    "AuthorizationPolicy",
-    "MeshTLSAuthentication",
-    "NetworkAuthentication",
-    "HTTPLocalRateLimitPolicy",
-    "ExternalWorkload",
-];

@@ -5,35 +5,21 @@
 //! of the two installed them. No kind of the group `portcullis.dev` exists yet. The Gateway API's
 //! CRDs belong to the cluster.
 
-mod authorization;
-mod conditions;
-mod definition;
-mod external;
-mod profile;
-mod rate_limit;
-mod route;
-mod schema;
-mod server;
+pub(crate) mod conditions;
+pub(crate) mod definition;
+pub(crate) mod profile;
+pub(crate) mod schema;
 mod yaml;
 
 pub use profile::Profile;
 
+use crate::kind::Kind;
 use serde_json::Value;
 
 /// The files of a profile: their names in [`Profile::folder`] and their text.
 pub fn crds(profile: Profile) -> Vec<(String, String)> {
-    let definitions = [
-        server::servers(),
-        authorization::server_authorizations(),
-        authorization::authorization_policies(),
-        authorization::mesh_tls_authentications(),
-        authorization::network_authentications(),
-        rate_limit::rate_limits(profile),
-        route::http_routes(),
-        external::egress_networks(),
-        external::external_workloads(profile),
-    ];
-    definitions.iter().map(|definition| definition.file(profile)).collect()
+    let definitions = Kind::ALL.into_iter().filter_map(|kind| kind.spec().definition);
+    definitions.map(|definition| definition(profile).file(profile)).collect()
 }
 
 /// A value as YAML: block style, keys in alphabetical order, with a line break at its end.

@@ -3,24 +3,24 @@
 use serde_json::{Map, Value, json};
 
 /// A DNS label.
-pub(super) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+pub(crate) const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// An API group: empty or dotted labels.
-pub(super) const GROUP: &str =
+pub(crate) const GROUP: &str =
     "^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// A kind.
-pub(super) const KIND: &str = "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$";
+pub(crate) const KIND: &str = "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$";
 /// An identity that is not a SPIFFE id.
-pub(super) const IDENTITY: &str =
+pub(crate) const IDENTITY: &str =
     "^(\\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// A host name, optionally with a wildcard in front.
-pub(super) const HOST: &str =
+pub(crate) const HOST: &str =
     "^(\\*\\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// A host name without wildcard.
-pub(super) const PRECISE_HOST: &str =
+pub(crate) const PRECISE_HOST: &str =
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// A mapping of known fields.
-pub(super) fn object(about: &str, fields: &[(&str, Value)], required: &[&str]) -> Value {
+pub(crate) fn object(about: &str, fields: &[(&str, Value)], required: &[&str]) -> Value {
     let properties: Map<String, Value> =
         fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
     let mut schema = json!({"description": about, "type": "object", "properties": properties});
@@ -31,19 +31,19 @@ pub(super) fn object(about: &str, fields: &[(&str, Value)], required: &[&str]) -
 }
 
 /// Exactly one of these fields must be there.
-pub(super) fn exactly_one(mut schema: Value, fields: &[&str]) -> Value {
+pub(crate) fn exactly_one(mut schema: Value, fields: &[&str]) -> Value {
     let alternatives: Vec<Value> = fields.iter().map(|f| json!({"required": [f]})).collect();
     set(&mut schema, "oneOf", json!(alternatives));
     schema
 }
 
 /// A list.
-pub(super) fn list(about: &str, items: Value) -> Value {
+pub(crate) fn list(about: &str, items: Value) -> Value {
     json!({"description": about, "type": "array", "items": items})
 }
 
 /// A list of a bounded number of elements.
-pub(super) fn list_of(about: &str, items: Value, min: Option<u32>, max: Option<u32>) -> Value {
+pub(crate) fn list_of(about: &str, items: Value, min: Option<u32>, max: Option<u32>) -> Value {
     let mut schema = list(about, items);
     set_some(&mut schema, "minItems", min);
     set_some(&mut schema, "maxItems", max);
@@ -51,37 +51,37 @@ pub(super) fn list_of(about: &str, items: Value, min: Option<u32>, max: Option<u
 }
 
 /// Text.
-pub(super) fn text(about: &str) -> Value {
+pub(crate) fn text(about: &str) -> Value {
     json!({"description": about, "type": "string"})
 }
 
 /// Text of 1 to `max` characters.
-pub(super) fn text_up_to(about: &str, max: u32) -> Value {
+pub(crate) fn text_up_to(about: &str, max: u32) -> Value {
     json!({"description": about, "type": "string", "minLength": 1, "maxLength": max})
 }
 
 /// Text that matches a pattern.
-pub(super) fn matching(about: &str, pattern: &str) -> Value {
+pub(crate) fn matching(about: &str, pattern: &str) -> Value {
     json!({"description": about, "type": "string", "pattern": pattern})
 }
 
 /// Text that is one of these.
-pub(super) fn one_of(about: &str, values: &[&str]) -> Value {
+pub(crate) fn one_of(about: &str, values: &[&str]) -> Value {
     json!({"description": about, "type": "string", "enum": values})
 }
 
 /// A point in time.
-pub(super) fn time(about: &str) -> Value {
+pub(crate) fn time(about: &str) -> Value {
     json!({"description": about, "type": "string", "format": "date-time"})
 }
 
 /// A truth value.
-pub(super) fn boolean(about: &str) -> Value {
+pub(crate) fn boolean(about: &str) -> Value {
     json!({"description": about, "type": "boolean"})
 }
 
 /// A whole number.
-pub(super) fn integer(about: &str, format: &str, min: Option<u32>, max: Option<u32>) -> Value {
+pub(crate) fn integer(about: &str, format: &str, min: Option<u32>, max: Option<u32>) -> Value {
     let mut schema = json!({"description": about, "type": "integer", "format": format});
     set_some(&mut schema, "minimum", min);
     set_some(&mut schema, "maximum", max);
@@ -89,18 +89,18 @@ pub(super) fn integer(about: &str, format: &str, min: Option<u32>, max: Option<u
 }
 
 /// A port number.
-pub(super) fn port(about: &str) -> Value {
+pub(crate) fn port(about: &str) -> Value {
     integer(about, "int32", Some(1), Some(65535))
 }
 
 /// The same schema with a default.
-pub(super) fn or(mut schema: Value, default: Value) -> Value {
+pub(crate) fn or(mut schema: Value, default: Value) -> Value {
     set(&mut schema, "default", default);
     schema
 }
 
 /// Sets a keyword of a schema.
-pub(super) fn set(schema: &mut Value, keyword: &str, value: Value) {
+pub(crate) fn set(schema: &mut Value, keyword: &str, value: Value) {
     if let Some(map) = schema.as_object_mut() {
         map.insert(keyword.to_owned(), value);
     }
@@ -113,7 +113,7 @@ fn set_some(schema: &mut Value, keyword: &str, value: Option<u32>) {
 }
 
 /// A label selector.
-pub(super) fn selector(about: &str) -> Value {
+pub(crate) fn selector(about: &str) -> Value {
     let expression = object(
         "A condition on one label.",
         &[
@@ -136,7 +136,7 @@ pub(super) fn selector(about: &str) -> Value {
 }
 
 /// A list of networks with exceptions.
-pub(super) fn networks(about: &str) -> Value {
+pub(crate) fn networks(about: &str) -> Value {
     let cidr = "A network such as `10.0.0.0/8`, or an address.";
     let except = list("Networks inside it that do not count.", json!({"type": "string"}));
     let network = object("A network.", &[("cidr", text(cidr)), ("except", except)], &["cidr"]);
@@ -144,19 +144,19 @@ pub(super) fn networks(about: &str) -> Value {
 }
 
 /// Group, kind and name of an object of the same namespace.
-pub(super) fn local_reference(about: &str) -> Value {
+pub(crate) fn local_reference(about: &str) -> Value {
     object(about, &reference_fields(), &["kind", "name"])
 }
 
 /// Group, kind, name and optional namespace of an object.
-pub(super) fn reference(about: &str, namespace: Value, required: &[&str]) -> Value {
+pub(crate) fn reference(about: &str, namespace: Value, required: &[&str]) -> Value {
     let mut fields = reference_fields();
     fields.push(("namespace", namespace));
     object(about, &fields, required)
 }
 
 /// A namespace, up to 253 characters.
-pub(super) fn any_namespace() -> Value {
+pub(crate) fn any_namespace() -> Value {
     json!({
         "description": "Namespace; absent: that of this object.",
         "type": "string",

@@ -1,8 +1,12 @@
 //! What is an object, and which.
 
 use crate::support::{errors, value};
-use policy_crds::{Kind, NotAnObject, ObjectKey, parse, parse_all, parts};
+use policy_crds::spec::{Admission, Conditions, GrantRule, Named, NamedObject, Watched};
+use policy_crds::{
+    Body, Field, Invalid, Kind, NotAnObject, Object, ObjectKey, document, parse, parse_all, parts,
+};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 fn refused(text: &str) -> String {
     let error = parse(&value(text)).unwrap_err();
@@ -49,7 +53,7 @@ fn what_is_not_an_object_says_why() {
         ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b.c}}", "metadata.namespace: `b.c` is not a namespace: up to 63 lower-case letters, digits and `-` are allowed"),
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: Sever}", "kind: unknown kind `Sever`, did you mean `Server`?"),
         ("{apiVersion: policy.linkerd.io/v1beta3, kind: server}", "apiVersion: `server` is not a kind of `policy.linkerd.io/v1beta3`, did you mean `Server`?"),
-        ("{apiVersion: policy.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected one of `Server`, `ServerAuthorization`, `AuthorizationPolicy`, `MeshTLSAuthentication`, `NetworkAuthentication`, `HTTPLocalRateLimitPolicy`, `HTTPRoute`, `EgressNetwork`"),
+        ("{apiVersion: workload.linkerd.io/v1, kind: Widget}", "kind: unknown kind `Widget`, expected `ExternalWorkload`"),
         ("{apiVersion: portcullis.dev/v1, kind: Widget}", "kind: unknown kind `Widget`, portcullis.dev has none yet"),
         ("{apiVersion: v1, kind: Server}", "apiVersion: Server is not in `v1`, expected `policy.linkerd.io/v1beta3`"),
         ("{apiVersion: v1, kind: HTTPRoute}", "apiVersion: HTTPRoute is not in `v1`, expected one of `policy.linkerd.io/v1beta3`, `gateway.networking.k8s.io/v1`"),
@@ -179,5 +183,71 @@ fn a_list_that_cannot_be_read_is_no_stranger() {
             parse(&json!({"apiVersion": "v1", "kind": "List", "items": items})).unwrap_err();
         assert!(!error.is_foreign());
         assert_eq!(error.to_string(), LIST);
+    }
+}
+
+#[test]
+fn only_clients_are_named_across_namespaces_without_a_grant() {
+    for reference in Kind::ALL.iter().flat_map(|kind| kind.spec().references) {
+        assert_eq!(
+            reference.grant == GrantRule::Exempt,
+            reference.field == Field::Client,
+            "{reference:?}"
+        );
+    }
+}
+
+#[test]
+fn kinds_that_take_part_in_policy_are_watched_and_told_what_became_of_them() {
+    for kind in Kind::ALL {
+        let spec = kind.spec();
+        if spec.contributes {
+            assert_ne!(spec.watched, Watched::Never, "{kind:?}");
+            assert_eq!(spec.conditions, Conditions::Always, "{kind:?}");
+            assert_ne!(spec.admission, Admission::Foreign, "{kind:?}");
+        }
+        assert!(spec.status.is_none() || spec.conditions == Conditions::Always, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_an_object_names_is_in_a_field_of_its_kind() {
+    let mut fields = BTreeSet::new();
+    for document in document::read(include_str!("good.yaml")) {
+        let object = parse(&document.value.unwrap()).unwrap();
+        for Named { field, what } in object.named() {
+            let to = match what {
+                NamedObject::One(key) => key.kind,
+                NamedObject::AnyOf(kind, _) => kind,
+            };
+            assert!(object.meta.key.kind.reference(field, to).is_some(), "{object:?}");
+            fields.insert(field);
+        }
+    }
+    let references = Kind::ALL.into_iter().flat_map(|kind| kind.spec().references);
+    let expected = references.map(|reference| reference.field).filter(|it| *it != Field::Client);
+    assert_eq!(fields, expected.collect());
+}
+
+/// Nothing that a kind claims is lost with what it grants, and what cannot be read claims no less.
+#[test]
+fn an_object_claims_the_same_valid_and_withdrawn() {
+    for document in document::read(include_str!("good.yaml")) {
+        let object = parse(&document.value.unwrap()).unwrap();
+        let key = &object.meta.key;
+        let Body::Valid(resource) = &object.body else { panic!("{key} is invalid") };
+        let (spec, meta) = (key.kind.spec(), object.meta.clone());
+        let invalid = Invalid { errors: Vec::new(), claims: spec.claims(Some(resource)) };
+        let withdrawn = Object { meta, body: Body::Invalid(invalid) };
+        let claimed = |named: &Named| {
+            named.field != Field::Authentication && key.kind != Kind::HttpLocalRateLimitPolicy
+        };
+        let expected: Vec<Named> = object.named().into_iter().filter(claimed).collect();
+        assert_eq!(withdrawn.named(), expected, "{key}");
+        assert_eq!(
+            std::mem::discriminant(&spec.claims(Some(resource))),
+            std::mem::discriminant(&spec.claims(None)),
+            "{key}"
+        );
     }
 }

@@ -23,17 +23,17 @@ pub(crate) enum Target {
     Server(Arc<str>),
 }
 
-/// Kinds with the short names that people know them by.
-const KINDS: [(Kind, &[&str]); 9] = [
-    (Kind::Pod, &["po"]),
-    (Kind::ExternalWorkload, &["ew"]),
-    (Kind::Server, &["srv"]),
-    (Kind::Deployment, &["deploy"]),
-    (Kind::StatefulSet, &["sts"]),
-    (Kind::DaemonSet, &["ds"]),
-    (Kind::ReplicaSet, &["rs"]),
-    (Kind::Job, &[]),
-    (Kind::CronJob, &["cj"]),
+/// The kinds that name workloads.
+const KINDS: [Kind; 9] = [
+    Kind::Pod,
+    Kind::ExternalWorkload,
+    Kind::Server,
+    Kind::Deployment,
+    Kind::StatefulSet,
+    Kind::DaemonSet,
+    Kind::ReplicaSet,
+    Kind::Job,
+    Kind::CronJob,
 ];
 
 impl FromStr for Target {
@@ -43,21 +43,17 @@ impl FromStr for Target {
         let Some((word, name)) = text.split_once('/') else {
             return Err(format!("`{text}` is not KIND/NAME, for example deploy/{text}"));
         };
-        let is = |known: &str| known.eq_ignore_ascii_case(word);
-        let named = KINDS.iter().find(|(kind, short)| {
-            is(kind.as_str()) || is(kind.plural()) || short.iter().any(|short| is(short))
-        });
-        let Some((kind, _)) = named else {
-            let known = KINDS.map(|(kind, _)| kind.as_str().to_ascii_lowercase()).join(", ");
+        let Some(kind) = KINDS.into_iter().find(|kind| kind.is_called(word)) else {
+            let known = KINDS.map(|kind| kind.as_str().to_ascii_lowercase()).join(", ");
             return Err(format!("`{word}` is not one of {known}"));
         };
         if name.is_empty() || name.contains('/') {
             return Err(format!("`{text}` has no name after the kind, or more than one"));
         }
-        Ok(if *kind == Kind::Server {
+        Ok(if kind == Kind::Server {
             Self::Server(name.into())
         } else {
-            Self::Workload(*kind, name.into())
+            Self::Workload(kind, name.into())
         })
     }
 }

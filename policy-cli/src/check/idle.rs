@@ -50,8 +50,8 @@ pub(super) fn findings(
 fn idle(object: &Object) -> Option<(&'static str, String)> {
     let Body::Valid(resource) = &object.body else { return None };
     let namespace = &object.meta.key.namespace;
-    match resource {
-        Resource::AuthorizationPolicy(policy) => Some(match &policy.target {
+    if let Resource::AuthorizationPolicy(policy) = resource {
+        Some(match &policy.target {
             PolicyTarget::Namespace => (
                 "spec.targetRef",
                 format!(
@@ -70,36 +70,31 @@ fn idle(object: &Object) -> Option<(&'static str, String)> {
                     kind.as_str()
                 ),
             ),
-        }),
-        Resource::ServerAuthorization(_) => Some((
+        })
+    } else if let Resource::ServerAuthorization(_) = resource {
+        Some((
             "spec.server",
             "grants nothing: no Server that it selects owns a port of any workload".to_owned(),
-        )),
-        Resource::RateLimit(limit) => Some((
+        ))
+    } else if let Resource::RateLimit(limit) = resource {
+        Some((
             "spec.targetRef.name",
             format!(
                 "limits nothing: Server {namespace}/{} owns no port of any workload that carries \
                  requests",
                 limit.server
             ),
-        )),
-        Resource::Route(route) if route.parents.iter().any(|parent| parent.is_server()) => Some((
+        ))
+    } else if let Resource::Route(route) = resource
+        && route.parents.iter().any(|parent| parent.is_server())
+    {
+        Some((
             "spec.parentRefs",
             "matches nothing: no Server that it is attached to owns a port of any workload"
                 .to_owned(),
-        )),
-        Resource::Route(_)
-        | Resource::Server(_)
-        | Resource::MeshTlsAuthentication(_)
-        | Resource::NetworkAuthentication(_)
-        | Resource::EgressNetwork
-        | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_)
-        | Resource::Pod(_)
-        | Resource::Workload(_)
-        | Resource::Namespace
-        | Resource::Node(_)
-        | Resource::ServiceAccount => None,
+        ))
+    } else {
+        None
     }
 }
 

@@ -1,7 +1,6 @@
 //! What could not be listed, and what is therefore not known.
 
 use policy_crds::Kind;
-use policy_engine::kinds::REGISTRY;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -138,12 +137,6 @@ impl Gaps {
         }
         text
     }
-}
-
-/// The kinds that a cluster is asked for.
-pub(crate) fn listed_kinds() -> impl Iterator<Item = Kind> {
-    use policy_engine::kinds::Watched;
-    REGISTRY.iter().filter(|row| row.watched != Watched::Never).map(|row| row.kind)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Everything that policy depends on in a cluster, listed once, and how much of it may be seen.
 
-use super::gaps::{Extent, Gaps, listed_kinds};
+use super::gaps::{Extent, Gaps};
 use super::refusal::{explain, is_forbidden, is_gone, is_not_found, words};
 use super::{Cluster, Scope};
 use futures_util::future::{join_all, try_join_all};
@@ -35,7 +35,7 @@ pub(crate) struct Listing {
 /// [`Listing::gaps`].
 pub(crate) async fn list(cluster: &Cluster) -> anyhow::Result<Listing> {
     let served = Served::discover(cluster).await?;
-    let kinds = listed_kinds().map(|kind| {
+    let kinds = Kind::watched().map(|kind| {
         let version = served.version(kind);
         async move {
             let listed = match version {
@@ -80,7 +80,7 @@ struct Served {
 
 impl Served {
     async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
-        let wanted: BTreeSet<String> = listed_kinds()
+        let wanted: BTreeSet<String> = Kind::watched()
             .filter(|kind| !kind.group().is_empty())
             .flat_map(|kind| kind.versions().iter().map(move |v| format!("{}/{v}", kind.group())))
             .collect();

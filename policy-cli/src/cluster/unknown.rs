@@ -2,29 +2,10 @@
 
 use super::Scope;
 use super::gaps::{Gaps, resource};
-use policy_crds::resource::{
-    IdentityRequirement, NamespacedName, NetworkRequirement, ParentRef, PolicyTarget,
-};
-use policy_crds::{Body, Claims, Kind, Object, Resource};
+use policy_crds::spec::{GrantRule, Named, NamedObject};
+use policy_crds::{Body, Field, Kind, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The kinds that decide what holds on a port of a namespace.
-const OF_PORTS: [Kind; 9] = [
-    Kind::Server,
-    Kind::ServerAuthorization,
-    Kind::AuthorizationPolicy,
-    Kind::HttpLocalRateLimitPolicy,
-    Kind::PolicyHttpRoute,
-    Kind::GatewayHttpRoute,
-    Kind::GrpcRoute,
-    Kind::ReferenceGrant,
-    Kind::Namespace,
-];
-
-/// The kinds whose objects a Server may be bound by from elsewhere.
-pub(crate) const ROUTES: [Kind; 3] =
-    [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute];
 
 /// What an object refers to and could not be listed, as `RESOURCE of namespace NAME`; empty if all
 /// of it could.
@@ -55,10 +36,10 @@ pub(crate) fn in_scope(kinds: &[Kind], scope: &Scope, gaps: &Gaps) -> Vec<String
 
 /// What decides about the ports of a namespace and could not be listed.
 pub(crate) fn of_ports(namespace: &Arc<str>, gaps: &Gaps, objects: &[Arc<Object>]) -> Vec<String> {
-    let mut told = of_kinds(&OF_PORTS, namespace, gaps);
+    let of_ports: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.spec().of_ports).collect();
+    let mut told = of_kinds(&of_ports, namespace, gaps);
     if objects.iter().any(|object| admits_routes(object, namespace)) {
-        let elsewhere = ROUTES
-            .into_iter()
+        let elsewhere = Kind::routes()
             .filter(|kind| gaps.knows(*kind, namespace) && !gaps.knows_everywhere(*kind));
         told.extend(elsewhere.map(|kind| format!("{} of other namespaces", resource(kind))));
     }
@@ -72,7 +53,7 @@ fn admits_routes(object: &Object, namespace: &Arc<str>) -> bool {
         && grant
             .from
             .iter()
-            .any(|from| ROUTES.iter().any(|k| Kind::find(&from.group, &from.kind) == Some(*k)))
+            .any(|from| Kind::find(&from.group, &from.kind).is_some_and(Kind::is_route))
 }
 
 fn words(kind: Kind, namespace: &str) -> String {
@@ -85,70 +66,29 @@ fn words(kind: Kind, namespace: &str) -> String {
 
 type Reference = (Kind, Option<Arc<str>>);
 
-/// What an object refers to, with the namespace where it is not its own.
+/// What an object refers to, with the namespace where it is not its own, and the grant that it needs
+/// there; of a Server, the routes that may refer to it.
 fn references(object: &Object) -> Vec<Reference> {
-    match &object.body {
-        Body::Valid(resource) => of_resource(resource, &object.meta.key.namespace),
-        Body::Invalid(invalid) => match &invalid.claims {
-            Claims::Route { parents, .. } => of_parents(parents, &object.meta.key.namespace),
-            Claims::Nothing
-            | Claims::Server { .. }
-            | Claims::AuthorizationPolicy { .. }
-            | Claims::ServerAuthorization { .. }
-            | Claims::RateLimit { .. } => Vec::new(),
-        },
-    }
-}
-
-fn of_resource(resource: &Resource, own: &Arc<str>) -> Vec<Reference> {
-    match resource {
-        Resource::AuthorizationPolicy(policy) => {
-            let mut all = vec![match &policy.target {
-                PolicyTarget::Server(_) => (Kind::Server, None),
-                PolicyTarget::Namespace => (Kind::AuthorizationPolicy, None),
-                PolicyTarget::Route { kind, .. } => (*kind, None),
-            }];
-            if let Some(IdentityRequirement::MeshTls(name)) = &policy.identity {
-                all.extend(of_authentication(Kind::MeshTlsAuthentication, name, own));
-            }
-            if let Some(NetworkRequirement::Authentication(name)) = &policy.network {
-                all.extend(of_authentication(Kind::NetworkAuthentication, name, own));
-            }
-            all
+    let own = &object.meta.key;
+    let mut all = Vec::new();
+    for Named { field, what } in object.named() {
+        let (kind, namespace) = match what {
+            NamedObject::One(key) => (key.kind, key.namespace),
+            NamedObject::AnyOf(kind, namespace) => (kind, namespace),
+        };
+        if !kind.is_namespaced() {
+            continue;
         }
-        Resource::ServerAuthorization(_) | Resource::RateLimit(_) => vec![(Kind::Server, None)],
-        Resource::Route(route) => of_parents(&route.parents, own),
-        Resource::Server(_) => ROUTES.into_iter().map(|kind| (kind, None)).collect(),
-        Resource::MeshTlsAuthentication(_)
-        | Resource::NetworkAuthentication(_)
-        | Resource::EgressNetwork
-        | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_)
-        | Resource::Pod(_)
-        | Resource::Workload(_)
-        | Resource::Namespace
-        | Resource::Node(_)
-        | Resource::ServiceAccount => Vec::new(),
+        let rule = own.kind.reference(field, kind).map(|reference| reference.grant);
+        let granted = matches!(rule, Some(GrantRule::Grant | GrantRule::GrantUnlessShared));
+        let foreign = namespace != own.namespace;
+        all.push((kind, Some(namespace.clone())));
+        all.extend((granted && foreign).then_some((Kind::ReferenceGrant, Some(namespace))));
     }
-}
-
-/// An authentication, and elsewhere the grant that it needs.
-fn of_authentication(kind: Kind, name: &NamespacedName, own: &Arc<str>) -> Vec<Reference> {
-    let namespace = name.namespace.clone();
-    let foreign = namespace.as_ref().is_some_and(|namespace| namespace != own);
-    let grant = foreign.then(|| (Kind::ReferenceGrant, namespace.clone()));
-    [(kind, namespace)].into_iter().chain(grant).collect()
-}
-
-fn of_parents(parents: &[ParentRef], own: &Arc<str>) -> Vec<Reference> {
-    let servers = parents.iter().filter(|parent| parent.is_server());
-    let of = |parent: &ParentRef| {
-        let namespace = parent.namespace.clone();
-        let foreign = namespace.as_ref().is_some_and(|namespace| namespace != own);
-        let grant = foreign.then(|| (Kind::ReferenceGrant, namespace.clone()));
-        [(Kind::Server, namespace)].into_iter().chain(grant)
-    };
-    servers.flat_map(of).collect()
+    let attaching =
+        Kind::ALL.into_iter().filter(|k| k.reference(Field::Parent, own.kind).is_some());
+    all.extend(attaching.map(|kind| (kind, None)));
+    all
 }
 
 #[cfg(test)]

@@ -1,24 +1,13 @@
 //! Which objects are asked about: all, those of a kind, or one by name.
 
 use policy_crds::Kind;
+use policy_crds::spec::Conditions;
 use std::str::FromStr;
 
-/// The kinds that have conditions, with the short names that they have in a cluster.
-const KINDS: [(Kind, &[&str]); 13] = [
-    (Kind::Server, &["srv"]),
-    (Kind::ServerAuthorization, &["saz", "serverauthz", "srvauthz"]),
-    (Kind::AuthorizationPolicy, &["authzpolicy"]),
-    (Kind::MeshTlsAuthentication, &["meshtlsauthn"]),
-    (Kind::NetworkAuthentication, &["netauthn", "networkauthn"]),
-    (Kind::HttpLocalRateLimitPolicy, &[]),
-    (Kind::PolicyHttpRoute, &[]),
-    (Kind::GatewayHttpRoute, &[]),
-    (Kind::GrpcRoute, &[]),
-    (Kind::ReferenceGrant, &["refgrant"]),
-    (Kind::ExternalWorkload, &["ew"]),
-    (Kind::Pod, &["po"]),
-    (Kind::Namespace, &["ns"]),
-];
+/// The kinds that have conditions.
+fn told() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
+}
 
 /// One thing that is asked about: `KIND`, `KIND.GROUP`, either with `/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,17 +31,12 @@ impl FromStr for Name {
             Some((word, group)) => (word, Some(group)),
             None => (word, None),
         };
-        let is = |known: &str| known.eq_ignore_ascii_case(word);
-        let kinds: Vec<Kind> = KINDS
-            .iter()
-            .filter(|(kind, short)| {
-                is(kind.as_str()) || is(kind.plural()) || short.iter().any(|short| is(short))
-            })
-            .filter(|(kind, _)| group.is_none_or(|group| kind.group() == group))
-            .map(|(kind, _)| *kind)
+        let kinds: Vec<Kind> = told()
+            .filter(|kind| kind.is_called(word))
+            .filter(|kind| group.is_none_or(|group| kind.group() == group))
             .collect();
         if kinds.is_empty() {
-            let mut known: Vec<&str> = KINDS.iter().map(|(kind, _)| kind.plural()).collect();
+            let mut known: Vec<&str> = told().map(Kind::plural).collect();
             known.dedup();
             return Err(format!("`{text}`: no such kind has conditions; {}", known.join(", ")));
         }

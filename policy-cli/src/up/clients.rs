@@ -4,7 +4,9 @@ use crate::world::places::Who;
 use crate::world::{NODE, host, inside};
 use ipnet::IpNet;
 use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
-use policy_crds::resource::{ClientRequirement, IdentityRef, IdentityRequirement, NamespacedName};
+use policy_crds::resource::{
+    ClientRequirement, IdentityRef, IdentityRequirement, NamespacedName, ServerAuthorization,
+};
 use policy_crds::{Body, Object, Resource};
 use policy_engine::{ControllerConfig, WorkloadState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,26 +65,15 @@ fn nodes(states: &[Arc<WorkloadState>]) -> Vec<Client> {
 fn networks(objects: &[Arc<Object>]) -> Vec<(NetworkMatch, String)> {
     let mut found = Vec::new();
     for object in objects {
-        let Body::Valid(resource) = &object.body else { continue };
-        let networks = match resource {
-            Resource::NetworkAuthentication(authentication) => &authentication.networks,
-            Resource::ServerAuthorization(authorization) => match &authorization.networks {
-                Some(networks) => networks,
-                None => continue,
-            },
-            Resource::Server(_)
-            | Resource::AuthorizationPolicy(_)
-            | Resource::MeshTlsAuthentication(_)
-            | Resource::RateLimit(_)
-            | Resource::Route(_)
-            | Resource::EgressNetwork
-            | Resource::ReferenceGrant(_)
-            | Resource::ExternalWorkload(_)
-            | Resource::Pod(_)
-            | Resource::Workload(_)
-            | Resource::Namespace
-            | Resource::Node(_)
-            | Resource::ServiceAccount => continue,
+        let networks = match &object.body {
+            Body::Valid(Resource::NetworkAuthentication(authentication)) => {
+                &authentication.networks
+            }
+            Body::Valid(Resource::ServerAuthorization(ServerAuthorization {
+                networks: Some(networks),
+                ..
+            })) => networks,
+            Body::Valid(_) | Body::Invalid(_) => continue,
         };
         let name = object.meta.key.to_string();
         found.extend(networks.iter().map(|network| (network.clone(), name.clone())));
@@ -178,46 +169,34 @@ impl Named<'_> {
     fn by(&mut self, object: &Object) {
         let key = &object.meta.key;
         let Body::Valid(resource) = &object.body else { return };
-        match resource {
-            Resource::ServiceAccount => {
-                self.accounts.insert((key.namespace.clone(), key.name.clone()));
-            }
-            Resource::Pod(pod) => {
-                self.accounts.insert((key.namespace.clone(), pod.service_account.clone()));
-            }
-            Resource::AuthorizationPolicy(policy) => match &policy.identity {
+        if let Resource::ServiceAccount = resource {
+            self.accounts.insert((key.namespace.clone(), key.name.clone()));
+        } else if let Resource::Pod(pod) = resource {
+            self.accounts.insert((key.namespace.clone(), pod.service_account.clone()));
+        } else if let Resource::AuthorizationPolicy(policy) = resource {
+            match &policy.identity {
                 Some(IdentityRequirement::ServiceAccount(name)) => self.account(key, name),
                 Some(IdentityRequirement::MeshTls(_)) | None => {}
-            },
-            Resource::MeshTlsAuthentication(authentication) => {
-                authentication.identities.iter().for_each(|identity| self.identity(identity));
-                for reference in &authentication.identity_refs {
-                    match reference {
-                        IdentityRef::ServiceAccount(name) => self.account(key, name),
-                        IdentityRef::Namespace(_) => {}
-                    }
+            }
+        } else if let Resource::MeshTlsAuthentication(authentication) = resource {
+            authentication.identities.iter().for_each(|identity| self.identity(identity));
+            for reference in &authentication.identity_refs {
+                match reference {
+                    IdentityRef::ServiceAccount(name) => self.account(key, name),
+                    IdentityRef::Namespace(_) => {}
                 }
             }
-            Resource::ServerAuthorization(authorization) => match &authorization.client {
+        } else if let Resource::ServerAuthorization(authorization) = resource {
+            match &authorization.client {
                 ClientRequirement::Identities { identities, service_accounts } => {
                     identities.iter().for_each(|identity| self.identity(identity));
                     service_accounts.iter().for_each(|name| self.account(key, name));
                 }
                 ClientRequirement::Unauthenticated | ClientRequirement::TlsUnauthenticated => {}
-            },
-            Resource::RateLimit(limit) => {
-                let clients = limit.overrides.iter().flat_map(|exception| &exception.clients);
-                clients.for_each(|name| self.account(key, name));
             }
-            Resource::Server(_)
-            | Resource::NetworkAuthentication(_)
-            | Resource::Route(_)
-            | Resource::EgressNetwork
-            | Resource::ReferenceGrant(_)
-            | Resource::ExternalWorkload(_)
-            | Resource::Workload(_)
-            | Resource::Namespace
-            | Resource::Node(_) => {}
+        } else if let Resource::RateLimit(limit) = resource {
+            let clients = limit.overrides.iter().flat_map(|exception| &exception.clients);
+            clients.for_each(|name| self.account(key, name));
         }
     }
 

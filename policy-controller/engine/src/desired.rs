@@ -19,19 +19,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// The kinds whose objects can contribute to a policy.
-pub const CONTRIBUTING: [Kind; 9] = [
-    Kind::Server,
-    Kind::ServerAuthorization,
-    Kind::AuthorizationPolicy,
-    Kind::MeshTlsAuthentication,
-    Kind::NetworkAuthentication,
-    Kind::HttpLocalRateLimitPolicy,
-    Kind::PolicyHttpRoute,
-    Kind::GatewayHttpRoute,
-    Kind::GrpcRoute,
-];
-
 /// What ought to be in force on a port.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -142,14 +129,14 @@ impl Active {
     fn everything(engine: &Engine) -> Self {
         Self {
             dirty_workloads: engine.workloads().into_iter().collect(),
-            dirty_objects: engine.keys(&CONTRIBUTING).collect(),
+            dirty_objects: engine.keys(Kind::ALL.into_iter().filter(contributes)).collect(),
             ..Self::default()
         }
     }
 
     /// Notes what a batch changed; true if there is something to tell.
     fn note(&mut self, changes: &Changes) -> bool {
-        let contributing = |key: &&ObjectKey| CONTRIBUTING.contains(&key.kind);
+        let contributing = |key: &&ObjectKey| contributes(&key.kind);
         self.dirty_objects.extend(changes.objects.iter().filter(contributing).cloned());
         let touched = changes.objects.iter().filter_map(workload_key);
         self.dirty_workloads.extend(touched.chain(changes.workloads.iter().cloned()));
@@ -283,6 +270,11 @@ impl Held {
     fn wanted(&self) -> WantedPorts {
         self.ports.iter().map(|(port, (_, wanted))| (*port, wanted.clone())).collect()
     }
+}
+
+/// Whether policies name objects of a kind among those that they are made from.
+fn contributes(kind: &Kind) -> bool {
+    kind.spec().contributes
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::findings::Finder;
 use crate::incremental::{Memo, Query};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
-use crate::question::condition::{CONDITIONED, ConditionTable, Conditions};
+use crate::question::condition::{ConditionTable, Conditions};
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::condition;
@@ -81,13 +81,17 @@ impl Engine {
         for topic in &touched {
             let crate::index::Topic::Object(key) = topic else { continue };
             changes.objects.push(key.clone());
-            if matches!(key.kind, Kind::Pod | Kind::Namespace) {
-                changes.conditions |= self.state_annotations(key);
-            } else if CONDITIONED.contains(&key.kind) {
-                // Its generation may have moved although its conditions have not.
-                changes.conditions = true;
-                if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
-                    self.state(key);
+            match key.kind.spec().conditions {
+                policy_crds::spec::Conditions::None => {}
+                policy_crds::spec::Conditions::OfAnnotations => {
+                    changes.conditions |= self.state_annotations(key);
+                }
+                policy_crds::spec::Conditions::Always => {
+                    // Its generation may have moved although its conditions have not.
+                    changes.conditions = true;
+                    if !self.conditions.contains_key(key) || self.index.object(key).is_none() {
+                        self.state(key);
+                    }
                 }
             }
         }
@@ -150,8 +154,11 @@ impl Engine {
     }
 
     /// The names of all objects of these kinds.
-    pub(crate) fn keys<'a>(&'a self, kinds: &'a [Kind]) -> impl Iterator<Item = ObjectKey> + 'a {
-        let objects = kinds.iter().flat_map(|kind| self.index.all(*kind));
+    pub(crate) fn keys(
+        &self,
+        kinds: impl Iterator<Item = Kind>,
+    ) -> impl Iterator<Item = ObjectKey> {
+        let objects = kinds.flat_map(|kind| self.index.all(kind));
         objects.map(|object| object.meta.key.clone())
     }
 

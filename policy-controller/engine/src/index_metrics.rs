@@ -14,17 +14,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kinds whose objects are counted by namespace, each under Linkerd's name. Both kinds of
-/// HTTPRoute are one number, as there.
-const BY_NAMESPACE: [(Metric, &[Kind]); 8] = [
-    (names::INDEX_MESH_TLS_AUTHENTICATION, &[Kind::MeshTlsAuthentication]),
-    (names::INDEX_NETWORK_AUTHENTICATION, &[Kind::NetworkAuthentication]),
-    (names::INDEX_POD, &[Kind::Pod]),
-    (names::INDEX_EXTERNAL_WORKLOAD, &[Kind::ExternalWorkload]),
-    (names::INDEX_SERVER, &[Kind::Server]),
-    (names::INDEX_SERVER_AUTHORIZATION, &[Kind::ServerAuthorization]),
-    (names::INDEX_AUTHORIZATION_POLICY, &[Kind::AuthorizationPolicy]),
-    (names::INDEX_HTTP_ROUTE, &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute]),
+/// The metrics by which Linkerd counts objects by namespace. The table of kinds says which kinds each
+/// of them counts.
+const BY_NAMESPACE: [Metric; 8] = [
+    names::INDEX_MESH_TLS_AUTHENTICATION,
+    names::INDEX_NETWORK_AUTHENTICATION,
+    names::INDEX_POD,
+    names::INDEX_EXTERNAL_WORKLOAD,
+    names::INDEX_SERVER,
+    names::INDEX_SERVER_AUTHORIZATION,
+    names::INDEX_AUTHORIZATION_POLICY,
+    names::INDEX_HTTP_ROUTE,
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,7 +90,7 @@ pub(crate) struct Effort {
 impl IndexMetrics {
     /// Adds the metrics to `registry`.
     pub fn register(&self, registry: &mut Registry) {
-        for ((metric, _), family) in BY_NAMESPACE.iter().zip(&self.by_namespace) {
+        for (metric, family) in BY_NAMESPACE.iter().zip(&self.by_namespace) {
             registry.register(metric.name, metric.help, family.clone());
         }
         let Metric { name, help } = names::INDEX_OBJECTS;
@@ -152,9 +152,12 @@ impl IndexMetrics {
             gauge.inc_by(signed(number).saturating_sub(signed(before)));
         }
         for (kind, namespace) in touched {
+            let Some(name) = kind.spec().linkerd_metric else { continue };
             let families = BY_NAMESPACE.iter().zip(&self.by_namespace);
-            for ((_, kinds), family) in families.filter(|((_, kinds), _)| kinds.contains(kind)) {
-                let numbers = kinds.iter().filter_map(|kind| counted.get(kind)?.get(namespace));
+            for (_, family) in families.filter(|(metric, _)| metric.name == name) {
+                let kinds =
+                    Kind::ALL.iter().filter(|kind| kind.spec().linkerd_metric == Some(name));
+                let numbers = kinds.filter_map(|kind| counted.get(kind)?.get(namespace));
                 let number = numbers.fold(0_usize, |sum, number| sum.saturating_add(*number));
                 let label = Namespace { namespace: namespace.to_string() };
                 if number == 0 {
@@ -187,6 +190,13 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         text
+    }
+
+    #[test]
+    fn the_kinds_that_linkerd_counts_have_its_metrics_and_no_metric_is_without_a_kind() {
+        let counted = Kind::ALL.into_iter().filter_map(|kind| kind.spec().linkerd_metric);
+        let registered = BY_NAMESPACE.map(|metric| metric.name);
+        assert_eq!(counted.collect::<BTreeSet<_>>(), BTreeSet::from(registered));
     }
 
     #[test]

@@ -33,7 +33,6 @@ pub mod hold;
 mod incremental;
 mod index;
 mod index_metrics;
-pub mod kinds;
 pub mod latest;
 pub mod metric_names;
 pub mod programmed;

@@ -1,4 +1,4 @@
-//! What the controller has to be allowed, made from the registry: the smallest set of rules that
+//! What the controller has to be allowed, made from the table of kinds: the smallest set of rules that
 //! suffices, in the whole cluster or in some namespaces.
 //!
 //! A part of the controller that asks something of the API server has its rows in one of the tables
@@ -13,8 +13,6 @@ use k8s_openapi::api::rbac::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use policy_crds::Kind;
-use policy_engine::conditions::CONDITIONED;
-use policy_engine::kinds::{REGISTRY, Row, Scope, Watched};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -172,7 +170,7 @@ pub fn beside_linkerd_rules() -> Vec<PolicyRule> {
 
 /// The rules of a controller that watches some namespaces, in each of them.
 pub fn namespace_rules() -> Vec<PolicyRule> {
-    let mut rules = watch_rules(|row| row.scope == Scope::Namespaced);
+    let mut rules = watch_rules(Kind::is_namespaced);
     rules.extend(status_rules());
     rules.extend(NAMESPACE.iter().map(Rule::to_rule));
     rules
@@ -210,10 +208,9 @@ pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
 }
 
 /// Every watched kind that `included` says, by group.
-fn watch_rules(included: impl Fn(&Row) -> bool) -> Vec<PolicyRule> {
-    let watched = REGISTRY.iter().filter(|row| row.watched != Watched::Never && included(row));
+fn watch_rules(included: impl Fn(Kind) -> bool) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for Row { kind, .. } in watched {
+    for kind in Kind::watched().filter(|kind| included(*kind)) {
         groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
     }
     let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
@@ -228,8 +225,7 @@ fn watch_rules(included: impl Fn(&Row) -> bool) -> Vec<PolicyRule> {
 /// What the leader needs to tell objects what became of them: each is read before it is written.
 fn status_rules() -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    // The Gateway API gives ReferenceGrants no status.
-    for kind in CONDITIONED.into_iter().filter(|kind| *kind != Kind::ReferenceGrant) {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().status.is_some()) {
         groups.entry(kind.group()).or_default().push(kind.plural());
     }
     let rule = |group: &str, resources: Vec<String>, verb: &str| PolicyRule {
@@ -341,10 +337,7 @@ pub fn yaml(object: &impl Serialize) -> Result<String, serde_json::Error> {
 
 /// The watched kind of a rule's group and resource; for messages and tests.
 pub fn watched(group: &str, resource: &str) -> Option<Kind> {
-    let row = REGISTRY.iter().find(|row| {
-        row.watched != Watched::Never && row.kind.group() == group && row.kind.plural() == resource
-    });
-    row.map(|row| row.kind)
+    Kind::watched().find(|kind| kind.group() == group && kind.plural() == resource)
 }
 
 #[cfg(test)]
@@ -383,7 +376,8 @@ mod tests {
 
     #[test]
     fn what_is_told_by_its_status_may_be_read_and_its_status_written() {
-        let told = CONDITIONED.into_iter().filter(|kind| *kind != Kind::ReferenceGrant);
+        let told = Kind::conditioned().filter(|kind| *kind != Kind::ReferenceGrant);
+        let told = told.collect::<Vec<_>>().into_iter();
         let name = |kind: Kind, more: &str| format!("{}/{}{more}", kind.group(), kind.plural());
         let mut read: BTreeSet<String> = told.clone().map(|kind| name(kind, "")).collect();
         read.insert("/namespaces".to_owned());

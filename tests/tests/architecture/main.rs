@@ -11,6 +11,7 @@
 )]
 
 mod arrows;
+mod kinds;
 mod loops;
 
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};

@@ -58,7 +58,7 @@ fn kind_of(object: &Value) -> Option<Kind> {
 }
 
 fn is_ours(kind: Kind) -> bool {
-    kind.group().ends_with(".linkerd.io")
+    kind.spec().is_defined_here()
 }
 
 /// The custom resources of a text, moved into `namespace`.
@@ -263,7 +263,8 @@ fn only_in_files(field: &str, value: &str) -> bool {
     }
 }
 
-/// One object per version that is served, with nothing in it that another version lacks.
+/// One object per version that is served, with nothing in it that another version lacks; of a kind
+/// with one version, its examples.
 fn in_every_version(namespace: &str) -> Vec<(Kind, Value)> {
     let specs = [
         (Kind::Server, "{podSelector: {matchLabels: {a: b}}, port: http, proxyProtocol: HTTP/1}"),
@@ -272,22 +273,15 @@ fn in_every_version(namespace: &str) -> Vec<(Kind, Value)> {
             "{server: {name: a}, client: {unauthenticated: true, networks: [{cidr: 10.0.0.0/8}]}}",
         ),
         (
-            Kind::AuthorizationPolicy,
-            "{targetRef: {group: policy.linkerd.io, kind: Server, name: a}, requiredAuthenticationRefs: []}",
-        ),
-        (Kind::MeshTlsAuthentication, "{identities: ['*']}"),
-        (Kind::NetworkAuthentication, "{networks: [{cidr: 10.0.0.0/8}]}"),
-        (
-            Kind::HttpLocalRateLimitPolicy,
-            "{targetRef: {group: policy.linkerd.io, kind: Server, name: a}, total: {requestsPerSecond: 1}}",
-        ),
-        (
             Kind::PolicyHttpRoute,
             "{parentRefs: [{group: policy.linkerd.io, kind: Server, name: a}], rules: [{matches: [{path: {value: /a}}]}]}",
         ),
-        (Kind::EgressNetwork, "{trafficPolicy: Deny}"),
     ];
-    let mut objects = Vec::new();
+    let good = fs::read_to_string(root().join("crds/tests/rules/good.yaml")).unwrap();
+    let examples = resources(&good, namespace).into_iter();
+    let examples = examples.filter_map(|value| kind_of(&value).map(|kind| (kind, value)));
+    let only = |kind: Kind| is_ours(kind) && kind.versions().len() == 1;
+    let mut objects: Vec<(Kind, Value)> = examples.filter(|(kind, _)| only(*kind)).collect();
     for (kind, spec) in specs {
         for version in kind.versions() {
             objects.push((kind, object(kind, version, namespace, spec)));

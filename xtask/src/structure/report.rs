@@ -125,6 +125,10 @@ fn top_loops(edges: &resolve::Named, tops: &BTreeMap<PathBuf, Option<String>>) -
 }
 
 /// The lines in front of unit tests that are written in the file.
+pub(crate) fn production(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take(lines_before_tests(text))
+}
+
 fn lines_before_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |rest: &[&str]| {

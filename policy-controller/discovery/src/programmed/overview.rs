@@ -4,7 +4,6 @@ use super::counter::Counting;
 use futures_util::future::BoxFuture;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::ObjectCondition;
-use policy_engine::desired::CONTRIBUTING;
 use policy_engine::handles::ConditionsHandle;
 use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews, Tally};
 use policy_engine::stated::Stated;
@@ -68,7 +67,7 @@ impl fmt::Debug for ClusterOverview {
 fn report(key: &ObjectKey, stated: &Stated, tally: Option<&Tally>) -> ObjectReport {
     let object = key.to_ref();
     let programmed = match tally {
-        Some(Tally::Counted(counts)) if CONTRIBUTING.contains(&key.kind) => {
+        Some(Tally::Counted(counts)) if key.kind.spec().contributes => {
             Some(counts.get(&object).copied().unwrap_or_default())
         }
         Some(Tally::Counted(_) | Tally::Unknown { .. }) | None => None,

@@ -24,33 +24,18 @@ impl Finder<'_> {
 
 /// The ServiceAccounts that an object names, each with its field.
 fn named(resource: &Resource) -> Vec<(String, &NamespacedName)> {
-    match resource {
-        Resource::AuthorizationPolicy(policy) => match &policy.identity {
-            Some(IdentityRequirement::ServiceAccount(name)) => {
-                vec![("spec.requiredAuthenticationRefs".to_owned(), name)]
-            }
-            Some(_) | None => Vec::new(),
-        },
-        Resource::MeshTlsAuthentication(authentication) => {
-            let references = authentication.identity_refs.iter().enumerate();
-            let accounts = references.filter_map(|(i, reference)| {
-                let IdentityRef::ServiceAccount(name) = reference else { return None };
-                Some((format!("spec.identityRefs[{i}].name"), name))
-            });
-            accounts.collect()
-        }
-        Resource::Server(_)
-        | Resource::ServerAuthorization(_)
-        | Resource::NetworkAuthentication(_)
-        | Resource::RateLimit(_)
-        | Resource::Route(_)
-        | Resource::EgressNetwork
-        | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_)
-        | Resource::Pod(_)
-        | Resource::Workload(_)
-        | Resource::Namespace
-        | Resource::Node(_)
-        | Resource::ServiceAccount => Vec::new(),
+    if let Resource::AuthorizationPolicy(policy) = resource
+        && let Some(IdentityRequirement::ServiceAccount(name)) = &policy.identity
+    {
+        vec![("spec.requiredAuthenticationRefs".to_owned(), name)]
+    } else if let Resource::MeshTlsAuthentication(authentication) = resource {
+        let references = authentication.identity_refs.iter().enumerate();
+        let accounts = references.filter_map(|(i, reference)| {
+            let IdentityRef::ServiceAccount(name) = reference else { return None };
+            Some((format!("spec.identityRefs[{i}].name"), name))
+        });
+        accounts.collect()
+    } else {
+        Vec::new()
     }
 }

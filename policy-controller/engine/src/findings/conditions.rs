@@ -2,9 +2,8 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::kinds::{Field, REGISTRY};
 use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::{Field, Kind, ObjectKey};
 
 impl Finder<'_> {
     /// The findings that the conditions of an object are.
@@ -56,10 +55,13 @@ fn message(condition: &ObjectCondition) -> String {
 
 /// The field that a condition is about: the reference that it names, or else the first one.
 fn field(kind: Kind, condition: ConditionKind) -> &'static str {
-    let rows = REGISTRY.iter().filter(|row| row.kind == kind);
-    let references: Vec<_> = rows.flat_map(|row| row.references).collect();
-    let named = references.iter().find(|reference| {
-        condition == ConditionKind::ResolvedRefs && reference.field == Field::Authentication
-    });
-    named.or_else(|| references.first()).map_or("spec", |reference| reference.path)
+    let spec = kind.spec();
+    let attached = || spec.reference(&[Field::Target, Field::Server, Field::Parent]);
+    let resolved = match condition {
+        ConditionKind::ResolvedRefs => spec.reference(&[Field::Authentication]),
+        ConditionKind::Accepted
+        | ConditionKind::PrecedenceDiffers
+        | ConditionKind::AnnotationsValid => None,
+    };
+    resolved.or_else(attached).map_or("spec", |reference| reference.path)
 }

@@ -2,7 +2,7 @@
 
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
-use crate::index::{parents, server_of};
+use crate::index::parents;
 use crate::question::route::Attached;
 use crate::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, PathHandling, Route};
@@ -19,8 +19,10 @@ impl Finder<'_> {
         let key = &route.meta.key;
         let name = key.to_ref();
         let mut everywhere: Option<Unreached> = None;
-        let servers: BTreeSet<ObjectKey> =
-            parents(route).iter().filter_map(|parent| server_of(parent, &key.namespace)).collect();
+        let servers: BTreeSet<ObjectKey> = parents(route)
+            .iter()
+            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
+            .collect();
         for server in servers {
             let paths = self.index.object(&server).map_or(PathHandling::Canonical, |server| {
                 annotation::path_normalization(&server.meta.annotations).value

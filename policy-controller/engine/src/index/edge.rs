@@ -1,10 +1,11 @@
 //! Who names whom: references found from their far end.
 
 use super::kind_set::KindSet;
-use policy_crds::resource::{ParentRef, PolicyTarget, ServerRef};
-use policy_crds::{Body, Claims, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::resource::{ParentRef, ServerRef};
+use policy_crds::spec::{Named, NamedObject};
+use policy_crds::{Body, Claims, Field, Invalid, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The far end of a reference. On it are the objects that refer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,23 +27,31 @@ pub(crate) enum Edge {
 impl Edge {
     /// The kinds whose objects can be on it.
     pub(crate) fn kinds(&self) -> KindSet {
-        let kinds: &[Kind] = match self {
-            Self::Parent(..) | Self::AnyParent(_) => {
-                &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute]
-            }
-            Self::Named(route) => return KindSet::of(route.kind),
-            Self::Target(_) => &[
-                Kind::AuthorizationPolicy,
-                Kind::ServerAuthorization,
-                Kind::HttpLocalRateLimitPolicy,
-            ],
-            Self::Selects(_) => &[Kind::ServerAuthorization],
-        };
-        let mut set = KindSet::default();
-        for kind in kinds {
-            set.insert(*kind);
+        match self {
+            Self::Parent(..) | Self::AnyParent(_) => *WITH_PARENTS,
+            Self::Named(route) => KindSet::of(route.kind),
+            Self::Target(_) => *WITH_TARGETS,
+            Self::Selects(_) => *WITH_SELECTORS,
         }
-        set
+    }
+
+    /// The edge that an object of `namespace` is on by what it names; authentications are looked up
+    /// by those that name them.
+    fn of(named: Named, namespace: &Arc<str>) -> Option<Self> {
+        match (named.field, named.what) {
+            (Field::Parent, NamedObject::One(server)) => {
+                Some(Self::Parent(server, namespace.clone()))
+            }
+            (Field::Parent, NamedObject::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
+            (Field::Target | Field::Server, NamedObject::One(key)) if key.kind.is_route() => {
+                Some(Self::route(&key))
+            }
+            (Field::Target | Field::Server, NamedObject::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server, NamedObject::AnyOf(_, within)) => {
+                Some(Self::Selects(within))
+            }
+            (Field::Authentication | Field::Client, _) => None,
+        }
     }
 
     /// The edge of policies that target a route.
@@ -56,59 +65,28 @@ impl Edge {
     }
 }
 
+/// The kinds of routes.
+static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Parent]));
+
+/// The kinds of what is for an object.
+static WITH_TARGETS: LazyLock<KindSet> =
+    LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
+
+/// The kinds of what may be for objects by their labels.
+static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));
+
 /// The same key with its name in lower case.
 fn without_case(key: &ObjectKey) -> ObjectKey {
     let name = key.name.to_ascii_lowercase().into();
     ObjectKey { kind: key.kind, namespace: key.namespace.clone(), name }
 }
 
-/// Whether a kind is one of routes.
-fn is_route(kind: Kind) -> bool {
-    matches!(kind, Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute)
-}
-
-/// The Server that a parent reference names, seen from a route's namespace.
-pub(crate) fn server_of(parent: &ParentRef, namespace: &Arc<str>) -> Option<ObjectKey> {
-    parent.is_server().then(|| ObjectKey {
-        kind: Kind::Server,
-        namespace: parent.namespace.clone().unwrap_or_else(|| namespace.clone()),
-        name: parent.name.clone(),
-    })
-}
-
 /// The parents of a route, valid or not.
 pub(crate) fn parents(object: &Object) -> &[ParentRef] {
     match &object.body {
         Body::Valid(Resource::Route(route)) => &route.parents,
-        Body::Invalid(invalid) => match &invalid.claims {
-            Claims::Route { parents, .. } => parents,
-            Claims::Nothing
-            | Claims::Server { .. }
-            | Claims::AuthorizationPolicy { .. }
-            | Claims::ServerAuthorization { .. }
-            | Claims::RateLimit { .. } => &[],
-        },
-        Body::Valid(_) => &[],
-    }
-}
-
-/// Whether a parent of a route cannot be read.
-fn has_unread_parent(object: &Object) -> bool {
-    let claims = match &object.body {
-        Body::Invalid(invalid) => &invalid.claims,
-        Body::Valid(_) => return false,
-    };
-    matches!(claims, Claims::Route { unread: true, .. })
-}
-
-/// What an AuthorizationPolicy is for, valid or not.
-fn policy_target(object: &Object) -> Option<&PolicyTarget> {
-    match &object.body {
-        Body::Valid(Resource::AuthorizationPolicy(policy)) => Some(&policy.target),
-        Body::Invalid(Invalid { claims: Claims::AuthorizationPolicy { target }, .. }) => {
-            target.as_ref()
-        }
-        Body::Valid(_) | Body::Invalid(_) => None,
+        Body::Invalid(Invalid { claims: Claims::Route { parents, .. }, .. }) => parents,
+        Body::Valid(_) | Body::Invalid(_) => &[],
     }
 }
 
@@ -125,38 +103,12 @@ pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
 
 /// The edges that an object is on.
 pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
-    let namespace = &object.meta.key.namespace;
-    let local = |kind, name: &Arc<str>| ObjectKey {
-        kind,
-        namespace: namespace.clone(),
-        name: name.clone(),
-    };
-    let mut edges: BTreeSet<Edge> = parents(object)
-        .iter()
-        .filter_map(|parent| server_of(parent, namespace))
-        .map(|server| Edge::Parent(server, namespace.clone()))
-        .collect();
-    if is_route(object.meta.key.kind) {
-        edges.insert(Edge::named(&object.meta.key));
-    }
-    if has_unread_parent(object) {
-        edges.insert(Edge::AnyParent(namespace.clone()));
-    }
-    edges.extend(policy_target(object).map(|target| match target {
-        PolicyTarget::Server(name) => Edge::Target(local(Kind::Server, name)),
-        PolicyTarget::Namespace => Edge::Target(ObjectKey {
-            kind: Kind::Namespace,
-            namespace: "".into(),
-            name: namespace.clone(),
-        }),
-        PolicyTarget::Route { kind, name } => Edge::route(&local(*kind, name)),
-    }));
-    edges.extend(authorized_servers(object).map(|servers| match servers {
-        ServerRef::Name(name) => Edge::Target(local(Kind::Server, name)),
-        ServerRef::Labels(_) => Edge::Selects(namespace.clone()),
-    }));
-    if let Body::Valid(Resource::RateLimit(limit)) = &object.body {
-        edges.insert(Edge::Target(local(Kind::Server, &limit.server)));
+    let key = &object.meta.key;
+    let named = object.named().into_iter();
+    let mut edges: BTreeSet<Edge> =
+        named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
+    if key.kind.is_route() {
+        edges.insert(Edge::named(key));
     }
     edges
 }

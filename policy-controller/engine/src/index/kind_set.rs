@@ -1,6 +1,9 @@
 //! Sets of kinds.
 
-use policy_crds::Kind;
+use policy_crds::{Field, Kind};
+
+/// A kind is a bit of a `u32`.
+const _: () = assert!(Kind::ALL.len() <= 32);
 
 /// A set of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +13,15 @@ impl KindSet {
     pub(crate) fn of(kind: Kind) -> Self {
         let mut set = Self::default();
         set.insert(kind);
+        set
+    }
+
+    /// The kinds with one of these reference fields.
+    pub(crate) fn referring(fields: &[Field]) -> Self {
+        let mut set = Self::default();
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().reference(fields).is_some()) {
+            set.insert(kind);
+        }
         set
     }
 

@@ -8,6 +8,6 @@ mod table;
 mod topic;
 
 pub(crate) use definition::{Index, Touched};
-pub(crate) use edge::{Edge, authorized_servers, parents, server_of};
+pub(crate) use edge::{Edge, authorized_servers, parents};
 pub(crate) use kind_set::KindSet;
 pub(crate) use topic::Topic;

@@ -1,6 +1,6 @@
 //! What each object is told about itself.
 
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -121,18 +121,3 @@ impl fmt::Display for ObjectCondition {
 /// The conditions of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Conditions(pub(crate) ObjectKey);
-
-/// The kinds whose objects have conditions.
-pub const CONDITIONED: [Kind; 11] = [
-    Kind::Server,
-    Kind::ServerAuthorization,
-    Kind::AuthorizationPolicy,
-    Kind::MeshTlsAuthentication,
-    Kind::NetworkAuthentication,
-    Kind::HttpLocalRateLimitPolicy,
-    Kind::PolicyHttpRoute,
-    Kind::GatewayHttpRoute,
-    Kind::GrpcRoute,
-    Kind::ReferenceGrant,
-    Kind::ExternalWorkload,
-];

@@ -4,8 +4,7 @@ use super::follow::{Fault, follow};
 use super::route::{Attachment, attachment};
 use crate::annotations::annotation_errors;
 use crate::incremental::{Context, question};
-use crate::index::{Edge, parents, server_of};
-use crate::kinds::Field;
+use crate::index::{Edge, parents};
 use crate::question::condition::{ConditionKind, Conditions, ObjectCondition, Reason};
 use crate::question::grant::{PolicyGrant, RefFault};
 use crate::question::owner::{Displaced, displaced_words};
@@ -13,7 +12,8 @@ use crate::question::precedence::Differing;
 use crate::question::rate_limit::RateLimitOf;
 use crate::question::route::Attached;
 use policy_crds::resource::{PolicyTarget, ProxyProtocol, RateLimitPolicy, ServerRef};
-use policy_crds::{Body, Invalid, Kind, Object, ObjectKey, Resource};
+use policy_crds::spec::{Named, NamedObject};
+use policy_crds::{Body, Field, Invalid, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 question!(Conditions, Arc<[ObjectCondition]>, conditions);
@@ -28,27 +28,38 @@ fn conditions(question: &Conditions, cx: &mut Context<'_>) -> Arc<[ObjectConditi
         Body::Valid(resource) => resource,
         Body::Invalid(invalid) => return Arc::from([about.invalid(invalid)]),
     };
-    let mut conditions: Vec<ObjectCondition> = match resource {
-        Resource::Server(_) => server_conditions(cx, &about),
-        Resource::AuthorizationPolicy(policy) => policy_conditions(cx, &policy.target, about),
-        Resource::ServerAuthorization(authorization) => {
-            vec![server_authorization_condition(cx, &authorization.server, about)]
-        }
-        Resource::RateLimit(limit) => vec![rate_limit_condition(cx, limit, about)],
-        Resource::MeshTlsAuthentication(_)
-        | Resource::NetworkAuthentication(_)
-        | Resource::ReferenceGrant(_)
-        | Resource::ExternalWorkload(_) => vec![about.accepted("")],
-        Resource::Route(_)
-        | Resource::EgressNetwork
-        | Resource::Pod(_)
-        | Resource::Workload(_)
-        | Resource::Namespace
-        | Resource::Node(_)
-        | Resource::ServiceAccount => Vec::new(),
+    let mut conditions: Vec<ObjectCondition> = if let Resource::Server(_) = resource {
+        server_conditions(cx, &about)
+    } else if let Resource::AuthorizationPolicy(policy) = resource {
+        policy_conditions(cx, &policy.target, about)
+    } else if let Resource::ServerAuthorization(authorization) = resource {
+        vec![server_authorization_condition(cx, &authorization.server, about)]
+    } else if let Resource::RateLimit(limit) = resource {
+        vec![rate_limit_condition(cx, limit, about)]
+    } else {
+        plain_conditions(cx, object, about)
     };
     conditions.extend(annotations(object));
     conditions.into()
+}
+
+/// The conditions of a kind of which nothing is to be said but whether its target exists. A route
+/// without a parent has none.
+fn plain_conditions(
+    cx: &mut Context<'_>,
+    object: &Object,
+    about: About<'_>,
+) -> Vec<ObjectCondition> {
+    let kind = object.meta.key.kind;
+    if kind.is_route() || kind.spec().conditions != policy_crds::spec::Conditions::Always {
+        return Vec::new();
+    }
+    let target = object.named().into_iter().find(|named| named.field == Field::Target);
+    let Some(Named { what: NamedObject::One(target), .. }) = target else {
+        return vec![about.accepted("")];
+    };
+    let about = About { parent: Some(target.clone()), ..about };
+    vec![targeted(cx, &target, about)]
 }
 
 /// What is wrong with the annotations of an object, if anything is. It takes effect nonetheless.
@@ -244,7 +255,7 @@ fn route_conditions(cx: &mut Context<'_>, object: &Object) -> Vec<ObjectConditio
     let key = &object.meta.key;
     let mut conditions = Vec::new();
     for parent in parents(object) {
-        let Some(server) = server_of(parent, &key.namespace) else { continue };
+        let Some(server) = ObjectKey::server_of(parent, &key.namespace) else { continue };
         let about = About {
             object: key,
             parent: Some(server.clone()),

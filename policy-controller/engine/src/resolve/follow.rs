@@ -2,8 +2,8 @@
 
 use crate::config::ReferenceGrants;
 use crate::incremental::Context;
-use crate::kinds::{self, Field, GrantRule};
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::spec::GrantRule;
+use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) fn follow<'a>(
     field: Field,
     to: &ObjectKey,
 ) -> Result<Followed<'a>, Fault> {
-    let Some(reference) = kinds::reference(from.kind, field, to.kind) else {
+    let Some(reference) = from.kind.reference(field, to.kind) else {
         return Err(Fault::Unsupported);
     };
     let foreign = to.kind.is_namespaced() && from.namespace != to.namespace;

@@ -5,7 +5,6 @@ use super::follow::{Fault, follow};
 use super::namespace;
 use crate::incremental::{Context, question};
 use crate::index::{Edge, authorized_servers};
-use crate::kinds::Field;
 use crate::question::authentication::{self, Members};
 use crate::question::condition::Reason;
 use crate::question::grant::{
@@ -19,7 +18,7 @@ use policy_crds::resource::{
     AuthorizationPolicy, ClientRequirement, IdentityRequirement, NamespacedName,
     NetworkRequirement, ServerAuthorization, ServerRef,
 };
-use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
+use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
 question!(PolicyGrant, Granted, policy_grant);

@@ -7,7 +7,7 @@ use crate::question::owner::{
 use crate::question::workload::{EXAMINED, Shape, WorkloadOf, workload_key};
 use policy_core::WorkloadKind;
 use policy_crds::resource::{PortRef, WorkloadSelector};
-use policy_crds::{Body, Claims, Kind, LabelSelector, Object, Resource};
+use policy_crds::{Body, Claims, Invalid, Kind, LabelSelector, Object, Resource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,15 +33,10 @@ fn claim(object: &Object) -> Claim {
         Body::Valid(Resource::Server(server)) => {
             (Some(server.workloads.clone()), Some(server.port.clone()))
         }
-        Body::Invalid(invalid) => match &invalid.claims {
-            Claims::Server { workloads, port } => (workloads.clone(), port.clone()),
-            Claims::Nothing
-            | Claims::Route { .. }
-            | Claims::AuthorizationPolicy { .. }
-            | Claims::ServerAuthorization { .. }
-            | Claims::RateLimit { .. } => (None, None),
-        },
-        Body::Valid(_) => (None, None),
+        Body::Invalid(Invalid { claims: Claims::Server { workloads, port }, .. }) => {
+            (workloads.clone(), port.clone())
+        }
+        Body::Valid(_) | Body::Invalid(_) => (None, None),
     };
     Claim { server: object.meta.key.clone(), created: object.meta.created, workloads, port }
 }

@@ -2,7 +2,7 @@
 
 use super::follow::{Fault, follow, permitted_namespaces};
 use crate::incremental::{Context, question};
-use crate::index::{Edge, parents, server_of};
+use crate::index::{Edge, parents};
 use crate::question::condition::Reason;
 use crate::question::grant::{Rank, RouteGrants};
 use crate::question::route::{Attached, Attachments, CompiledRoute};
@@ -73,7 +73,7 @@ fn attached(question: &Attached, cx: &mut Context<'_>) -> Arc<Attachments> {
         let Some(object) = cx.object(key) else { continue };
         let own = parents(object)
             .iter()
-            .filter(|p| server_of(p, &key.namespace).as_ref() == Some(server));
+            .filter(|p| ObjectKey::server_of(p, &key.namespace).as_ref() == Some(server));
         let outcomes: Vec<Attachment> = own.map(|p| attachment(cx, object, p, server)).collect();
         bound |= outcomes.iter().any(Attachment::binds);
         if outcomes.contains(&Attachment::Accepted)
@@ -111,7 +111,7 @@ pub(crate) fn attachment(
         message: message.into(),
         binds,
     };
-    let object = match follow(cx, key, crate::kinds::Field::Parent, server) {
+    let object = match follow(cx, key, policy_crds::Field::Parent, server) {
         Ok(followed) => followed.object,
         Err(Fault::NotPermitted) => {
             let message = format!("{server} {}", Fault::NotPermitted.as_str());

@@ -1,8 +1,8 @@
 //! What of a cluster is watched.
 
 use super::freshness::Freshness;
+use policy_crds::spec::Watched;
 use policy_crds::{Kind, Object};
-use policy_engine::kinds::{REGISTRY, Scope as Lives, Watched};
 use policy_engine::source::WatchKey;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,19 +23,16 @@ pub enum Scope {
 impl Scope {
     /// Every watch there is, with whether the controller can do without the kind.
     pub(super) fn watches(&self) -> Vec<(WatchKey, bool)> {
-        let rows = REGISTRY.iter().filter(|row| row.watched != Watched::Never);
-        let keys = rows.flat_map(|row| {
-            let optional = row.watched == Watched::IfPresent;
+        let keys = Kind::watched().flat_map(|kind| {
+            let optional = kind.spec().watched == Watched::IfPresent;
             let places: Vec<Option<Arc<str>>> = match self {
                 Self::Cluster => vec![None],
-                Self::Namespaces(_)
-                    if row.scope == Lives::Cluster && row.kind != Kind::Namespace =>
-                {
+                Self::Namespaces(_) if !kind.is_namespaced() && kind != Kind::Namespace => {
                     Vec::new()
                 }
                 Self::Namespaces(names) => names.iter().cloned().map(Some).collect(),
             };
-            let key = move |namespace| (WatchKey { kind: row.kind, namespace }, optional);
+            let key = move |namespace| (WatchKey { kind, namespace }, optional);
             places.into_iter().map(key)
         });
         keys.collect()

@@ -3,7 +3,7 @@
 use super::api::Failure;
 use super::prune::{self, Pruned};
 use super::version::Version;
-use policy_crds::{Body, Claims, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
+use policy_crds::{Body, FieldError, Invalid, Kind, Object, ObjectKey, ObjectMeta};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -70,30 +70,7 @@ impl Reading {
 
 /// An object of which nothing can be read but its name. It claims as much as it might.
 fn invalid(key: ObjectKey, error: FieldError) -> Object {
-    let claims = match key.kind {
-        Kind::Server => Claims::Server { workloads: None, port: None },
-        Kind::PolicyHttpRoute | Kind::GatewayHttpRoute | Kind::GrpcRoute => {
-            Claims::Route { parents: Vec::new(), unread: true }
-        }
-        Kind::AuthorizationPolicy => Claims::AuthorizationPolicy { target: None },
-        Kind::ServerAuthorization => Claims::ServerAuthorization { server: None },
-        Kind::HttpLocalRateLimitPolicy => Claims::RateLimit { server: None },
-        Kind::MeshTlsAuthentication
-        | Kind::NetworkAuthentication
-        | Kind::EgressNetwork
-        | Kind::ReferenceGrant
-        | Kind::ExternalWorkload
-        | Kind::Pod
-        | Kind::Namespace
-        | Kind::Node
-        | Kind::ServiceAccount
-        | Kind::Deployment
-        | Kind::StatefulSet
-        | Kind::DaemonSet
-        | Kind::ReplicaSet
-        | Kind::Job
-        | Kind::CronJob => Claims::Nothing,
-    };
+    let claims = key.kind.spec().claims(None);
     let meta = ObjectMeta {
         key,
         labels: BTreeMap::new(),

@@ -1,5 +1,5 @@
-//! A cluster's API server as a source: every kind of the registry is listed and followed, in the
-//! whole cluster or in some namespaces.
+//! A cluster's API server as a source: every watched kind is listed and followed, in the whole cluster
+//! or in some namespaces.
 //!
 //! ```text
 //! watch (one per kind and namespace) ──Told──▶ gather ──Batch──▶ sink

@@ -6,6 +6,7 @@
 //! and of a pruned one.
 
 use policy_crds::Kind;
+use policy_crds::spec::Projection;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -144,28 +145,12 @@ const NODE: Keep = only(&[
 
 /// What is kept of objects of a kind.
 pub(super) fn of(kind: Kind) -> &'static Keep {
-    match kind {
-        Kind::Pod => &POD,
-        Kind::Node => &NODE,
-        Kind::Namespace | Kind::ServiceAccount => &NAMED,
-        Kind::Server
-        | Kind::ServerAuthorization
-        | Kind::AuthorizationPolicy
-        | Kind::MeshTlsAuthentication
-        | Kind::NetworkAuthentication
-        | Kind::HttpLocalRateLimitPolicy
-        | Kind::PolicyHttpRoute
-        | Kind::EgressNetwork
-        | Kind::GatewayHttpRoute
-        | Kind::GrpcRoute
-        | Kind::ReferenceGrant
-        | Kind::ExternalWorkload => &POLICY,
-        Kind::Deployment
-        | Kind::StatefulSet
-        | Kind::DaemonSet
-        | Kind::ReplicaSet
-        | Kind::Job
-        | Kind::CronJob => &Keep::All,
+    match kind.spec().projection {
+        Projection::Whole => &Keep::All,
+        Projection::Policy => &POLICY,
+        Projection::Metadata => &NAMED,
+        Projection::Pod => &POD,
+        Projection::Node => &NODE,
     }
 }
 

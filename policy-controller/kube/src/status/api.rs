@@ -1,8 +1,9 @@
 //! What is asked of the API server, and why it fails.
 
-use super::merge::{Item, Manner};
+use super::merge::Item;
 use http::{Method, Request};
 use kube::Client;
+use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -182,10 +183,14 @@ impl StatusApi {
             "metadata": metadata,
             "status": status,
         });
-        let (kind, force) = match Manner::of(key.kind) {
+        let (kind, force) = match key.kind.spec().status {
             // YAML is a superset of JSON; this is the type that every API server knows.
-            Manner::Apply => ("application/apply-patch+yaml", "&force=true"),
-            Manner::Replace | Manner::Parents => ("application/merge-patch+json", ""),
+            Some(StatusStyle::Apply | StatusStyle::ApplyWithTarget) => {
+                ("application/apply-patch+yaml", "&force=true")
+            }
+            Some(StatusStyle::Replace | StatusStyle::Parents) | None => {
+                ("application/merge-patch+json", "")
+            }
         };
         let path = path(key, version);
         let target = format!("{path}/status?fieldManager={FIELD_MANAGER}{force}");

@@ -2,7 +2,7 @@
 //! statement there are inside.
 
 use foldhash::fast::FixedState;
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
@@ -169,7 +169,7 @@ impl Desired {
 
 /// Whether an object of this kind is told about its parents rather than itself.
 pub(crate) fn is_route(key: &ObjectKey) -> bool {
-    [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute].contains(&key.kind)
+    key.kind.is_route()
 }
 
 impl Told {
@@ -245,6 +245,7 @@ pub(crate) fn bounded(message: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use policy_crds::Kind;
     use policy_engine::conditions::Reason;
     use policy_engine::testing::key;
 

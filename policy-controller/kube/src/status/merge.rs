@@ -5,6 +5,7 @@ mod stopped;
 
 use super::desired::{AboutParent, Desired, TYPES, Told};
 use jiff::Timestamp;
+use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -43,30 +44,6 @@ pub(crate) struct ItemMeta {
     pub(crate) resource_version: String,
 }
 
-/// How the status of a kind is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// `status.conditions` by server-side apply: they are a map by type, of which ours are ours.
-    Apply,
-    /// `status.conditions` as a whole: they are a list that others write too.
-    Replace,
-    /// `status.parents` as a whole: a list in which every controller has entries.
-    Parents,
-}
-
-impl Manner {
-    /// How the status of a kind is written where it has one.
-    pub(crate) fn of(kind: Kind) -> Self {
-        if [Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute].contains(&kind) {
-            Self::Parents
-        } else if kind == Kind::ExternalWorkload {
-            Self::Replace
-        } else {
-            Self::Apply
-        }
-    }
-}
-
 /// The status that an object should have; none where it is as it should be.
 pub(crate) fn status(
     kind: Kind,
@@ -76,18 +53,18 @@ pub(crate) fn status(
     now: Timestamp,
 ) -> Option<Value> {
     let writer = Writer { generation: desired.generation, controller, now };
-    match Manner::of(kind) {
-        Manner::Parents => {
+    match kind.spec().status? {
+        StatusStyle::Parents => {
             let parents = writer.parents(kind, item, &desired.parents)?;
             Some(json!({"parents": parents}))
         }
-        Manner::Replace => {
+        StatusStyle::Replace => {
             let current = array(&item.status, "conditions");
             let ours = writer.conditions(current, &desired.own, desired.keep)?;
             let foreign = current.iter().filter(|condition| !is_ours(condition)).cloned();
             Some(json!({"conditions": foreign.chain(ours).collect::<Vec<Value>>()}))
         }
-        Manner::Apply if kind == Kind::HttpLocalRateLimitPolicy => {
+        StatusStyle::ApplyWithTarget => {
             let target = target(&item.spec);
             let same = item.status.get("targetRef") == Some(&target);
             let current = array(&item.status, "conditions");
@@ -99,7 +76,7 @@ pub(crate) fn status(
                 conditions.unwrap_or_else(|| writer.written(current, &desired.own, desired.keep));
             Some(json!({"conditions": conditions, "targetRef": target}))
         }
-        Manner::Apply => {
+        StatusStyle::Apply => {
             let conditions =
                 writer.conditions(array(&item.status, "conditions"), &desired.own, desired.keep)?;
             Some(json!({"conditions": conditions}))

@@ -1,7 +1,7 @@
 //! How status is written.
 
-use super::merge::Manner;
 use policy_crds::Kind;
+use policy_crds::spec::{Conditions, StatusStyle};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,13 +44,18 @@ impl Default for StatusSettings {
 impl StatusSettings {
     /// Whether objects of a kind are told by their status, where they have one.
     pub(crate) fn is_written(&self, kind: Kind) -> bool {
-        !self.beside_linkerd || Manner::of(kind) == Manner::Parents
+        match kind.spec().status {
+            Some(StatusStyle::Parents) => true,
+            Some(StatusStyle::Apply | StatusStyle::ApplyWithTarget | StatusStyle::Replace) => {
+                !self.beside_linkerd
+            }
+            None => false,
+        }
     }
 
     /// The kinds whose objects are told anything.
     pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
-        let conditioned = policy_engine::conditions::CONDITIONED.into_iter();
-        conditioned.chain([Kind::Pod, Kind::Namespace])
+        Kind::ALL.into_iter().filter(|kind| kind.spec().conditions != Conditions::None)
     }
 
     /// Where objects are listed: nowhere else is anything asked.

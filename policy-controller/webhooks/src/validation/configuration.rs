@@ -1,14 +1,15 @@
 //! The ValidatingWebhookConfiguration: what the API server asks, and when it does not. What it is told
 //! here in CEL, `concern` says in Rust.
 
-use super::concern::{GROUP, SERVER_GROUPS, WORKLOAD_ANNOTATIONS};
+use super::concern::{GROUP, SERVER_GROUPS};
 use crate::injector::says_of_injection;
 use crate::installation::{Installation, client_config};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use policy_crds::Kind;
+use policy_crds::spec::Admission;
+use policy_crds::{Kind, annotation};
 
 /// A namespace with this label and the value `disabled` is left alone, as by Linkerd's webhooks.
 const OPT_OUT: &str = "config.linkerd.io/admission-webhooks";
@@ -21,24 +22,19 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change of
 /// neither spec nor annotations.
 pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
-    let policy = &[
-        Kind::Server,
-        Kind::ServerAuthorization,
-        Kind::AuthorizationPolicy,
-        Kind::MeshTlsAuthentication,
-        Kind::NetworkAuthentication,
-        Kind::HttpLocalRateLimitPolicy,
-        Kind::ExternalWorkload,
-    ];
-    let routes = &[Kind::PolicyHttpRoute, Kind::GatewayHttpRoute, Kind::GrpcRoute];
     let mut configuration = ValidatingWebhookConfiguration {
         webhooks: Some(vec![
-            required(installation, "policy", policy, None),
-            required(installation, "routes", routes, Some(("has-server-parent", has_server()))),
+            required(installation, "policy", Admission::Policy, None),
+            required(
+                installation,
+                "routes",
+                Admission::Route,
+                Some(("has-server-parent", has_server())),
+            ),
             required(
                 installation,
                 "grants",
-                &[Kind::ReferenceGrant],
+                Admission::Grant,
                 Some(("opens-policy", opens_ours())),
             ),
             workloads(installation),
@@ -53,13 +49,13 @@ pub fn configuration(installation: &Installation) -> ValidatingWebhookConfigurat
 fn required(
     installation: &Installation,
     name: &str,
-    kinds: &[Kind],
+    admission: Admission,
     only: Option<(&str, String)>,
 ) -> ValidatingWebhook {
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    let rules = rules(kinds, "Namespaced");
+    let rules = rules(admission, "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
@@ -74,7 +70,7 @@ fn workloads(installation: &Installation) -> ValidatingWebhook {
         condition("annotated", annotated()),
         condition("changed", changed("metadata")),
     ];
-    let rules = rules(&[Kind::Pod, Kind::Namespace], "*");
+    let rules = rules(Admission::Workload, "*");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
         timeout_seconds: Some(2),
@@ -101,10 +97,10 @@ fn webhook(
     }
 }
 
-/// One rule per group.
-fn rules(kinds: &[Kind], scope: &str) -> Vec<RuleWithOperations> {
+/// One rule per group of the kinds that are judged so.
+fn rules(admission: Admission, scope: &str) -> Vec<RuleWithOperations> {
     let mut rules: Vec<RuleWithOperations> = Vec::new();
-    for kind in kinds {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().admission == admission) {
         let (group, resource) = (kind.group().to_owned(), kind.plural().to_owned());
         let same = |rule: &&mut RuleWithOperations| {
             rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&group))
@@ -183,7 +179,8 @@ fn opens_ours() -> String {
 
 /// It has an annotation that policy depends on, or is a namespace with one about injection.
 fn annotated() -> String {
-    let names: Vec<String> = WORKLOAD_ANNOTATIONS.iter().map(|name| format!("'{name}'")).collect();
+    let names: Vec<String> =
+        annotation::OF_WORKLOADS.iter().map(|name| format!("'{name}'")).collect();
     format!(
         "(has(object.metadata.annotations) && \
          [{}].exists(name, name in object.metadata.annotations)) || \

@@ -1,9 +1,10 @@
 //! The verdict on one request, from nothing but the request.
 
-use super::concern::{Concern, differs};
+use super::concern::{covers, differs};
 use crate::injector::injection_remarks;
 use crate::review::{Cause, Details, Request, Status};
 use policy_crds::remark::remarks;
+use policy_crds::spec::Admission;
 use policy_crds::{Body, FieldError, Kind, Object};
 use policy_engine::annotation_errors;
 use serde_json::Value;
@@ -49,19 +50,19 @@ fn changes_the_object(request: &Request<'_>) -> bool {
 }
 
 fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
-    let concern = Concern::of(kind);
-    if concern == Concern::Foreign {
+    let admission = kind.spec().admission;
+    if admission == Admission::Foreign {
         return Verdict::Passed;
     }
     let Some(object @ Value::Object(_)) = request.object else {
-        return match concern {
-            Concern::Workload | Concern::Foreign => Verdict::Passed,
-            Concern::Policy | Concern::Route | Concern::Grant => {
+        return match admission {
+            Admission::Workload | Admission::Foreign => Verdict::Passed,
+            Admission::Policy | Admission::Route | Admission::Grant => {
                 Verdict::Refused(Status::malformed("the request has no `object`"))
             }
         };
     };
-    if is_being_deleted(object) || !concern.covers(object) {
+    if is_being_deleted(object) || !covers(admission, object) {
         return Verdict::Passed;
     }
     // What was admitted, or stored when nobody judged, must stay changeable in everything else.
@@ -71,14 +72,14 @@ fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
         return Verdict::Passed;
     }
     let parsed = policy_crds::parse(&completed(object, request));
-    match (parsed, concern) {
-        (Err(_), Concern::Workload) => Verdict::Passed,
+    match (parsed, admission) {
+        (Err(_), Admission::Workload) => Verdict::Passed,
         (Err(error), _) => {
             let field = error.field().to_owned();
             let message = error.message();
             Verdict::Refused(refusal(kind, request.name, &[FieldError { field, message }]))
         }
-        (Ok(parsed), Concern::Workload) => {
+        (Ok(parsed), Admission::Workload) => {
             let mut remarks = annotation_errors(&parsed);
             if kind == Kind::Namespace {
                 remarks.extend(injection_remarks(object));

@@ -13,8 +13,6 @@ mod configuration;
 mod judge;
 mod warning;
 
-#[cfg(test)]
-pub(crate) use concern::Concern;
 pub use configuration::configuration;
 pub(crate) use judge::{Judgement, Verdict, judge};
 #[cfg(test)]

@@ -7,7 +7,6 @@ use super::manifests::{
 };
 use policy_core::WorkloadKey;
 use policy_crds::Kind;
-use policy_engine::kinds::{REGISTRY, Watched};
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
 use std::collections::BTreeSet;
 
@@ -314,7 +313,7 @@ fn cases(prefix: &str) -> (String, Vec<Case>) {
     // What permits nothing takes nothing away: a rate limit's requests are refused by number, and
     // references to a ServiceAccount name who it stands for, whether it exists or not.
     let none = [Kind::HttpLocalRateLimitPolicy, Kind::ServiceAccount];
-    let watched = REGISTRY.iter().filter(|row| row.watched != Watched::Never).map(|row| row.kind);
+    let watched = Kind::watched();
     let expected: BTreeSet<Kind> = watched.filter(|kind| !none.contains(kind)).collect();
     assert_eq!(cases.iter().map(|case| case.kind).collect::<BTreeSet<_>>(), expected);
     (namespaces.yaml, cases)

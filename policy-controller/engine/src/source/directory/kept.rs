@@ -11,41 +11,24 @@ pub(super) fn deprived(object: &Object) -> Object {
     let mut meta = object.meta.clone();
     let body = match &object.body {
         Body::Invalid(invalid) => Body::Invalid(invalid.clone()),
-        Body::Valid(resource) => match resource {
-            Resource::Pod(pod) => {
-                deny_default(&mut meta.annotations);
-                Body::Valid(Resource::Pod(without_probes(pod)))
-            }
-            Resource::ExternalWorkload(_) | Resource::Namespace | Resource::Workload(_) => {
-                deny_default(&mut meta.annotations);
-                Body::Valid(resource.clone())
-            }
-            Resource::Node(_) => Body::Valid(Resource::Node(Node {
-                addresses: Vec::new(),
-                pod_gateways: Vec::new(),
-            })),
-            Resource::ServiceAccount | Resource::EgressNetwork => Body::Valid(resource.clone()),
-            Resource::Server(server) => invalid(Claims::Server {
-                workloads: Some(server.workloads.clone()),
-                port: Some(server.port.clone()),
-            }),
-            Resource::Route(route) => {
-                invalid(Claims::Route { parents: route.parents.clone(), unread: false })
-            }
-            Resource::RateLimit(limit) => {
-                invalid(Claims::RateLimit { server: Some(limit.server.clone()) })
-            }
-            Resource::AuthorizationPolicy(policy) => {
-                invalid(Claims::AuthorizationPolicy { target: Some(policy.target.clone()) })
-            }
-            Resource::ServerAuthorization(authorization) => {
-                let server = Some(authorization.server.clone());
-                invalid(Claims::ServerAuthorization { server })
-            }
-            Resource::MeshTlsAuthentication(_)
-            | Resource::NetworkAuthentication(_)
-            | Resource::ReferenceGrant(_) => invalid(Claims::Nothing),
-        },
+        Body::Valid(Resource::Pod(pod)) => {
+            deny_default(&mut meta.annotations);
+            Body::Valid(Resource::Pod(without_probes(pod)))
+        }
+        Body::Valid(
+            resource
+            @ (Resource::ExternalWorkload(_) | Resource::Namespace | Resource::Workload(_)),
+        ) => {
+            deny_default(&mut meta.annotations);
+            Body::Valid(resource.clone())
+        }
+        Body::Valid(Resource::Node(_)) => {
+            Body::Valid(Resource::Node(Node { addresses: Vec::new(), pod_gateways: Vec::new() }))
+        }
+        Body::Valid(resource @ (Resource::ServiceAccount | Resource::Unused)) => {
+            Body::Valid(resource.clone())
+        }
+        Body::Valid(resource) => invalid(meta.key.kind.spec().claims(Some(resource))),
     };
     Object { meta, body }
 }

@@ -2,8 +2,8 @@
 
 use crate::admission::AdmissionMetrics;
 use crate::admission::service::Service;
-use crate::validation::Concern;
 use policy_crds::Kind;
+use policy_crds::spec::Admission;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -106,7 +106,10 @@ proptest! {
         prop_assert_eq!(&answer["response"]["uid"], &json!(uid));
         prop_assert!(answer["response"]["allowed"].is_boolean());
         let known = Kind::find(kind["group"].as_str().unwrap(), kind["kind"].as_str().unwrap());
-        if matches!(known.map(Concern::of), Some(Concern::Workload | Concern::Foreign)) {
+        if matches!(
+            known.map(|kind| kind.spec().admission),
+            Some(Admission::Workload | Admission::Foreign)
+        ) {
             prop_assert_eq!(&answer["response"]["allowed"], &json!(true));
         }
     }

@@ -1,18 +1,17 @@
-//! HTTPLocalRateLimitPolicy (controller-semantics 1.6).
+//! The definition of HTTPLocalRateLimitPolicy (controller-semantics 1.6).
 
-use super::conditions::conditions;
-use super::definition::{Definition, Status, Version};
-use super::profile::Profile;
-use super::schema::{
+use crate::kind::Kind;
+use crate::render::conditions::conditions;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{
     LABEL, integer, list, local_reference, matching, object, or, reference, set, text,
 };
 use serde_json::{Value, json};
 
-pub(super) fn rate_limits(profile: Profile) -> Definition {
+pub(crate) fn definition(profile: Profile) -> Definition {
     Definition {
-        group: "policy.linkerd.io",
-        kind: "HTTPLocalRateLimitPolicy",
-        plural: "httplocalratelimitpolicies",
+        kind: Kind::HttpLocalRateLimitPolicy,
         short_names: &[],
         categories: &[],
         versions: vec![Version {

@@ -1,8 +1,10 @@
 //! HTTPRoute of `policy.linkerd.io` (controller-semantics 1.7).
 
-use super::conditions::conditions;
-use super::definition::{Definition, Status, Version};
-use super::schema::{
+use crate::kind::Kind;
+use crate::render::conditions::conditions;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{
     HOST, PRECISE_HOST, integer, list, list_of, matching, object, one_of, or, port, set, text,
     text_up_to,
 };
@@ -17,7 +19,7 @@ struct Features {
     timeouts: bool,
 }
 
-pub(super) fn http_routes() -> Definition {
+pub(crate) fn definition(_: Profile) -> Definition {
     let version = |name, backends, timeouts| Version {
         name,
         storage: timeouts,
@@ -30,9 +32,7 @@ pub(super) fn http_routes() -> Definition {
         status: Status::Always(status()),
     };
     Definition {
-        group: "policy.linkerd.io",
-        kind: "HTTPRoute",
-        plural: "httproutes",
+        kind: Kind::PolicyHttpRoute,
         short_names: &[],
         categories: &[],
         versions: vec![
@@ -62,20 +62,21 @@ fn spec(features: Features) -> Value {
 }
 
 fn group(default: &str) -> Value {
-    let mut group = matching("API group.", super::schema::GROUP);
+    let mut group = matching("API group.", crate::render::schema::GROUP);
     set(&mut group, "maxLength", json!(253));
     or(group, json!(default))
 }
 
 fn kind(default: &str) -> Value {
-    let mut kind = matching("Kind.", super::schema::KIND);
+    let mut kind = matching("Kind.", crate::render::schema::KIND);
     set(&mut kind, "minLength", json!(1));
     set(&mut kind, "maxLength", json!(63));
     or(kind, json!(default))
 }
 
 fn namespace() -> Value {
-    let mut namespace = matching("Namespace; absent: that of this object.", super::schema::LABEL);
+    let mut namespace =
+        matching("Namespace; absent: that of this object.", crate::render::schema::LABEL);
     set(&mut namespace, "minLength", json!(1));
     set(&mut namespace, "maxLength", json!(63));
     namespace

@@ -1,45 +1,18 @@
-//! EgressNetwork and ExternalWorkload (controller-semantics 1.8, 1.9).
+//! The definition of ExternalWorkload (controller-semantics 1.8).
 
-use super::conditions::conditions_status;
-use super::definition::{Definition, Status, Version};
-use super::profile::Profile;
-use super::schema::{
-    integer, list, list_of, networks, object, one_of, or, port, set, text, text_up_to, time,
+use crate::kind::Kind;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{
+    integer, list, list_of, object, one_of, or, port, set, text, text_up_to, time,
 };
 use serde_json::{Value, json};
-
-pub(super) fn egress_networks() -> Definition {
-    let policy = "Whether traffic that no route names may leave.";
-    let spec = object(
-        "Networks outside the cluster.",
-        &[
-            ("trafficPolicy", one_of(policy, &["Allow", "Deny"])),
-            ("networks", networks("The networks; absent: all outside the cluster.")),
-        ],
-        &["trafficPolicy"],
-    );
-    Definition {
-        group: "policy.linkerd.io",
-        kind: "EgressNetwork",
-        plural: "egressnetworks",
-        short_names: &[],
-        categories: &["policy"],
-        versions: vec![Version {
-            name: "v1alpha1",
-            storage: true,
-            deprecated: None,
-            columns: &[],
-            spec,
-            status: Status::Always(conditions_status()),
-        }],
-    }
-}
 
 const OLD_IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTls.identity");
 const IDENTITY: (&str, &str, &str) = ("Identity", "string", ".spec.meshTLS.identity");
 const AGE: (&str, &str, &str) = ("Age", "date", ".metadata.creationTimestamp");
 
-pub(super) fn external_workloads(profile: Profile) -> Definition {
+pub(crate) fn definition(profile: Profile) -> Definition {
     let old = Version {
         name: "v1alpha1",
         storage: false,
@@ -57,9 +30,7 @@ pub(super) fn external_workloads(profile: Profile) -> Definition {
         status: Status::Always(workload_status(profile)),
     };
     Definition {
-        group: "workload.linkerd.io",
-        kind: "ExternalWorkload",
-        plural: "externalworkloads",
+        kind: Kind::ExternalWorkload,
         short_names: &[],
         categories: &["external"],
         versions: vec![old, new],

@@ -1,6 +1,6 @@
 //! Node: its addresses and the first address of each pod network.
 
-use super::input::Input;
+use crate::parse::input::Input;
 use crate::reader::{Fields, Known};
 use crate::resource::{Node, Resource};
 use std::net::IpAddr;
@@ -33,7 +33,10 @@ fn gateways(spec: &Fields<'_>) -> Vec<IpAddr> {
         Some(node) => node.list().unwrap_or_default(),
         None => spec.get("podCIDR").into_iter().collect(),
     };
-    networks.iter().filter_map(|node| super::network::cidr(node).and_then(first_host)).collect()
+    networks
+        .iter()
+        .filter_map(|node| crate::parse::network::cidr(node).and_then(first_host))
+        .collect()
 }
 
 fn first_host(net: ipnet::IpNet) -> Option<IpAddr> {

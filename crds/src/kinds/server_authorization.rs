@@ -1,17 +1,23 @@
 //! ServerAuthorization (controller-semantics 1.2, 4).
 
-use super::identity::dns_identity;
-use super::input::{Draft, Input};
-use super::label::selector;
-use super::name::object_name;
-use super::network::networks;
-use super::target::namespaced;
-use crate::object::Claims;
+mod definition;
+
+use crate::kind::Kind;
+use crate::object::{Body, Claims, Invalid, Object};
+use crate::parse::identity::dns_identity;
+use crate::parse::input::{Draft, Input};
+use crate::parse::label::selector;
+use crate::parse::name::object_name;
+use crate::parse::network::networks;
+use crate::parse::target::namespaced;
 use crate::reader::{Fields, Known, Node};
 use crate::resource::{
     ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
 };
+use crate::spec::{Field, Named, NamedObject};
 use policy_core::NetworkMatch;
+
+pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let Some(spec) = input.spec(Known::Only(&["server", "client"])) else {
@@ -30,6 +36,30 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         Resource::ServerAuthorization(ServerAuthorization { server, networks, client })
     });
     (authorization, claims)
+}
+
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let Some(Resource::ServerAuthorization(authorization)) = resource else {
+        return Claims::ServerAuthorization { server: None };
+    };
+    Claims::ServerAuthorization { server: Some(authorization.server.clone()) }
+}
+
+/// The Servers that it is for, valid or not.
+pub(super) fn named(object: &Object) -> Vec<Named> {
+    let servers = match &object.body {
+        Body::Valid(Resource::ServerAuthorization(authorization)) => Some(&authorization.server),
+        Body::Invalid(Invalid { claims: Claims::ServerAuthorization { server }, .. }) => {
+            server.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    };
+    let key = &object.meta.key;
+    let what = servers.map(|servers| match servers {
+        ServerRef::Name(name) => NamedObject::One(key.beside(Kind::Server, name)),
+        ServerRef::Labels(_) => NamedObject::AnyOf(Kind::Server, key.namespace.clone()),
+    });
+    what.map(|what| Named { field: Field::Server, what }).into_iter().collect()
 }
 
 fn server(node: &Node<'_>) -> Option<ServerRef> {

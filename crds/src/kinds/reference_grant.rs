@@ -1,8 +1,8 @@
 //! ReferenceGrant. Read strictly although the Gateway API may add fields: one that narrows a grant
 //! must not be ignored.
 
-use super::input::Input;
-use super::name::is_dns_label;
+use crate::parse::input::Input;
+use crate::parse::name::is_dns_label;
 use crate::reader::{Fields, Known, Node, quote, shared};
 use crate::resource::{GrantFrom, GrantTo, ReferenceGrant, Resource};
 use std::sync::Arc;

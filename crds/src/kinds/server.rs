@@ -1,12 +1,16 @@
 //! Server (controller-semantics 1.1).
 
-use super::input::{Draft, Input};
-use super::label::selector;
+mod definition;
+
 use crate::object::Claims;
+use crate::parse::input::{Draft, Input};
+use crate::parse::label::selector;
 use crate::reader::{Fields, Known, Node, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
 use policy_core::DefaultPolicy;
 use std::num::NonZeroU16;
+
+pub(super) use definition::definition;
 
 const PROTOCOLS: &[(&str, ProxyProtocol)] = &[
     ("unknown", ProxyProtocol::Unknown),
@@ -45,6 +49,15 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         _ => None,
     };
     (server, claims)
+}
+
+/// Whatever could not be read of a Server, it may own.
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let Some(Resource::Server(server)) = resource else {
+        return Claims::Server { workloads: None, port: None };
+    };
+    let (workloads, port) = (server.workloads.clone(), server.port.clone());
+    Claims::Server { workloads: Some(workloads), port: Some(port) }
 }
 
 fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {

@@ -1,9 +1,9 @@
 //! Pods, and the kinds that make them: lenient, only what policy depends on is read.
 
-use super::input::Input;
-use super::metadata::texts;
-use super::probe;
 use crate::kind::Kind;
+use crate::parse::input::Input;
+use crate::parse::metadata::texts;
+use crate::parse::probe;
 use crate::reader::{Fields, Known, Node, shared};
 use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
 use std::collections::HashSet;

@@ -1,13 +1,18 @@
 //! HTTPLocalRateLimitPolicy (controller-semantics 1.6, 4).
 
-use super::input::{Draft, Input};
-use super::target::{Reference, Target};
+mod definition;
+
 use crate::kind::Kind;
-use crate::object::Claims;
+use crate::object::{Body, Claims, Object};
+use crate::parse::input::{Draft, Input};
+use crate::parse::target::{Reference, Target};
 use crate::reader::{Fields, Known, Node};
 use crate::resource::{NamespacedName, RateLimitOverride, RateLimitPolicy, Resource};
+use crate::spec::{Field, Named, NamedObject};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+
+pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let Some(spec) = input.spec(Known::Only(&["targetRef", "total", "identity", "overrides"]))
@@ -17,6 +22,20 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     let server = spec.require("targetRef").and_then(|node| server(&node));
     let claims = Claims::RateLimit { server: server.clone() };
     (limits(&spec, server), claims)
+}
+
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let Some(Resource::RateLimit(limit)) = resource else {
+        return Claims::RateLimit { server: None };
+    };
+    Claims::RateLimit { server: Some(limit.server.clone()) }
+}
+
+/// The Server that is limited. An invalid limit names none: it is no limit of any Server.
+pub(super) fn named(object: &Object) -> Vec<Named> {
+    let Body::Valid(Resource::RateLimit(limit)) = &object.body else { return Vec::new() };
+    let server = object.meta.key.beside(Kind::Server, &limit.server);
+    vec![Named { field: Field::Target, what: NamedObject::One(server) }]
 }
 
 fn server(node: &Node<'_>) -> Option<Arc<str>> {

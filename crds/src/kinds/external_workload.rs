@@ -1,12 +1,16 @@
 //! ExternalWorkload (controller-semantics 1.8).
 
-use super::input::Input;
+mod definition;
+
+use crate::parse::input::Input;
 use crate::reader::{Fields, Known, Node, quote, shared};
 use crate::resource::{ExternalWorkload, Resource};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+
+pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
     // The two versions spell the same field differently, and nothing converts between them.

@@ -4,6 +4,7 @@
 //! where ignoring one would match or permit more than its author wrote.
 
 mod annotation;
+mod definition;
 mod dialect;
 mod filter;
 mod grpc;
@@ -12,14 +13,18 @@ mod http;
 mod parent;
 mod values;
 
-use super::duration;
-use super::input::{Draft, Input};
-use crate::object::Claims;
+use crate::kind::Kind;
+use crate::object::{Body, Claims, Invalid, Object, ObjectKey};
+use crate::parse::duration;
+use crate::parse::input::{Draft, Input};
 use crate::reader::{Fields, Known, Node, quote};
 use crate::resource::{ParentRef, Resource, RouteResource, RouteRule};
+use crate::spec::{Field, Named, NamedObject};
 use dialect::Dialect;
 use policy_core::{HostPattern, PathPattern, RequestMatch};
 use std::time::Duration;
+
+pub(super) use definition::definition;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
@@ -35,6 +40,30 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     let claims = Claims::Route { parents: parents.clone(), unread };
     let route = hostnames.zip(rules).map(|(hostnames, rules)| route(parents, hostnames, rules));
     (route, claims)
+}
+
+/// A route of which nothing could be read may have named any Server of its namespace.
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let Some(Resource::Route(route)) = resource else {
+        return Claims::Route { parents: Vec::new(), unread: true };
+    };
+    Claims::Route { parents: route.parents.clone(), unread: false }
+}
+
+/// The Servers among its parents, valid or not.
+pub(super) fn named(object: &Object) -> Vec<Named> {
+    let (parents, unread) = match &object.body {
+        Body::Valid(Resource::Route(route)) => (&route.parents[..], false),
+        Body::Invalid(Invalid { claims: Claims::Route { parents, unread }, .. }) => {
+            (&parents[..], *unread)
+        }
+        Body::Valid(_) | Body::Invalid(_) => (&[][..], false),
+    };
+    let namespace = &object.meta.key.namespace;
+    let servers = parents.iter().filter_map(|parent| ObjectKey::server_of(parent, namespace));
+    let any = unread.then(|| NamedObject::AnyOf(Kind::Server, namespace.clone()));
+    let named = servers.map(NamedObject::One).chain(any);
+    named.map(|what| Named { field: Field::Parent, what }).collect()
 }
 
 fn route(parents: Vec<ParentRef>, hostnames: Vec<HostPattern>, rules: Vec<RouteRule>) -> Resource {

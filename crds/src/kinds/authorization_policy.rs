@@ -1,13 +1,17 @@
 //! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
 
-use super::input::{Draft, Input};
-use super::target::{Reference, Target};
 use crate::kind::Kind;
-use crate::object::Claims;
+use crate::object::{Body, Claims, Invalid, Object};
+use crate::parse::input::{Draft, Input};
+use crate::parse::target::{Reference, Target};
 use crate::reader::{Known, Node, quote};
+use crate::render::definition::{Definition, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{any_namespace, list, local_reference, object, reference};
 use crate::resource::{
     AuthorizationPolicy, IdentityRequirement, NetworkRequirement, PolicyTarget, Resource,
 };
+use crate::spec::{Field, Named, NamedObject};
 use policy_core::NetworkSymbol;
 
 const TARGETS: &[Target] = &[
@@ -37,6 +41,46 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
         Resource::AuthorizationPolicy(AuthorizationPolicy { target, identity, network })
     });
     (policy, claims)
+}
+
+pub(super) fn claims(resource: Option<&Resource>) -> Claims {
+    let Some(Resource::AuthorizationPolicy(policy)) = resource else {
+        return Claims::AuthorizationPolicy { target: None };
+    };
+    Claims::AuthorizationPolicy { target: Some(policy.target.clone()) }
+}
+
+/// Its target, valid or not, and the authentications that it asks for.
+pub(super) fn named(object: &Object) -> Vec<Named> {
+    let key = &object.meta.key;
+    let one = |field, key| Named { field, what: NamedObject::One(key) };
+    let mut named = Vec::new();
+    let target = match &object.body {
+        Body::Valid(Resource::AuthorizationPolicy(policy)) => {
+            if let Some(IdentityRequirement::MeshTls(name)) = &policy.identity {
+                let key = key.elsewhere(Kind::MeshTlsAuthentication, name);
+                named.push(one(Field::Authentication, key));
+            }
+            if let Some(NetworkRequirement::Authentication(name)) = &policy.network {
+                let key = key.elsewhere(Kind::NetworkAuthentication, name);
+                named.push(one(Field::Authentication, key));
+            }
+            Some(&policy.target)
+        }
+        Body::Invalid(Invalid { claims: Claims::AuthorizationPolicy { target }, .. }) => {
+            target.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    };
+    named.extend(target.map(|target| {
+        let key = match target {
+            PolicyTarget::Server(name) => key.beside(Kind::Server, name),
+            PolicyTarget::Namespace => key.own_namespace(),
+            PolicyTarget::Route { kind, name } => key.beside(*kind, name),
+        };
+        one(Field::Target, key)
+    }));
+    named
 }
 
 fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {
@@ -126,4 +170,29 @@ fn network_set(reference: &Reference<'_>) -> Option<Half> {
         .require("name")?
         .choice(&[("node-local", NetworkSymbol::NodeLocal), ("cluster", NetworkSymbol::Cluster)])?;
     Some(Half::Network(NetworkRequirement::Set(set)))
+}
+
+pub(super) fn definition(_: Profile) -> Definition {
+    let authentication = reference(
+        "A MeshTLSAuthentication, a NetworkAuthentication, a ServiceAccount or a NetworkSet.",
+        any_namespace(),
+        &["kind", "name"],
+    );
+    let spec = object(
+        "Who may reach a target.",
+        &[
+            ("targetRef", local_reference("A Server, a route, or the namespace itself.")),
+            (
+                "requiredAuthenticationRefs",
+                list("What clients must prove, all of it; empty: nothing.", authentication),
+            ),
+        ],
+        &["targetRef", "requiredAuthenticationRefs"],
+    );
+    Definition {
+        kind: Kind::AuthorizationPolicy,
+        short_names: Kind::AuthorizationPolicy.spec().names.short,
+        categories: &[],
+        versions: Version::only(spec),
+    }
 }

@@ -1,14 +1,16 @@
-//! Server (controller-semantics 1.1).
+//! The definition of Server (controller-semantics 1.1).
 
-use super::definition::{Definition, Status, Version};
-use super::schema::{exactly_one, object, or, selector, text};
+use crate::kind::Kind;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{exactly_one, object, or, selector, text};
 use serde_json::{Value, json};
 
 const PORT: (&str, &str, &str) = ("Port", "string", ".spec.port");
 const PROTOCOL: (&str, &str, &str) = ("Protocol", "string", ".spec.proxyProtocol");
 const ACCESS: (&str, &str, &str) = ("Access Policy", "string", ".spec.accessPolicy");
 
-pub(super) fn servers() -> Definition {
+pub(crate) fn definition(_: Profile) -> Definition {
     let version = |name, storage, deprecated, columns, spec| Version {
         name,
         storage,
@@ -18,10 +20,8 @@ pub(super) fn servers() -> Definition {
         status: Status::Ours,
     };
     Definition {
-        group: "policy.linkerd.io",
-        kind: "Server",
-        plural: "servers",
-        short_names: &["srv"],
+        kind: Kind::Server,
+        short_names: Kind::Server.spec().names.short,
         categories: &[],
         versions: vec![
             version(

@@ -1,11 +1,14 @@
 //! MeshTLSAuthentication (controller-semantics 1.4, 4).
 
-use super::identity::identity;
-use super::input::Input;
-use super::name::is_dns_label;
-use super::target::{Reference, Target};
 use crate::kind::Kind;
+use crate::parse::identity::identity;
+use crate::parse::input::Input;
+use crate::parse::name::is_dns_label;
+use crate::parse::target::{Reference, Target};
 use crate::reader::{Known, Node, quote};
+use crate::render::definition::{Definition, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{any_namespace, exactly_one, list_of, object, reference, text};
 use crate::resource::{IdentityRef, MeshTlsAuthentication, Resource};
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
@@ -46,4 +49,30 @@ fn identity_ref(node: &Node<'_>) -> Option<IdentityRef> {
         return None;
     }
     Some(IdentityRef::Namespace(name))
+}
+
+pub(super) fn definition(_: Profile) -> Definition {
+    let client = reference(
+        "A ServiceAccount, or a Namespace with all of its own.",
+        any_namespace(),
+        &["kind"],
+    );
+    let identity = text("A name, `*.<suffix>`, `*` for any, or a SPIFFE id.");
+    let spec = exactly_one(
+        object(
+            "Clients by what their certificate proves.",
+            &[
+                ("identities", list_of("Clients by identity.", identity, Some(1), None)),
+                ("identityRefs", list_of("Clients by object.", client, Some(1), None)),
+            ],
+            &[],
+        ),
+        &["identities", "identityRefs"],
+    );
+    Definition {
+        kind: Kind::MeshTlsAuthentication,
+        short_names: Kind::MeshTlsAuthentication.spec().names.short,
+        categories: &[],
+        versions: Version::only(spec),
+    }
 }

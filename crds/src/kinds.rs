@@ -1,0 +1,380 @@
+//! The table of kinds: one row a kind, with everything that is not particular to one stage. A row
+//! says how its kind differs from the one that it continues (`..`).
+//!
+//! A new kind is a variant of [`Kind`], a row here, and a module below with its reader and, where
+//! this project installs it, its definition. A test walks the table
+//! (`tests/tests/architecture/kinds.rs`).
+
+mod authorization_policy;
+mod egress_network;
+mod external_workload;
+mod mesh_tls_authentication;
+mod network_authentication;
+mod node;
+mod rate_limit;
+mod reference_grant;
+mod route;
+mod server;
+mod server_authorization;
+mod workload;
+
+use crate::annotation;
+use crate::kind::Kind;
+use crate::object::Claims;
+use crate::parse::input::{Draft, Input};
+use crate::resource::Resource;
+use crate::spec::{
+    Admission, Conditions, Field, GrantRule, KindSpec, Names, Projection, Reference, Scope,
+    StatusStyle, Watched,
+};
+
+impl Kind {
+    /// The row of the kind.
+    pub const fn spec(self) -> &'static KindSpec {
+        match self {
+            Self::Server => &SERVER,
+            Self::ServerAuthorization => &SERVER_AUTHORIZATION,
+            Self::AuthorizationPolicy => &AUTHORIZATION_POLICY,
+            Self::MeshTlsAuthentication => &MESH_TLS_AUTHENTICATION,
+            Self::NetworkAuthentication => &NETWORK_AUTHENTICATION,
+            Self::HttpLocalRateLimitPolicy => &HTTP_LOCAL_RATE_LIMIT_POLICY,
+            Self::PolicyHttpRoute => &POLICY_HTTP_ROUTE,
+            Self::EgressNetwork => &EGRESS_NETWORK,
+            Self::GatewayHttpRoute => &GATEWAY_HTTP_ROUTE,
+            Self::GrpcRoute => &GRPC_ROUTE,
+            Self::ReferenceGrant => &REFERENCE_GRANT,
+            Self::ExternalWorkload => &EXTERNAL_WORKLOAD,
+            Self::Pod => &POD,
+            Self::Namespace => &NAMESPACE,
+            Self::Node => &NODE,
+            Self::ServiceAccount => &SERVICE_ACCOUNT,
+            Self::Deployment => &DEPLOYMENT,
+            Self::StatefulSet => &STATEFUL_SET,
+            Self::DaemonSet => &DAEMON_SET,
+            Self::ReplicaSet => &REPLICA_SET,
+            Self::Job => &JOB,
+            Self::CronJob => &CRON_JOB,
+        }
+    }
+}
+
+const SERVER: KindSpec = KindSpec {
+    annotations: &annotation::OF_SERVERS,
+    linkerd_metric: Some("inbound_index_server_index_size"),
+    claims: server::claims,
+    definition: Some(server::definition),
+    ..policy(linkerd("Server", "servers", &["srv"]), NEWEST, server::read)
+};
+
+const SERVER_AUTHORIZATION: KindSpec = KindSpec {
+    references: &[
+        reference(Field::Server, "spec.server", &[Kind::Server]),
+        client("spec.client.meshTLS.serviceAccounts", &[Kind::ServiceAccount]),
+    ],
+    linkerd_metric: Some("inbound_index_server_authorization_index_size"),
+    claims: server_authorization::claims,
+    named: server_authorization::named,
+    definition: Some(server_authorization::definition),
+    ..policy(
+        linkerd("ServerAuthorization", "serverauthorizations", &["saz", "serverauthz", "srvauthz"]),
+        &["v1beta1", "v1alpha1"],
+        server_authorization::read,
+    )
+};
+
+const AUTHORIZATION_POLICY: KindSpec = KindSpec {
+    references: POLICY_REFERENCES,
+    linkerd_metric: Some("inbound_index_authorization_policy_index_size"),
+    claims: authorization_policy::claims,
+    named: authorization_policy::named,
+    definition: Some(authorization_policy::definition),
+    ..policy(
+        linkerd("AuthorizationPolicy", "authorizationpolicies", &["authzpolicy"]),
+        FIRST,
+        authorization_policy::read,
+    )
+};
+
+const MESH_TLS_AUTHENTICATION: KindSpec = KindSpec {
+    references: &[client("spec.identityRefs", &[Kind::ServiceAccount, Kind::Namespace])],
+    of_ports: false,
+    linkerd_metric: Some("inbound_index_meshtls_authentication_index_size"),
+    definition: Some(mesh_tls_authentication::definition),
+    ..policy(
+        linkerd("MeshTLSAuthentication", "meshtlsauthentications", &["meshtlsauthn"]),
+        FIRST,
+        |it| unclaimed(mesh_tls_authentication::read(it)),
+    )
+};
+
+const NETWORK_AUTHENTICATION: KindSpec = KindSpec {
+    of_ports: false,
+    linkerd_metric: Some("inbound_index_network_authentication_index_size"),
+    definition: Some(network_authentication::definition),
+    ..policy(
+        linkerd("NetworkAuthentication", "networkauthentications", &["netauthn", "networkauthn"]),
+        FIRST,
+        |it| unclaimed(network_authentication::read(it)),
+    )
+};
+
+const HTTP_LOCAL_RATE_LIMIT_POLICY: KindSpec = KindSpec {
+    references: &[
+        reference(Field::Target, "spec.targetRef", &[Kind::Server]),
+        client("spec.overrides.clientRefs", &[Kind::ServiceAccount]),
+    ],
+    status: Some(StatusStyle::ApplyWithTarget),
+    claims: rate_limit::claims,
+    named: rate_limit::named,
+    definition: Some(rate_limit::definition),
+    ..policy(
+        linkerd("HTTPLocalRateLimitPolicy", "httplocalratelimitpolicies", &[]),
+        FIRST,
+        rate_limit::read,
+    )
+};
+
+const POLICY_HTTP_ROUTE: KindSpec = KindSpec {
+    watched: Watched::Required,
+    linkerd_metric: Some("inbound_index_http_route_index_size"),
+    definition: Some(route::definition),
+    ..route(linkerd("HTTPRoute", "httproutes", &[]), NEWEST)
+};
+
+const EGRESS_NETWORK: KindSpec = KindSpec {
+    definition: Some(egress_network::definition),
+    ..unused(linkerd("EgressNetwork", "egressnetworks", &[]), FIRST, |it| {
+        unclaimed(egress_network::read(it))
+    })
+};
+
+const GATEWAY_HTTP_ROUTE: KindSpec = KindSpec {
+    linkerd_metric: Some("inbound_index_http_route_index_size"),
+    ..route(gateway("HTTPRoute", "httproutes", &[]), &["v1", "v1beta1"])
+};
+
+const GRPC_ROUTE: KindSpec = route(gateway("GRPCRoute", "grpcroutes", &[]), &["v1", "v1alpha2"]);
+
+const REFERENCE_GRANT: KindSpec = KindSpec {
+    watched: Watched::IfPresent,
+    contributes: false,
+    // The Gateway API gives it none.
+    status: None,
+    admission: Admission::Grant,
+    ..policy(
+        gateway("ReferenceGrant", "referencegrants", &["refgrant"]),
+        &["v1", "v1beta1"],
+        |it| unclaimed(reference_grant::read(it)),
+    )
+};
+
+const EXTERNAL_WORKLOAD: KindSpec = KindSpec {
+    watched: Watched::IfPresent,
+    contributes: false,
+    of_ports: false,
+    status: Some(StatusStyle::Replace),
+    annotations: &annotation::OF_WORKLOADS,
+    linkerd_metric: Some("inbound_index_external_workload_index_size"),
+    definition: Some(external_workload::definition),
+    ..policy(
+        names("workload.linkerd.io", "ExternalWorkload", "externalworkloads", &["ew"]),
+        &["v1beta1", "v1alpha1"],
+        |it| unclaimed(external_workload::read(it)),
+    )
+};
+
+const POD: KindSpec = KindSpec {
+    projection: Projection::Pod,
+    conditions: Conditions::OfAnnotations,
+    admission: Admission::Workload,
+    annotations: &annotation::OF_WORKLOADS,
+    linkerd_metric: Some("inbound_index_pod_index_size"),
+    ..core("Pod", "pods", &["po"], |it| unclaimed(workload::read_pod(it)))
+};
+
+const NAMESPACE: KindSpec = KindSpec {
+    scope: Scope::Cluster,
+    of_ports: true,
+    conditions: Conditions::OfAnnotations,
+    admission: Admission::Workload,
+    annotations: &annotation::OF_NAMESPACES,
+    ..core("Namespace", "namespaces", &["ns"], |_| unclaimed(Some(Resource::Namespace)))
+};
+
+const NODE: KindSpec = KindSpec {
+    scope: Scope::Cluster,
+    projection: Projection::Node,
+    ..core("Node", "nodes", &["no"], |it| unclaimed(node::read(it)))
+};
+
+const SERVICE_ACCOUNT: KindSpec = core("ServiceAccount", "serviceaccounts", &["sa"], |_| {
+    unclaimed(Some(Resource::ServiceAccount))
+});
+
+const DEPLOYMENT: KindSpec = template("apps", "Deployment", "deployments", &["deploy"]);
+
+const STATEFUL_SET: KindSpec = template("apps", "StatefulSet", "statefulsets", &["sts"]);
+
+const DAEMON_SET: KindSpec = template("apps", "DaemonSet", "daemonsets", &["ds"]);
+
+const REPLICA_SET: KindSpec = template("apps", "ReplicaSet", "replicasets", &["rs"]);
+
+const JOB: KindSpec = template("batch", "Job", "jobs", &[]);
+
+const CRON_JOB: KindSpec = template("batch", "CronJob", "cronjobs", &["cj"]);
+
+/// The versions of Linkerd's oldest kinds.
+const NEWEST: &[&str] = &["v1beta3", "v1beta2", "v1beta1", "v1alpha1"];
+
+/// The one version of most of Linkerd's kinds.
+const FIRST: &[&str] = &["v1alpha1"];
+
+const POLICY_REFERENCES: &[Reference] = &[
+    reference(
+        Field::Target,
+        "spec.targetRef",
+        &[
+            Kind::Server,
+            Kind::Namespace,
+            Kind::PolicyHttpRoute,
+            Kind::GatewayHttpRoute,
+            Kind::GrpcRoute,
+        ],
+    ),
+    Reference {
+        grant: GrantRule::GrantUnlessShared,
+        ..reference(
+            Field::Authentication,
+            "spec.requiredAuthenticationRefs",
+            &[Kind::MeshTlsAuthentication, Kind::NetworkAuthentication],
+        )
+    },
+    client("spec.requiredAuthenticationRefs", &[Kind::ServiceAccount]),
+];
+
+const PARENTS: &[Reference] = &[Reference {
+    grant: GrantRule::Grant,
+    ..reference(Field::Parent, "spec.parentRefs", &[Kind::Server])
+}];
+
+/// Reads an object of a kind.
+type Read = fn(&Input<'_>) -> Draft;
+
+const fn names(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+) -> Names {
+    Names { group, kind, plural, short }
+}
+
+const fn linkerd(
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+) -> Names {
+    names("policy.linkerd.io", kind, plural, short)
+}
+
+const fn gateway(
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+) -> Names {
+    names("gateway.networking.k8s.io", kind, plural, short)
+}
+
+/// A field that names objects of its own namespace.
+const fn reference(field: Field, path: &'static str, to: &'static [Kind]) -> Reference {
+    Reference { field, path, to, grant: GrantRule::Local }
+}
+
+/// A field that names clients.
+const fn client(path: &'static str, to: &'static [Kind]) -> Reference {
+    Reference { grant: GrantRule::Exempt, ..reference(Field::Client, path, to) }
+}
+
+/// A kind that is read and of which nothing is used.
+const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
+    KindSpec {
+        names,
+        versions,
+        scope: Scope::Namespaced,
+        watched: Watched::Never,
+        projection: Projection::Policy,
+        references: &[],
+        contributes: false,
+        of_ports: false,
+        conditions: Conditions::None,
+        status: None,
+        admission: Admission::Foreign,
+        annotations: &[],
+        linkerd_metric: None,
+        read,
+        claims: |_| Claims::Nothing,
+        named: |_| Vec::new(),
+        definition: None,
+    }
+}
+
+/// A kind of policy: judged before it is written, and told afterwards what became of it.
+const fn policy(names: Names, versions: &'static [&'static str], read: Read) -> KindSpec {
+    KindSpec {
+        watched: Watched::Required,
+        contributes: true,
+        of_ports: true,
+        conditions: Conditions::Always,
+        status: Some(StatusStyle::Apply),
+        admission: Admission::Policy,
+        ..unused(names, versions, read)
+    }
+}
+
+/// A kind of route.
+const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
+    KindSpec {
+        watched: Watched::IfPresent,
+        references: PARENTS,
+        status: Some(StatusStyle::Parents),
+        admission: Admission::Route,
+        annotations: &annotation::OF_ROUTES,
+        claims: route::claims,
+        named: route::named,
+        ..policy(names, versions, route::read)
+    }
+}
+
+/// A kind of the core group.
+const fn core(
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+    read: Read,
+) -> KindSpec {
+    KindSpec {
+        watched: Watched::Required,
+        projection: Projection::Metadata,
+        ..unused(names("", kind, plural, short), &["v1"], read)
+    }
+}
+
+/// A kind that stands for pods in manifests.
+const fn template(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+) -> KindSpec {
+    KindSpec {
+        projection: Projection::Whole,
+        ..unused(names(group, kind, plural, short), &["v1"], |it| {
+            unclaimed(workload::read_template(it))
+        })
+    }
+}
+
+/// What a reader gives of a kind that claims nothing.
+fn unclaimed(resource: Option<Resource>) -> Draft {
+    (resource, Claims::Nothing)
+}

@@ -1,0 +1,83 @@
+//! The definition of ServerAuthorization (controller-semantics 1.2).
+
+use crate::kind::Kind;
+use crate::render::definition::{Definition, Status, Version};
+use crate::render::profile::Profile;
+use crate::render::schema::{
+    IDENTITY, LABEL, boolean, exactly_one, list, matching, networks, object, selector,
+};
+use serde_json::Value;
+
+pub(crate) fn definition(_: Profile) -> Definition {
+    let old = Version {
+        name: "v1alpha1",
+        storage: false,
+        deprecated: Some(
+            "policy.linkerd.io/v1alpha1 ServerAuthorization is deprecated; use \
+             policy.linkerd.io/v1beta1 ServerAuthorization",
+        ),
+        columns: &[],
+        spec: schema(),
+        status: Status::Ours,
+    };
+    let new = Version {
+        name: "v1beta1",
+        storage: true,
+        deprecated: None,
+        columns: &[("Server", "string", ".spec.server.name")],
+        spec: schema(),
+        status: Status::Ours,
+    };
+    Definition {
+        kind: Kind::ServerAuthorization,
+        short_names: Kind::ServerAuthorization.spec().names.short,
+        categories: &[],
+        versions: vec![old, new],
+    }
+}
+
+fn schema() -> Value {
+    let server = exactly_one(
+        object(
+            "Which Servers of the namespace.",
+            &[
+                ("name", matching("The one of this name.", LABEL)),
+                ("selector", selector("Those whose labels match.")),
+            ],
+            &[],
+        ),
+        &["name", "selector"],
+    );
+    let account = object(
+        "A ServiceAccount.",
+        &[
+            ("name", matching("Its name.", LABEL)),
+            ("namespace", matching("Its namespace; absent: that of this object.", LABEL)),
+        ],
+        &["name"],
+    );
+    let identity = matching("A name, `*.<suffix>`, or `*` for any.", IDENTITY);
+    let mesh = object(
+        "Clients on mesh TLS.",
+        &[
+            ("unauthenticatedTLS", boolean("Whether clients without an identity count too.")),
+            ("identities", list("Clients by identity.", identity)),
+            ("serviceAccounts", list("Clients by ServiceAccount.", account)),
+        ],
+        &[],
+    );
+    let client = object(
+        "Who is authorized.",
+        &[
+            ("networks", networks("From where; absent or empty: the cluster's networks.")),
+            ("unauthenticated", boolean("Whether clients need prove nothing.")),
+            ("meshTLS", mesh),
+        ],
+        &[],
+    );
+    object(
+        "Who may reach Servers.",
+        &[("server", server), ("client", client)],
+        &["server", "client"],
+    )
+}

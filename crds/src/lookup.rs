@@ -1,0 +1,84 @@
+//! How kinds and references are found by what the table of kinds says of them.
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::spec::{Conditions, Field, Named, Reference, Scope, Watched};
+
+impl Kind {
+    /// API group; empty for the core group.
+    pub fn group(self) -> &'static str {
+        self.spec().names.group
+    }
+
+    /// The kind as manifests spell it.
+    pub fn as_str(self) -> &'static str {
+        self.spec().names.kind
+    }
+
+    /// The resource as URLs and RBAC rules spell it.
+    pub fn plural(self) -> &'static str {
+        self.spec().names.plural
+    }
+
+    /// Versions that are read, preferred first.
+    pub fn versions(self) -> &'static [&'static str] {
+        self.spec().versions
+    }
+
+    /// Whether objects of this kind live in a namespace.
+    pub fn is_namespaced(self) -> bool {
+        self.spec().scope == Scope::Namespaced
+    }
+
+    /// Whether it is one of routes.
+    pub fn is_route(self) -> bool {
+        self.spec().reference(&[Field::Parent]).is_some()
+    }
+
+    /// Whether a word is one of its names: the kind, its plural or an abbreviation, without case.
+    pub fn is_called(self, word: &str) -> bool {
+        let names = self.spec().names;
+        [names.kind, names.plural]
+            .iter()
+            .chain(names.short)
+            .any(|own| own.eq_ignore_ascii_case(word))
+    }
+
+    /// The kind of this group and name; group and kind compare without case, `core` is the empty
+    /// group (controller-semantics 10.13).
+    pub fn find(group: &str, kind: &str) -> Option<Self> {
+        let group = if group.eq_ignore_ascii_case("core") { "" } else { group };
+        Self::ALL.into_iter().find(|k| {
+            k.group().eq_ignore_ascii_case(group) && k.as_str().eq_ignore_ascii_case(kind)
+        })
+    }
+
+    /// The kinds whose objects a cluster is asked for.
+    pub fn watched() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.spec().watched != Watched::Never)
+    }
+
+    /// The kinds whose objects always have conditions.
+    pub fn conditioned() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.spec().conditions == Conditions::Always)
+    }
+
+    /// The kinds of routes.
+    pub fn routes() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| kind.is_route())
+    }
+
+    /// The reference from a kind to another in this field; absent: the kind has no such field for
+    /// such a target.
+    pub fn reference(self, field: Field, to: Kind) -> Option<&'static Reference> {
+        let mut references = self.spec().references.iter();
+        references.find(|reference| reference.field == field && reference.to.contains(&to))
+    }
+}
+
+impl Object {
+    /// The objects that this one names, as far as they can be read. Clients are not among them.
+    pub fn named(&self) -> Vec<Named> {
+        (self.meta.key.kind.spec().named)(self)
+    }
+}
