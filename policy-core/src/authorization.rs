@@ -3,7 +3,7 @@
 use crate::identity::IdentityMatch;
 use crate::name::{ObjectRef, Source};
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
-use crate::request::{Connection, Tls};
+use crate::request::{Subject, Tls};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -52,7 +52,7 @@ pub struct Condition {
     pub test: Test,
 }
 
-/// What a condition asks of the connection. An empty list holds for nobody.
+/// What a condition asks of a subject. An empty list holds for nobody.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Test {
     /// The client's address is admitted by one of these.
@@ -63,6 +63,19 @@ pub enum Test {
     Identity(Vec<IdentityMatch>),
     /// The connection carries TLS that is passed through unread (HTTPS probes).
     TlsPassthrough,
+    /// The request has this method. Only tests of this crate ask it, to show that what depends on a
+    /// request is never remembered.
+    #[cfg(test)]
+    Method(&'static str),
+}
+
+/// How long the answer to a condition stays true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// For the life of the connection.
+    Connection,
+    /// For one request. Such a condition holds for no connection by itself.
+    Request,
 }
 
 /// A grant that resolved to nothing; kept for explanation only.
@@ -150,20 +163,46 @@ impl fmt::Debug for AuthorizationSet {
 }
 
 impl Authorization {
-    /// Whether every condition holds for `connection`.
-    pub fn holds(&self, connection: &Connection<'_>) -> bool {
+    /// The narrowest scope of its conditions: as long as the grant holds once it does.
+    pub fn scope(&self) -> Scope {
+        let narrowest = match &self.requirement {
+            Requirement::Nothing => None,
+            Requirement::All(conditions) => conditions.iter().map(|c| c.test.scope()).max(),
+        };
+        narrowest.unwrap_or(Scope::Connection)
+    }
+
+    /// Whether every condition holds for `subject`. A grant of [`Scope::Request`] holds for no
+    /// connection by itself, whatever its conditions say.
+    pub fn holds(&self, subject: &Subject<'_>) -> bool {
+        if subject.request.is_none() && self.scope() == Scope::Request {
+            return false;
+        }
         match &self.requirement {
             Requirement::Nothing => true,
             Requirement::All(conditions) => {
-                !conditions.is_empty() && conditions.iter().all(|c| c.test.holds(connection))
+                !conditions.is_empty() && conditions.iter().all(|c| c.test.holds(subject))
             }
         }
     }
 }
 
 impl Test {
-    /// Whether this condition holds for `connection`.
-    pub fn holds(&self, connection: &Connection<'_>) -> bool {
+    /// How long its answer stays true. A test whose answer depends on [`Subject::request`] says
+    /// [`Scope::Request`].
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Network(_) | Self::MeshTls | Self::Identity(_) | Self::TlsPassthrough => {
+                Scope::Connection
+            }
+            #[cfg(test)]
+            Self::Method(_) => Scope::Request,
+        }
+    }
+
+    /// Whether this condition holds for `subject`.
+    pub fn holds(&self, subject: &Subject<'_>) -> bool {
+        let connection = subject.connection;
         match self {
             Self::Network(networks) => {
                 networks.iter().any(|n| n.admits(connection.client, connection.facts))
@@ -174,6 +213,10 @@ impl Test {
                 Tls::Terminated(None) | Tls::Passthrough | Tls::Absent => false,
             },
             Self::TlsPassthrough => matches!(connection.tls, Tls::Passthrough),
+            #[cfg(test)]
+            Self::Method(name) => {
+                subject.request.is_some_and(|request| request.method.as_str() == *name)
+            }
         }
     }
 

@@ -48,6 +48,22 @@ pub enum AuthorizationId {
     Exemption(u32),
 }
 
+impl Decision {
+    /// A permit, settled by the grant `authorization`.
+    pub(crate) fn permit(
+        route: Option<RuleId>,
+        authorization: AuthorizationId,
+        audit: bool,
+    ) -> Self {
+        Self::Permit(Permit { route, authorization, audit })
+    }
+
+    /// A refusal.
+    pub(crate) fn deny(reason: Denied, route: Option<RuleId>) -> Self {
+        Self::Deny(Denial { reason, route })
+    }
+}
+
 impl Permit {
     /// The rule that matched; none for an opaque connection and for an exemption.
     pub fn route(&self) -> Option<RuleId> {

@@ -1,6 +1,10 @@
 //! A policy arranged for deciding.
+//!
+//! It shares no rule with [`crate::naive`], which it is checked against, save the forms in which paths
+//! are compared (`match_form`) and what a regular expression matches ([`crate::pattern`]).
 
 pub use crate::index::bounds::{BuildError, MAX_SEGMENTS};
+pub use crate::memo::Memo;
 
 use crate::authorization::{Authorization, AuthorizationSet};
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
@@ -8,15 +12,14 @@ use crate::effect::Effect;
 use crate::index::automaton::Workshop;
 use crate::index::changes::Index;
 use crate::index::exempt::Exempt;
-use crate::index::grants::{self, Grants};
+use crate::index::grants::{self, Grants, Lasting};
 use crate::index::routes::Found;
 use crate::index::{at, next_id};
 use crate::judge::has_ambiguous_bytes;
 use crate::match_form;
-use crate::naive;
 use crate::name::Origin;
-use crate::policy::{Route, Rule, ServerPolicy};
-use crate::request::{Connection, RequestView};
+use crate::policy::{Protocol, Route, Rule, ServerPolicy};
+use crate::request::{Connection, RequestView, Subject, Tls};
 use hashbrown::HashSet;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
@@ -46,48 +49,6 @@ struct Whole {
 struct Names {
     sorted: Arc<[HeaderName]>,
     set: HashSet<HeaderName, foldhash::fast::FixedState>,
-}
-
-/// The number of routes whose authorizations a [`Memo`] remembers.
-const REMEMBERED: usize = 8;
-
-/// What was found out about one connection under one [`Evaluator`]: which authorization of a set
-/// holds. Make a new one for each connection, and whenever the evaluator or the workload's facts
-/// change. Takes 64 bytes.
-#[derive(Clone, Debug)]
-pub struct Memo {
-    /// Whose set it is, plus one, and the number of the authorization plus one; zero is none.
-    slots: [(u32, u32); REMEMBERED],
-}
-
-impl Memo {
-    /// Knows nothing yet.
-    pub fn new() -> Self {
-        Self { slots: [(0, 0); REMEMBERED] }
-    }
-
-    /// What is known of a set, or else what `find` says. `whose`: [`SERVER`], or a route's number plus
-    /// one.
-    fn recall(&mut self, whose: u32, find: impl FnOnce() -> Option<u32>) -> Option<u32> {
-        let place = usize::try_from(whose).unwrap_or(0) % REMEMBERED;
-        let key = whose.saturating_add(1);
-        match self.slots.get(place) {
-            Some((known, result)) if *known == key => result.checked_sub(1),
-            Some(_) | None => {
-                let found = find();
-                if let Some(slot) = self.slots.get_mut(place) {
-                    *slot = (key, found.map_or(0, |index| index.saturating_add(1)));
-                }
-                found
-            }
-        }
-    }
-}
-
-impl Default for Memo {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// The Server's own set of authorizations, for a [`Memo`].
@@ -167,17 +128,32 @@ impl Evaluator {
         &self.policy
     }
 
-    /// Decides on a connection that is not HTTP. The rules are those of [`naive`].
+    /// Decides on a connection that is not HTTP. The rules are those of [`crate::naive`]. Grants that
+    /// depend on a request permit none.
     pub fn decide_connection(&self, connection: &Connection<'_>) -> Decision {
-        if let Some(decision) = naive::before_grants(&self.policy, connection) {
-            return decision;
+        let policy = &*self.policy;
+        if let Some(reason) = policy.deny {
+            return Decision::deny(reason, None);
         }
-        self.by_server(None, &mut Memo::new(), connection)
-            .unwrap_or_else(|| naive::deny(Denied::Unauthorized, None))
+        let subject = Subject::of_connection(connection);
+        for (index, exemption) in (0_u32..).zip(&policy.exemptions) {
+            if exemption.request.is_none() && exemption.authorization.holds(&subject) {
+                let id = AuthorizationId::Exemption(index);
+                return Decision::permit(None, id, exemption.authorization.audit);
+            }
+        }
+        if !policy.admits_bytes() {
+            return Decision::deny(Denied::ProtocolMismatch, None);
+        }
+        if matches!((policy.protocol, connection.tls), (Protocol::Tls, Tls::Absent)) {
+            return Decision::deny(Denied::TlsRequired, None);
+        }
+        self.by_server(None, &mut Memo::new(), &subject)
+            .unwrap_or_else(|| Decision::deny(Denied::Unauthorized, None))
     }
 
-    /// Decides on a request. The rules are those of [`naive`]. `memo` must belong to this
-    /// connection and this evaluator.
+    /// Decides on a request. The rules are those of [`crate::naive`]. `memo` must belong to this
+    /// connection and this evaluator; what a request says is asked anew each time.
     ///
     /// Allocates nothing, save where a regular expression is too large for a table or meets a
     /// parameter value that is not ASCII, and where the path's match form is another one.
@@ -188,27 +164,28 @@ impl Evaluator {
         request: &RequestView<'_>,
     ) -> Decision {
         if let Some(reason) = self.policy.deny {
-            return naive::deny(reason, None);
+            return Decision::deny(reason, None);
         }
         if !self.policy.protocol.is_http() {
-            return naive::deny(Denied::NoRoute, None);
+            return Decision::deny(Denied::NoRoute, None);
         }
         if self.has_obs_text(request.headers) {
-            return naive::deny(Denied::Target(TargetFault::ObsText), None);
+            return Decision::deny(Denied::Target(TargetFault::ObsText), None);
         }
+        let subject = &Subject::of_request(connection, request);
         let path = match_form::matched(request.path, self.policy.paths);
         let request = &RequestView { path: &path, ..*request };
-        if let Some(exempt) = self.exempt.iter().find(|e| e.holds(connection, request)) {
+        if let Some(exempt) = self.exempt.iter().find(|e| e.holds(subject, request)) {
             let id = AuthorizationId::Exemption(exempt.index);
-            return naive::permit(None, id, &exempt.authorization);
+            return Decision::permit(None, id, exempt.authorization.audit);
         }
         match self.routes.find(request) {
-            Found::Rule(id) => self.by_route(id, memo, connection),
-            Found::CannotTell(id) => naive::deny(Denied::CannotTell, Some(id)),
-            Found::Deny(reason) => naive::deny(reason, None),
+            Found::Rule(id) => self.by_route(id, memo, subject),
+            Found::CannotTell(id) => Decision::deny(Denied::CannotTell, Some(id)),
+            Found::Deny(reason) => Decision::deny(reason, None),
             Found::Server => self
-                .by_server(None, memo, connection)
-                .unwrap_or_else(|| naive::deny(Denied::Unauthorized, None)),
+                .by_server(None, memo, subject)
+                .unwrap_or_else(|| Decision::deny(Denied::Unauthorized, None)),
         }
     }
 
@@ -223,33 +200,33 @@ impl Evaluator {
         headers.iter().any(|(name, line)| ambiguous(line) && set.contains(name))
     }
 
-    fn by_route(&self, id: RuleId, memo: &mut Memo, connection: &Connection<'_>) -> Decision {
+    fn by_route(&self, id: RuleId, memo: &mut Memo, subject: &Subject<'_>) -> Decision {
         let Some(route) = at(&self.policy.routes.routes, id.route) else {
-            return naive::deny(Denied::NoRoute, None);
+            return Decision::deny(Denied::NoRoute, None);
         };
         if let Origin::Deny(reason) = route.origin {
-            return naive::deny(reason, Some(id));
+            return Decision::deny(reason, Some(id));
         }
         let own = &route.authorizations;
         let whose = id.route.saturating_add(1);
         if !own.is_empty()
-            && let Some(index) = self.first_of((whose, own), memo, connection)
+            && let Some(index) = self.first_of((whose, own), memo, subject)
         {
             return granted(own, index, Some(id), AuthorizationId::Route(id.route, index));
         }
         let server =
-            if route.inherits_server { self.by_server(Some(id), memo, connection) } else { None };
-        server.unwrap_or_else(|| naive::deny(Denied::Unauthorized, Some(id)))
+            if route.inherits_server { self.by_server(Some(id), memo, subject) } else { None };
+        server.unwrap_or_else(|| Decision::deny(Denied::Unauthorized, Some(id)))
     }
 
     fn by_server(
         &self,
         route: Option<RuleId>,
         memo: &mut Memo,
-        connection: &Connection<'_>,
+        subject: &Subject<'_>,
     ) -> Option<Decision> {
         let own = &self.policy.authorizations;
-        let index = self.first_of((SERVER, own), memo, connection)?;
+        let index = self.first_of((SERVER, own), memo, subject)?;
         Some(granted(own, index, route, AuthorizationId::Server(index)))
     }
 
@@ -258,13 +235,21 @@ impl Evaluator {
         &self,
         (whose, set): (u32, &AuthorizationSet),
         memo: &mut Memo,
-        connection: &Connection<'_>,
+        subject: &Subject<'_>,
     ) -> Option<u32> {
         let filed = || if grants::is_small(set) { None } else { self.filed(set) };
-        memo.recall(whose, || match filed() {
-            Some(filed) => filed.first(set, connection),
-            None => grants::first(set, connection),
-        })
+        let Lasting { first, asks_requests } = memo.recall(whose, || match filed() {
+            Some(filed) => filed.lasting(set, subject.connection),
+            None => grants::lasting(set, subject.connection),
+        });
+        if !asks_requests {
+            return first;
+        }
+        let earlier = match filed() {
+            Some(filed) => filed.of_request(set, first, subject),
+            None => grants::of_request(set, first, subject),
+        };
+        earlier.or(first)
     }
 
     fn filed(&self, set: &AuthorizationSet) -> Option<&Arc<grants::Filed>> {
@@ -312,9 +297,15 @@ impl Evaluator {
 impl Names {
     /// The headers that any match looks at.
     fn of(policy: &ServerPolicy) -> Self {
-        let sorted: Arc<[HeaderName]> = naive::looks_at(policy).into();
+        let rules = policy.routes.routes.iter().flat_map(|route| &route.rules);
+        let exempt = policy.exemptions.iter().filter_map(|exemption| exemption.request.as_ref());
+        let matches = rules.flat_map(|rule| &rule.matches).chain(exempt);
+        let names = matches.flat_map(|wanted| wanted.headers()).map(|header| &header.name);
+        let names: HashSet<&HeaderName, foldhash::fast::FixedState> = names.collect();
+        let mut sorted: Vec<HeaderName> = names.into_iter().cloned().collect();
+        sorted.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         let set = sorted.iter().cloned().collect();
-        Self { sorted, set }
+        Self { sorted: sorted.into(), set }
     }
 }
 
@@ -339,7 +330,10 @@ fn granted(
     id: AuthorizationId,
 ) -> Decision {
     match at(set, index) {
-        Some(grant) => naive::permit(route, id, grant),
-        None => naive::deny(Denied::Unauthorized, route),
+        Some(grant) => Decision::permit(route, id, grant.audit),
+        None => Decision::deny(Denied::Unauthorized, route),
     }
 }
+
+#[cfg(test)]
+mod tests;

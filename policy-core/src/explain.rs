@@ -5,8 +5,8 @@ use crate::decision::{AuthorizationId, Decision, RuleId};
 use crate::naive;
 use crate::name::{Origin, Source};
 use crate::network::NetworkTerm;
-use crate::policy::ServerPolicy;
-use crate::request::{Connection, RequestView, Tls};
+use crate::policy::{Route, ServerPolicy};
+use crate::request::{Connection, RequestView, Subject, Tls};
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,13 +108,14 @@ pub fn explain(
         Decision::Permit(permit) => permit.route,
         Decision::Deny(denial) => denial.route,
     };
+    let subject = Subject { connection, request };
     let grants = reached(policy, &decision, route);
     let total = grants.len();
     let mut considered: Vec<Considered> =
-        grants.into_iter().map(|(id, grant)| consider(id, grant, connection)).collect();
+        grants.into_iter().map(|(id, grant)| consider(id, grant, &subject)).collect();
     considered.sort_by_key(|entry| entry.failures);
     considered.truncate(MAX_CONSIDERED);
-    let route = route.and_then(|id| naive::route(policy, id));
+    let route = route.and_then(|id| find(policy, id));
     let own = route.map(|route| &route.withheld[..]).unwrap_or_default();
     let inherits = route.is_none_or(|route| route.inherits_server);
     let server = if inherits { &policy.withheld[..] } else { &[] };
@@ -125,6 +126,11 @@ pub fn explain(
         considered,
         withheld: own.iter().chain(server).take(MAX_CONSIDERED).cloned().collect(),
     }
+}
+
+/// The route that `id` names.
+fn find(policy: &ServerPolicy, id: RuleId) -> Option<&Arc<Route>> {
+    policy.routes.routes.get(usize::try_from(id.route).ok()?)
 }
 
 type Grant<'a> = (AuthorizationId, &'a Arc<Authorization>);
@@ -149,7 +155,7 @@ fn reached<'a>(
     }
     let mut grants: Vec<Grant<'a>> = Vec::new();
     let mut inherits = true;
-    if let Some((id, entry)) = route.and_then(|id| Some((id, naive::route(policy, id)?))) {
+    if let Some((id, entry)) = route.and_then(|id| Some((id, find(policy, id)?))) {
         let numbered = (0_u32..).zip(entry.authorizations.iter());
         grants.extend(numbered.map(|(own, g)| (AuthorizationId::Route(id.route, own), g)));
         inherits = entry.inherits_server;
@@ -161,7 +167,7 @@ fn reached<'a>(
     grants
 }
 
-fn consider(id: AuthorizationId, grant: &Authorization, connection: &Connection<'_>) -> Considered {
+fn consider(id: AuthorizationId, grant: &Authorization, subject: &Subject<'_>) -> Considered {
     let source = grant.source.clone();
     let Requirement::All(conditions) = &grant.requirement else {
         return Considered { id, source, failed: None, failures: 0 };
@@ -170,9 +176,9 @@ fn consider(id: AuthorizationId, grant: &Authorization, connection: &Connection<
         let failed = Failed { condition: None, unmet: Unmet::NamesNobody };
         return Considered { id, source, failed: Some(failed), failures: usize::MAX };
     }
-    let mut unmet = conditions.iter().filter(|c| !c.test.holds(connection));
+    let mut unmet = conditions.iter().filter(|c| !c.test.holds(subject));
     let failed = unmet.next().map(|condition| Failed {
-        unmet: lacking(&condition.test, connection),
+        unmet: lacking(&condition.test, subject.connection),
         condition: Some(condition.clone()),
     });
     let failures = usize::from(failed.is_some()).saturating_add(unmet.count());
@@ -201,5 +207,8 @@ fn lacking(test: &Test, connection: &Connection<'_>) -> Unmet {
             Tls::Terminated(Some(_)) => Unmet::IdentityNotNamed,
         },
         Test::TlsPassthrough => Unmet::NoPassthrough,
+        // No client sees it: the test is known to tests of this crate alone.
+        #[cfg(test)]
+        Test::Method(_) => Unmet::NamesNobody,
     }
 }

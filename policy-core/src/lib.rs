@@ -2,7 +2,7 @@
 //!
 //! A [`ServerPolicy`] is everything in force on one port of one workload. It is plain data: it can be
 //! compared, encoded and printed. [`Evaluator`] is the same policy arranged for deciding; [`naive`]
-//! reads like the specification and exists to check the evaluator against.
+//! reads like the specification, shares no rule with it, and exists to check the evaluator against.
 //!
 //! **Invariants.** This crate does no I/O, reads no clock, logs nothing, spawns nothing and knows
 //! neither Kubernetes nor protobuf. An empty list never means "everything": each type says what its
@@ -23,6 +23,7 @@ pub mod judge;
 pub mod limit;
 mod match_form;
 pub mod matching;
+mod memo;
 pub mod naive;
 pub mod name;
 pub mod near;
@@ -30,6 +31,7 @@ pub mod network;
 mod objects;
 pub mod pattern;
 pub mod policy;
+pub mod precedence;
 pub mod request;
 pub mod revision;
 pub mod symbols;
@@ -38,7 +40,9 @@ pub mod target;
 pub mod testing;
 pub mod workload;
 
-pub use authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test, Withheld};
+pub use authorization::{
+    Authorization, AuthorizationSet, Condition, Requirement, Scope, Test, Withheld,
+};
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
 pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};
@@ -55,7 +59,7 @@ pub use policy::{
     DefaultPolicy, Exemption, InformationalHeaders, Owner, PathHandling, Protocol, Route,
     RouteKind, RouteTable, Rule, ServerPolicy, Undeclared, Unmatched, WorkloadPolicy,
 };
-pub use request::{Connection, RequestView, Tls};
+pub use request::{Connection, RequestView, Subject, Tls};
 pub use revision::Revision;
 pub use target::{Target, canonical_path, canonical_target};
 pub use workload::{UndeclaredPorts, WorkloadKey, WorkloadKind};

@@ -157,6 +157,34 @@ impl PathPattern {
     }
 }
 
+impl PathPattern {
+    /// Whether the pattern matches `path`, a canonical path or, where the pattern is one over match
+    /// forms, that form. `*` and the empty path of `CONNECT` are matched by what matches every path,
+    /// and by regular expressions.
+    pub fn admits(&self, path: &str) -> bool {
+        let (patterns, rest) = match self {
+            Self::Regex(pattern) => return pattern.matches(path),
+            Self::Segments { segments, rest } => (segments, *rest),
+        };
+        let Some(path) = path.strip_prefix('/') else {
+            return patterns.is_empty() && rest;
+        };
+        let mut texts = path.split('/');
+        let each = patterns.iter().all(|p| texts.next().is_some_and(|text| p.admits(text)));
+        each && (rest || texts.next().is_none())
+    }
+}
+
+impl Segment {
+    /// Whether this is a pattern for `text`, one segment.
+    pub fn admits(&self, text: &str) -> bool {
+        match self {
+            Self::Literal(literal) => **literal == *text,
+            Self::Parameter(_) => !text.is_empty(),
+        }
+    }
+}
+
 fn literals(path: &str) -> Few<Segment> {
     path.split('/').map(|s| Segment::Literal(s.into())).collect()
 }

@@ -1,6 +1,21 @@
 //! The evaluator that reads like the specification. It exists to check [`crate::Evaluator`]
 //! against, and to explain; it is slow and allocates.
 //!
+//! It spells out every rule itself, so that a rule that is wrong in one of the two shows. It takes from
+//! elsewhere the forms in which paths are compared (`match_form`) and what a regular expression matches
+//! ([`crate::pattern`]); both have tests of their own.
+//!
+//! **Grants**
+//! 1. A grant that asks for nothing holds for everybody; one with an empty list of conditions for
+//!    nobody; else it holds for whoever meets each condition.
+//! 2. A network condition is met by a client inside one of the blocks, or inside one that the symbol
+//!    stands for, and inside no exception to it. Families of addresses never meet.
+//! 3. A condition on mesh TLS is met where TLS was terminated here; one on identities also needs a
+//!    proved identity that is named: by `*`, exactly, or, where it is a DNS name, by what follows one
+//!    of its dots but the first byte.
+//! 4. A condition on passed-through TLS is met by just that.
+//! 5. A condition on a request is met by no connection.
+//!
 //! **A connection that is not HTTP**
 //! 1. A policy that denies the port denies the connection, with the policy's reason.
 //! 2. An exemption for connections (one without a request match) whose authorization holds
@@ -35,14 +50,18 @@
 //! 11. The first of the route's own authorizations that holds permits; then, if it inherits, the
 //!     first of the Server's; else `unauthorized`.
 
+mod grants;
+mod matches;
+
 use crate::authorization::Authorization;
-use crate::decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
-use crate::judge::{Judgement, has_ambiguous_bytes};
+use crate::decision::{AuthorizationId, Decision, Denied, RuleId, TargetFault};
+use crate::judge::Judgement;
+use crate::limit::RateLimit;
 use crate::match_form;
-use crate::matching::{HostPattern, PathPattern, RequestMatch, Segment};
+use crate::matching::{HostPattern, RequestMatch};
 use crate::name::Origin;
 use crate::policy::{Protocol, Route, ServerPolicy, Unmatched};
-use crate::request::{Connection, RequestView, Tls};
+use crate::request::{Connection, RequestView, Subject, Tls};
 use http::HeaderName;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -50,33 +69,52 @@ use std::sync::Arc;
 
 /// Decides on a connection that is not HTTP.
 pub fn decide_connection(policy: &ServerPolicy, connection: &Connection<'_>) -> Decision {
-    match before_grants(policy, connection) {
-        Some(decision) => decision,
-        None => by_server(policy, connection, None),
+    let subject = Subject::of_connection(connection);
+    if let Some(reason) = policy.deny {
+        return deny(reason, None);
+    }
+    let exempt = policy.exemptions.iter().position(|exemption| {
+        exemption.request.is_none() && grants::holds(&exemption.authorization, &subject)
+    });
+    if let Some(index) = exempt {
+        return exempted(policy, index);
+    }
+    if carries_http_alone(policy) {
+        return deny(Denied::ProtocolMismatch, None);
+    }
+    if policy.protocol == Protocol::Tls && connection.tls == Tls::Absent {
+        return deny(Denied::TlsRequired, None);
+    }
+    by_server(policy, &subject, None)
+}
+
+/// Whether connections that are not HTTP are refused, whoever makes them.
+fn carries_http_alone(policy: &ServerPolicy) -> bool {
+    match policy.protocol {
+        Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => true,
+        Protocol::Opaque | Protocol::Tls => false,
+        Protocol::Detect { .. } => {
+            has_attached_routes(policy) || policy.rate_limit.as_ref().is_some_and(limits)
+        }
     }
 }
 
-/// The rules for a connection up to the Server's authorizations.
-pub(crate) fn before_grants(
-    policy: &ServerPolicy,
-    connection: &Connection<'_>,
-) -> Option<Decision> {
-    if let Some(reason) = policy.deny {
-        return Some(deny(reason, None));
+/// Whether somebody attached routes, also where none of them is left.
+fn has_attached_routes(policy: &ServerPolicy) -> bool {
+    let table = &policy.routes;
+    if table.routes.is_empty() {
+        let mut said = table.hosts.values().copied().chain([table.otherwise]);
+        return !said.any(|unmatched| unmatched == Unmatched::DefaultRoute);
     }
-    let exempt = policy.exemptions.iter().position(|exemption| {
-        exemption.request.is_none() && exemption.authorization.holds(connection)
-    });
-    if let Some(index) = exempt {
-        return Some(exempted(policy, index));
-    }
-    if !policy.admits_bytes() {
-        return Some(deny(Denied::ProtocolMismatch, None));
-    }
-    if policy.protocol == Protocol::Tls && connection.tls == Tls::Absent {
-        return Some(deny(Denied::TlsRequired, None));
-    }
-    None
+    table.routes.iter().any(|route| match route.origin {
+        Origin::Default | Origin::Probe => false,
+        Origin::Objects(_) | Origin::Guard | Origin::Deny(_) => true,
+    })
+}
+
+fn limits(limit: &RateLimit) -> bool {
+    let RateLimit { source: _, total, identity, overrides } = limit;
+    total.is_some() || identity.is_some() || !overrides.is_empty()
 }
 
 /// Decides on a request.
@@ -85,11 +123,13 @@ pub fn decide_request(
     connection: &Connection<'_>,
     request: &RequestView<'_>,
 ) -> Decision {
+    let subject = Subject::of_request(connection, request);
     if let Some(reason) = policy.deny {
         return deny(reason, None);
     }
-    if !policy.protocol.is_http() {
-        return deny(Denied::NoRoute, None);
+    match policy.protocol {
+        Protocol::Opaque | Protocol::Tls => return deny(Denied::NoRoute, None),
+        Protocol::Detect { .. } | Protocol::Http1 | Protocol::Http2 | Protocol::Grpc => {}
     }
     if has_obs_text(policy, request) {
         return deny(Denied::Target(TargetFault::ObsText), None);
@@ -98,8 +138,8 @@ pub fn decide_request(
     let request = &RequestView { path: &path, ..*request };
     let exempt = policy.exemptions.iter().position(|exemption| {
         let wanted = exemption.request.as_ref();
-        let wanted = wanted.map(|wanted| wanted.on_port(policy.paths).judge(request));
-        wanted == Some(Judgement::Matches) && exemption.authorization.holds(connection)
+        let wanted = wanted.map(|wanted| matches::judge(&wanted.on_port(policy.paths), request));
+        wanted == Some(Judgement::Matches) && grants::holds(&exemption.authorization, &subject)
     });
     if let Some(index) = exempt {
         return exempted(policy, index);
@@ -107,7 +147,7 @@ pub fn decide_request(
     for host in tables(policy, request.host) {
         if let Some((id, judgement)) = select(policy, host.as_ref(), request) {
             return match judgement {
-                Judgement::Matches => by_route(policy, connection, id),
+                Judgement::Matches => by_route(policy, &subject, id),
                 Judgement::CannotTell | Judgement::Differs => deny(Denied::CannotTell, Some(id)),
             };
         }
@@ -116,7 +156,7 @@ pub fn decide_request(
             None => policy.routes.otherwise,
         };
         match unmatched {
-            Unmatched::DefaultRoute => return by_server(policy, connection, None),
+            Unmatched::DefaultRoute => return by_server(policy, &subject, None),
             Unmatched::NotFound => return deny(Denied::NoRoute, None),
             Unmatched::Deny(reason) => return deny(reason, None),
             Unmatched::FallThrough => {}
@@ -135,10 +175,10 @@ pub fn looks_at(policy: &ServerPolicy) -> Vec<HeaderName> {
     names.into_iter().filter_map(|name| name.parse().ok()).collect()
 }
 
+/// Whether a header that is looked at has a line that is not visible ASCII, spaces and tabs.
 fn has_obs_text(policy: &ServerPolicy, request: &RequestView<'_>) -> bool {
-    looks_at(policy).iter().any(|name| {
-        request.headers.get_all(name).iter().any(|line| has_ambiguous_bytes(line.as_bytes()))
-    })
+    let lines = |name: &HeaderName| request.headers.get_all(name).iter();
+    looks_at(policy).iter().any(|name| lines(name).any(|line| line.to_str().is_err()))
 }
 
 /// The tables to ask, most specific first; the last is that of routes without hosts.
@@ -177,94 +217,47 @@ fn select(
         }
     }
     // The sort is stable: what ties stays in the order of the list.
-    candidates.sort_by(|(a, _), (b, _)| Precedence::of(a).cmp(&Precedence::of(b)));
+    candidates.sort_by(|(a, _), (b, _)| matches::in_order(a, b));
     candidates.into_iter().find_map(|(wanted, id)| {
-        match wanted.on_port(policy.paths).judge(request) {
+        match matches::judge(&wanted.on_port(policy.paths), request) {
             Judgement::Differs => None,
             told @ (Judgement::Matches | Judgement::CannotTell) => Some((id, told)),
         }
     })
 }
 
-/// The order of matches that match the same path; smaller is tried first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Precedence {
-    path: PathRank,
-    no_method: bool,
-    headers: Reverse<usize>,
-    query: Reverse<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum PathRank {
-    /// For each segment, whether it is a parameter.
-    Exact(Vec<bool>),
-    Regex,
-    Prefix(Reverse<usize>, Vec<bool>),
-}
-
-impl Precedence {
-    /// The place of a match, before its place in the list.
-    pub fn of(wanted: &RequestMatch) -> Self {
-        let path = match &wanted.path {
-            PathPattern::Regex(_) => PathRank::Regex,
-            PathPattern::Segments { segments, rest } => {
-                let kinds: Vec<bool> =
-                    segments.iter().map(|s| matches!(s, Segment::Parameter(_))).collect();
-                if *rest {
-                    PathRank::Prefix(Reverse(kinds.len()), kinds)
-                } else {
-                    PathRank::Exact(kinds)
-                }
-            }
-        };
-        Self {
-            path,
-            no_method: wanted.method().is_none(),
-            headers: Reverse(wanted.headers().len()),
-            query: Reverse(wanted.query().len()),
-        }
-    }
-}
-
-fn by_route(policy: &ServerPolicy, connection: &Connection<'_>, id: RuleId) -> Decision {
-    let Some(route) = route(policy, id) else {
+fn by_route(policy: &ServerPolicy, subject: &Subject<'_>, id: RuleId) -> Decision {
+    let number = usize::try_from(id.route).ok();
+    let Some(route) = number.and_then(|number| policy.routes.routes.get(number)) else {
         return deny(Denied::NoRoute, None);
     };
     if let Origin::Deny(reason) = route.origin {
         return deny(reason, Some(id));
     }
-    if let Some((own, grant)) = first_that_holds(&route.authorizations, connection) {
+    if let Some((own, grant)) = first_that_holds(&route.authorizations, subject) {
         return permit(Some(id), AuthorizationId::Route(id.route, own), grant);
     }
     if route.inherits_server {
-        return by_server(policy, connection, Some(id));
+        return by_server(policy, subject, Some(id));
     }
     deny(Denied::Unauthorized, Some(id))
 }
 
-/// The route that `id` names.
-pub(crate) fn route(policy: &ServerPolicy, id: RuleId) -> Option<&Arc<Route>> {
-    policy.routes.routes.get(usize::try_from(id.route).ok()?)
-}
-
-fn by_server(
-    policy: &ServerPolicy,
-    connection: &Connection<'_>,
-    route: Option<RuleId>,
-) -> Decision {
-    match first_that_holds(&policy.authorizations, connection) {
+fn by_server(policy: &ServerPolicy, subject: &Subject<'_>, route: Option<RuleId>) -> Decision {
+    match first_that_holds(&policy.authorizations, subject) {
         Some((index, grant)) => permit(route, AuthorizationId::Server(index), grant),
         None => deny(Denied::Unauthorized, route),
     }
 }
 
 fn first_that_holds<'a>(
-    grants: &'a [Arc<Authorization>],
-    connection: &Connection<'_>,
+    all: &'a [Arc<Authorization>],
+    subject: &Subject<'_>,
 ) -> Option<(u32, &'a Authorization)> {
-    let mut numbered = (0_u32..).zip(grants);
-    numbered.find(|(_, grant)| grant.holds(connection)).map(|(index, grant)| (index, &**grant))
+    let mut numbered = (0_u32..).zip(all);
+    numbered
+        .find(|(_, grant)| grants::holds(grant, subject))
+        .map(|(index, grant)| (index, &**grant))
 }
 
 fn exempted(policy: &ServerPolicy, index: usize) -> Decision {
@@ -274,14 +267,11 @@ fn exempted(policy: &ServerPolicy, index: usize) -> Decision {
     permit(None, AuthorizationId::Exemption(id), &exemption.authorization)
 }
 
-pub(crate) fn permit(
-    route: Option<RuleId>,
-    id: AuthorizationId,
-    grant: &Authorization,
-) -> Decision {
-    Decision::Permit(Permit { route, authorization: id, audit: grant.audit })
+/// A permit is audited where the grant asks for it.
+fn permit(route: Option<RuleId>, id: AuthorizationId, grant: &Authorization) -> Decision {
+    Decision::permit(route, id, grant.audit)
 }
 
-pub(crate) fn deny(reason: Denied, route: Option<RuleId>) -> Decision {
-    Decision::Deny(Denial { reason, route })
+fn deny(reason: Denied, route: Option<RuleId>) -> Decision {
+    Decision::deny(reason, route)
 }

@@ -17,6 +17,30 @@ pub struct Connection<'a> {
     pub facts: &'a Facts,
 }
 
+/// What a grant's conditions are asked of: whoever made a connection, and what its request says.
+///
+/// The two halves last differently long. A connection decides on many requests, so what depends on
+/// `request` must never be remembered from one to the next ([`crate::authorization::Scope`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The connection's half.
+    pub connection: &'a Connection<'a>,
+    /// The request's half; absent on a connection that is not HTTP.
+    pub request: Option<&'a RequestView<'a>>,
+}
+
+impl<'a> Subject<'a> {
+    /// The client of a connection that is not HTTP.
+    pub fn of_connection(connection: &'a Connection<'a>) -> Self {
+        Self { connection, request: None }
+    }
+
+    /// The client of a request.
+    pub fn of_request(connection: &'a Connection<'a>, request: &'a RequestView<'a>) -> Self {
+        Self { connection, request: Some(request) }
+    }
+}
+
 /// The state of TLS on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls<'a> {
@@ -29,7 +53,8 @@ pub enum Tls<'a> {
 }
 
 /// The request's half of a decision: one canonical view, made once, which is matched, logged and
-/// forwarded alike.
+/// forwarded alike. Whoever decides on an open request again, after the policy changed, needs every
+/// field of it as it was.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
     /// Method.

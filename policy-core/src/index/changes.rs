@@ -11,8 +11,8 @@ use crate::index::candidates::NONE;
 use crate::index::routes::{Both, Found, Listed, Listing, Routes};
 use crate::index::{at, next_id};
 use crate::matching::RequestMatch;
-use crate::naive::Precedence;
 use crate::policy::{Route, RouteTable, ServerPolicy};
+use crate::precedence::Precedence;
 use crate::request::RequestView;
 use std::sync::Arc;
 

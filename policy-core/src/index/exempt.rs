@@ -7,7 +7,7 @@ use crate::index::wanted::Wanted;
 use crate::judge::Judgement;
 use crate::matching::{PathPattern, RequestMatch};
 use crate::policy::Exemption;
-use crate::request::{Connection, RequestView};
+use crate::request::{RequestView, Subject};
 use std::sync::Arc;
 
 /// One exemption for requests.
@@ -42,13 +42,13 @@ impl Exempt {
         Self { index, path, wanted, authorization: exemption.authorization.clone() }
     }
 
-    /// Whether it lets this request through.
-    pub(crate) fn holds(&self, connection: &Connection<'_>, request: &RequestView<'_>) -> bool {
+    /// Whether it lets through this request of `subject`, whose path is in the form that is matched.
+    pub(crate) fn holds(&self, subject: &Subject<'_>, request: &RequestView<'_>) -> bool {
         let path = match &self.path {
             Path::Pattern(pattern) => pattern.admits(request.path),
             Path::Regex(single) => single.matches(request.path),
         };
         path && self.wanted.judge(request) == Judgement::Matches
-            && self.authorization.holds(connection)
+            && self.authorization.holds(subject)
     }
 }

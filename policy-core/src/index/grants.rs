@@ -2,15 +2,17 @@
 //! do not.
 //!
 //! Each authorization is filed under its most selective condition. What is found there is verified
-//! against its other conditions by the predicates of the model.
+//! against its other conditions by the predicates of the model. Authorizations that depend on the
+//! request are apart: they are asked for each request, and only those before the first that holds for
+//! the connection.
 
-use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Test};
+use crate::authorization::{Authorization, AuthorizationSet, Condition, Requirement, Scope, Test};
 use crate::identity::{Identity, IdentityMatch};
 use crate::index::at;
 use crate::index::names::Names;
 use crate::index::networks::Networks;
 use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
-use crate::request::{Connection, Tls};
+use crate::request::{Connection, Subject, Tls};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,6 +33,15 @@ struct Posting {
     alternative: u32,
 }
 
+/// What holds of a set for as long as the connection lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lasting {
+    /// The number of the first authorization that holds, of those that do not depend on requests.
+    pub(crate) first: Option<u32>,
+    /// Whether one that depends on the request comes before it.
+    pub(crate) asks_requests: bool,
+}
+
 /// One set: postings, each list in order of the set.
 #[derive(Debug, Default)]
 pub(crate) struct Filed {
@@ -43,6 +54,9 @@ pub(crate) struct Filed {
     node_local: Vec<Posting>,
     cluster: Vec<Posting>,
     unconditional: Vec<Posting>,
+    /// The numbers of the authorizations that depend on the request, ascending. They are filed nowhere
+    /// else.
+    of_request: Box<[u32]>,
 }
 
 /// What an alternative of a condition is filed under.
@@ -76,6 +90,8 @@ fn keys(test: &Test) -> Vec<Key<'_>> {
             .collect(),
         Test::MeshTls => vec![Key::MeshTls],
         Test::TlsPassthrough => vec![Key::Passthrough],
+        #[cfg(test)]
+        Test::Method(_) => Vec::new(),
     }
 }
 
@@ -115,10 +131,32 @@ pub(crate) fn is_small(set: &AuthorizationSet) -> bool {
     set.len() <= FEW
 }
 
-/// The number of the first authorization that holds, one tried after the other.
-pub(crate) fn first(set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
-    let mut numbered = (0_u32..).zip(set.iter());
-    numbered.find(|(_, grant)| grant.holds(connection)).map(|(index, _)| index)
+/// What lasts of a set, its authorizations tried one after the other.
+pub(crate) fn lasting(set: &AuthorizationSet, connection: &Connection<'_>) -> Lasting {
+    let subject = Subject::of_connection(connection);
+    let mut asks_requests = false;
+    for (index, grant) in (0_u32..).zip(set.iter()) {
+        match grant.scope() {
+            Scope::Request => asks_requests = true,
+            Scope::Connection if grant.holds(&subject) => {
+                return Lasting { first: Some(index), asks_requests };
+            }
+            Scope::Connection => {}
+        }
+    }
+    Lasting { first: None, asks_requests }
+}
+
+/// The number of the first authorization that depends on the request and holds, of those before number
+/// `end`.
+pub(crate) fn of_request(
+    set: &AuthorizationSet,
+    end: Option<u32>,
+    subject: &Subject<'_>,
+) -> Option<u32> {
+    let numbered = (0..end.unwrap_or(u32::MAX)).zip(set.iter());
+    let mut asked = numbered.filter(|(_, grant)| grant.scope() == Scope::Request);
+    asked.find(|(_, grant)| grant.holds(subject)).map(|(index, _)| index)
 }
 
 impl Filed {
@@ -131,7 +169,12 @@ impl Filed {
             }
         }
         let mut filed = Self::default();
+        let mut of_request = Vec::new();
         for (index, grant) in (0_u32..).zip(set.iter()) {
+            if grant.scope() == Scope::Request {
+                of_request.push(index);
+                continue;
+            }
             if grant.requirement == Requirement::Nothing {
                 filed.unconditional.push(Posting { index, condition: 0, alternative: 0 });
                 continue;
@@ -148,6 +191,7 @@ impl Filed {
                 filed.file(key, Posting { index, condition: number, alternative });
             }
         }
+        filed.of_request = of_request.into();
         filed
     }
 
@@ -165,8 +209,27 @@ impl Filed {
         list.push(posting);
     }
 
-    /// The number of the first authorization of `set`, which this was made of, that holds.
-    pub(crate) fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
+    /// What lasts of `set`, which this was made of.
+    pub(crate) fn lasting(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Lasting {
+        let first = self.first(set, connection);
+        let asked = self.of_request.first();
+        let before = |asked: &u32| first.is_none_or(|first| *asked < first);
+        Lasting { first, asks_requests: asked.is_some_and(before) }
+    }
+
+    /// As [`of_request`] of `set`, which this was made of.
+    pub(crate) fn of_request(
+        &self,
+        set: &AuthorizationSet,
+        end: Option<u32>,
+        subject: &Subject<'_>,
+    ) -> Option<u32> {
+        let before = self.of_request.iter().take_while(|index| end.is_none_or(|end| **index < end));
+        let mut held = before.filter(|index| at(set, **index).is_some_and(|g| g.holds(subject)));
+        held.next().copied()
+    }
+
+    fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
         let mut best = None;
         let mut look = |list: &[Posting]| {
             for posting in list {
@@ -206,9 +269,10 @@ impl Filed {
 
 /// Whether `grant` holds, given that the client has what it was filed under.
 fn verify(grant: &Authorization, posting: Posting, connection: &Connection<'_>) -> bool {
+    let subject = Subject::of_connection(connection);
     (0_u32..).zip(conditions(grant)).all(|(number, condition)| {
         if number != posting.condition {
-            return condition.test.holds(connection);
+            return condition.test.holds(&subject);
         }
         match &condition.test {
             // The block contains the client; its exceptions, or what the symbol stands for, are
@@ -218,6 +282,8 @@ fn verify(grant: &Authorization, posting: Posting, connection: &Connection<'_>) 
                 network.is_some_and(|n| n.admits(connection.client, connection.facts))
             }
             Test::Identity(_) | Test::MeshTls | Test::TlsPassthrough => true,
+            #[cfg(test)]
+            Test::Method(_) => false,
         }
     })
 }

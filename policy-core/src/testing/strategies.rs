@@ -100,12 +100,15 @@ fn any_test() -> impl Strategy<Value = Test> {
         2 => text(&NAME_SUFFIXES).prop_map(IdentityMatch::Suffix),
         1 => Just(IdentityMatch::Exact("spiffe://mesh/c".into())),
     ];
-    prop_oneof![
+    let test = prop_oneof![
         3 => vec(any_network(), 0..3).prop_map(Test::Network),
         3 => vec(name, 0..3).prop_map(Test::Identity),
         1 => Just(Test::MeshTls),
         1 => Just(Test::TlsPassthrough),
-    ]
+    ];
+    #[cfg(test)]
+    let test = prop_oneof![5 => test, 2 => select(vec!["GET", "POST"]).prop_map(Test::Method)];
+    test
 }
 
 fn any_net() -> impl Strategy<Value = IpNet> {

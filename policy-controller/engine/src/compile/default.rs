@@ -60,7 +60,7 @@ pub(super) fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_core::{Connection, Facts, Identity, NetworkMatch, Tls};
+    use policy_core::{Connection, Facts, Identity, NetworkMatch, Subject, Tls};
 
     fn admits(readers: &MetricsReaders, client: &str, identity: Option<&str>) -> bool {
         let facts = Facts { node_local: vec!["10.9.0.1/32".parse().unwrap()], ..Facts::default() };
@@ -68,7 +68,8 @@ mod tests {
         let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
         let connection = Connection { client: client.parse().unwrap(), tls, facts: &facts };
         let config = ControllerConfig { metrics: readers.clone(), ..ControllerConfig::default() };
-        proxy_port(&config).authorizations.iter().any(|grant| grant.holds(&connection))
+        let subject = Subject::of_connection(&connection);
+        proxy_port(&config).authorizations.iter().any(|grant| grant.holds(&subject))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::incremental::{Context, question};
 use crate::question::precedence::{Difference, Differences, Differing, Place};
 use crate::question::route::Attached;
 use policy_core::matching::Segment;
-use policy_core::naive::Precedence;
+use policy_core::precedence::Precedence;
 use policy_core::{HostPattern, PathPattern, RequestMatch, Route, ValueMatch};
 use policy_crds::resource::ProxyProtocol;
 use policy_crds::{Body, Resource};

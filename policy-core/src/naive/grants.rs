@@ -1,0 +1,77 @@
+//! Whom a grant is for.
+
+use crate::authorization::{Authorization, Requirement, Test};
+use crate::identity::{Identity, IdentityMatch};
+use crate::network::{NetworkMatch, NetworkSymbol, NetworkTerm};
+use crate::request::{Connection, Subject, Tls};
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Whether `grant` holds for `subject`.
+pub(super) fn holds(grant: &Authorization, subject: &Subject<'_>) -> bool {
+    match &grant.requirement {
+        Requirement::Nothing => true,
+        Requirement::All(conditions) => {
+            let met = conditions.iter().filter(|condition| is_met(&condition.test, subject));
+            !conditions.is_empty() && met.count() == conditions.len()
+        }
+    }
+}
+
+fn is_met(test: &Test, subject: &Subject<'_>) -> bool {
+    let connection = subject.connection;
+    match (test, connection.tls) {
+        (Test::Network(networks), _) => networks.iter().any(|one| is_inside(one, connection)),
+        (Test::MeshTls, Tls::Terminated(_)) => true,
+        (Test::Identity(names), Tls::Terminated(Some(identity))) => {
+            names.iter().any(|name| is_named(identity, name))
+        }
+        (Test::TlsPassthrough, Tls::Passthrough) => true,
+        (Test::MeshTls | Test::Identity(_) | Test::TlsPassthrough, _) => false,
+        #[cfg(test)]
+        (Test::Method(name), _) => match subject.request {
+            Some(request) => request.method.as_str() == *name,
+            None => false,
+        },
+    }
+}
+
+fn is_inside(network: &NetworkMatch, connection: &Connection<'_>) -> bool {
+    let blocks = match network.term {
+        NetworkTerm::Net(net) => vec![net],
+        NetworkTerm::Symbol(NetworkSymbol::NodeLocal) => connection.facts.node_local.clone(),
+        NetworkTerm::Symbol(NetworkSymbol::Cluster) => connection.facts.cluster.clone(),
+    };
+    let has_client = |block: &IpNet| contains(block, connection.client);
+    blocks.iter().any(has_client) && !network.except.iter().any(has_client)
+}
+
+/// Whether `address` begins with the bits of `block` that count, and is of its family.
+fn contains(block: &IpNet, address: IpAddr) -> bool {
+    let counts = usize::from(block.prefix_len());
+    let pairs = bits(block.addr()).into_iter().zip(bits(address));
+    block.addr().is_ipv4() == address.is_ipv4() && pairs.take(counts).all(|(own, its)| own == its)
+}
+
+fn bits(address: IpAddr) -> Vec<bool> {
+    let octets = match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let bits = |octet: u8| [128, 64, 32, 16, 8, 4, 2, 1].map(|bit| octet & bit != 0);
+    octets.into_iter().flat_map(bits).collect()
+}
+
+fn is_named(identity: &Identity, name: &IdentityMatch) -> bool {
+    match (name, identity) {
+        (IdentityMatch::Any, _) => true,
+        (IdentityMatch::Exact(name), Identity::Dns(own) | Identity::Spiffe(own)) => name == own,
+        (IdentityMatch::Suffix(suffix), Identity::Dns(own)) => {
+            own.match_indices('.').any(|(dot, _)| {
+                let after = own.get(dot.saturating_add(1)..);
+                dot > 0 && after == Some(&**suffix)
+            })
+        }
+        (IdentityMatch::Suffix(_), Identity::Spiffe(_)) => false,
+    }
+}

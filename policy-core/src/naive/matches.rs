@@ -1,0 +1,119 @@
+//! What a request matches, and which of its matches counts.
+
+use crate::judge::Judgement;
+use crate::matching::{HeaderMatch, PathPattern, QueryMatch, RequestMatch, Segment, ValueMatch};
+use crate::request::RequestView;
+use percent_encoding::percent_decode_str;
+use std::cmp::Ordering;
+
+/// Judges a request, whose path is in the form of the match, by every part of the match.
+pub(super) fn judge(wanted: &RequestMatch, request: &RequestView<'_>) -> Judgement {
+    let (path, method, headers, query) = wanted.parts();
+    let same_method = method.is_none_or(|method| method == request.method);
+    let plain = Judgement::of(has_path(path, request.path) && same_method);
+    let headers = headers.iter().map(|header| by_header(header, request));
+    let query = query.iter().map(|parameter| by_parameter(parameter, request));
+    let all: Vec<Judgement> = headers.chain(query).chain([plain]).collect();
+    if all.contains(&Judgement::Differs) {
+        Judgement::Differs
+    } else if all.contains(&Judgement::CannotTell) {
+        Judgement::CannotTell
+    } else {
+        Judgement::Matches
+    }
+}
+
+/// Whether a path matches. One without a leading `/` (`*`, and the empty one of `CONNECT`) is matched
+/// by what matches every path, and by regular expressions.
+fn has_path(pattern: &PathPattern, path: &str) -> bool {
+    let (patterns, rest) = match pattern {
+        PathPattern::Regex(pattern) => return pattern.matches(path),
+        PathPattern::Segments { segments, rest } => (segments, *rest),
+    };
+    let Some(path) = path.strip_prefix('/') else {
+        return rest && patterns.is_empty();
+    };
+    let texts: Vec<&str> = path.split('/').collect();
+    let enough = if rest { texts.len() >= patterns.len() } else { texts.len() == patterns.len() };
+    enough
+        && patterns.iter().zip(texts).all(|(pattern, text)| match pattern {
+            Segment::Literal(literal) => **literal == *text,
+            Segment::Parameter(_) => !text.is_empty(),
+        })
+}
+
+/// Judges the lines of a header, each by itself and without splitting at commas.
+fn by_header(wanted: &HeaderMatch, request: &RequestView<'_>) -> Judgement {
+    let lines = request.headers.get_all(&wanted.name).iter();
+    of_several(lines.map(|line| by_value(&wanted.value, line.as_bytes())).collect())
+}
+
+/// Judges the values of a parameter, form-decoded (WHATWG URL, 5.1).
+fn by_parameter(wanted: &QueryMatch, request: &RequestView<'_>) -> Judgement {
+    let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>();
+    let pairs = request.query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let named = pairs.filter(|(name, _)| decode(name) == wanted.name.as_bytes());
+    of_several(named.map(|(_, value)| by_value(&wanted.value, &decode(value))).collect())
+}
+
+/// Judges one value. A regular expression says nothing of what is not text.
+fn by_value(wanted: &ValueMatch, value: &[u8]) -> Judgement {
+    match wanted {
+        ValueMatch::Exact(bytes) => Judgement::of(**bytes == *value),
+        ValueMatch::Regex(pattern) => match std::str::from_utf8(value) {
+            Ok(text) => Judgement::of(pattern.matches(text)),
+            Err(_) => Judgement::CannotTell,
+        },
+    }
+}
+
+/// What the lines or values of one name say together: none is a no, and where they disagree it cannot
+/// be told.
+fn of_several(lines: Vec<Judgement>) -> Judgement {
+    match lines.split_first() {
+        None => Judgement::Differs,
+        Some((first, others)) if others.iter().all(|other| other == first) => *first,
+        Some(_) => Judgement::CannotTell,
+    }
+}
+
+/// The order in which matches are tried.
+pub(super) fn in_order(a: &RequestMatch, b: &RequestMatch) -> Ordering {
+    let prefixes = is_prefix(&a.path) && is_prefix(&b.path);
+    let longer = || length(&b.path).cmp(&length(&a.path));
+    kind(&a.path)
+        .cmp(&kind(&b.path))
+        .then_with(|| if prefixes { longer() } else { Ordering::Equal })
+        .then_with(|| parameters(&a.path).cmp(&parameters(&b.path)))
+        .then_with(|| b.method().is_some().cmp(&a.method().is_some()))
+        .then_with(|| b.headers().len().cmp(&a.headers().len()))
+        .then_with(|| b.query().len().cmp(&a.query().len()))
+}
+
+/// Paths without rest before regular expressions before prefixes.
+fn kind(path: &PathPattern) -> u8 {
+    match path {
+        PathPattern::Segments { rest: false, .. } => 0,
+        PathPattern::Regex(_) => 1,
+        PathPattern::Segments { rest: true, .. } => 2,
+    }
+}
+
+fn is_prefix(path: &PathPattern) -> bool {
+    matches!(path, PathPattern::Segments { rest: true, .. })
+}
+
+fn length(path: &PathPattern) -> usize {
+    parameters(path).len()
+}
+
+/// For each segment, whether it is a parameter: literals come first.
+fn parameters(path: &PathPattern) -> Vec<bool> {
+    match path {
+        PathPattern::Regex(_) => Vec::new(),
+        PathPattern::Segments { segments, rest: _ } => {
+            segments.iter().map(|segment| matches!(segment, Segment::Parameter(_))).collect()
+        }
+    }
+}
