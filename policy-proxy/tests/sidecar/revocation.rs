@@ -8,7 +8,9 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use policy_core::{HeaderMatch, PathPattern, Protocol, RequestMatch, ValueMatch};
+use policy_core::{
+    HeaderMatch, HostPattern, PathPattern, Protocol, QueryMatch, RequestMatch, ValueMatch,
+};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,6 +77,44 @@ async fn a_policy_that_looks_at_a_header_nobody_kept_ends_the_request() {
     body.frame().await.unwrap().unwrap();
     setup.apply(by_role("admin")).await;
     assert!(ends(&mut body).await.is_some());
+}
+
+/// Whatever a decision may depend on is kept with the request, or a review would decide by less.
+#[tokio::test]
+async fn an_open_request_is_decided_again_by_all_that_it_said() {
+    let app = App::start().await;
+    let said = ["GET", "web.example", "/stream", "1", "admin"];
+    for changed in [None, Some(0), Some(1), Some(2), Some(3), Some(4)] {
+        let setup = Setup::new(asking(said), app.address).await;
+        let mut client = Client::new(setup.connect().await).await;
+        let headers = [("x-role", "admin"), ("host", "web.example")];
+        let response = client.send(request("/stream?q=1", &headers)).await;
+        assert_eq!(response.status(), 200);
+        let mut body = response.into_body();
+        body.frame().await.unwrap().unwrap();
+        let mut other = said;
+        if let Some(fact) = changed {
+            other[fact] = ["POST", "other.example", "/other", "2", "root"][fact];
+        }
+        let mut policy = asking(other);
+        policy.paths = policy_core::PathHandling::Raw;
+        setup.apply(policy).await;
+        assert_eq!(ends(&mut body).await.is_none(), changed.is_none(), "{other:?}");
+    }
+}
+
+/// A policy for requests with this method, host, path, query parameter and header.
+fn asking([method, host, path, query, role]: [&'static str; 5]) -> policy_core::ServerPolicy {
+    let exact = |text: &str| ValueMatch::Exact(text.as_bytes().into());
+    let matched = RequestMatch::new(
+        PathPattern::exact(path),
+        Some(method.parse().unwrap()),
+        vec![HeaderMatch { name: http::HeaderName::from_static("x-role"), value: exact(role) }],
+        vec![QueryMatch { name: "q".into(), value: exact(query) }],
+    );
+    let mut only = route(matched, everybody());
+    Arc::make_mut(&mut only).hosts = [HostPattern::parse(host)].into();
+    with_routes(server(detect(), nobody()), vec![only])
 }
 
 #[tokio::test]
