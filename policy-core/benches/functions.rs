@@ -9,6 +9,7 @@
 )]
 
 use http::{HeaderMap, Method, Uri, Version};
+use policy_core::change::{Places, RouteChange};
 use policy_core::testing::benchmark::{self, Case};
 use policy_core::{Evaluator, Memo, PathHandling, ServerPolicy, canonical_path, canonical_target};
 use policy_measure::Function;
@@ -68,12 +69,19 @@ fn build(name: &str, case: fn() -> Case) -> Function {
 /// Arranges a policy that has one route less, in the middle, than one that is arranged already.
 fn change(name: &str, case: fn() -> Case) -> Function {
     let setup = move || {
-        let before = ready(case());
-        let mut less = ServerPolicy::clone(before.evaluator.policy());
-        less.routes.routes.remove(less.routes.routes.len() / 2);
-        (before.evaluator, Arc::new(less))
+        let evaluator = ready(case()).evaluator;
+        let before = evaluator.policy();
+        let (mut less, count) = (ServerPolicy::clone(before), before.routes.routes.len());
+        less.routes.routes.remove(count / 2);
+        let mut draft = Places::from_list_of(count);
+        (0..count).filter(|place| *place != count / 2).for_each(|place| draft.kept(place));
+        let places = draft.finish().expect("one route differs");
+        let change = RouteChange::new(Arc::clone(before), places).expect("of this length");
+        (evaluator, Arc::new(less), change)
     };
-    Function::shared(name, setup, |(evaluator, less)| evaluator.changed_to(Arc::clone(less)))
+    Function::shared(name, setup, |(evaluator, less, change)| {
+        evaluator.changed_to(Arc::clone(less), change)
+    })
 }
 
 fn target(name: &str, target: &'static str) -> Function {

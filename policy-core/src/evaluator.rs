@@ -7,6 +7,7 @@ pub use crate::index::bounds::{BuildError, MAX_SEGMENTS};
 pub use crate::memo::Memo;
 
 use crate::authorization::{Authorization, AuthorizationSet};
+use crate::change::RouteChange;
 use crate::decision::{AuthorizationId, Decision, Denied, Permit, RuleId, TargetFault};
 use crate::effect::Effect;
 use crate::index::automaton::Workshop;
@@ -82,33 +83,36 @@ impl Evaluator {
         })
     }
 
-    /// Arranges `policy`, which may share routes with the policy of this evaluator. Where few others
-    /// differ, it costs little more than comparing where routes are stored. Decides as
-    /// [`Evaluator::build`] would.
+    /// Arranges `policy`; `change` says how its routes follow from those of this evaluator's policy.
+    /// Where few differ, this costs little more than saying where the others are. Decides as
+    /// [`Evaluator::build`] would, which it does where `change` is from another policy.
     ///
     /// # Errors
     /// As [`Evaluator::build`].
-    pub fn changed_to(&self, policy: Arc<ServerPolicy>) -> Result<Self, BuildError> {
+    pub fn changed_to(
+        &self,
+        policy: Arc<ServerPolicy>,
+        change: &RouteChange,
+    ) -> Result<Self, BuildError> {
+        let Some(places) = change.since(&self.policy) else { return Self::build(policy) };
+        debug_assert!(change.leads_to(&policy), "routes differ that the change does not name");
         if self.policy.exemptions != policy.exemptions || self.policy.paths != policy.paths {
             return Self::build(policy);
         }
-        match self.routes.changed_to(&policy.routes)? {
+        match self.routes.changed_to(&policy.routes, places)? {
             Some(routes) => Ok(self.with(policy, routes)),
             None => Self::build(policy),
         }
     }
 
     fn with(&self, policy: Arc<ServerPolicy>, routes: Index) -> Self {
-        let table = &policy.routes.routes;
         let base = &routes.base().routes.routes;
-        let places = routes.places().unwrap_or_default();
-        let (old, fresh) = places.split_at_checked(base.len()).unwrap_or((places, &[]));
-        let gone = base.iter().zip(old).filter(|(_, place)| at(table, **place).is_none());
-        let fresh = fresh.iter().filter_map(|place| at(table, *place));
+        let (gone, fresh) = routes.since().map_or((&[][..], &[][..]), |s| (s.gone(), s.fresh()));
+        let gone = gone.iter().filter_map(|place| base.get(*place));
+        let fresh = fresh.iter().filter_map(|place| policy.routes.routes.get(*place));
         let known = |set: &AuthorizationSet| self.filed(set).cloned();
         let more = Grants::new(sets(&policy, fresh.clone()), known);
-        let changed = gone.map(|(route, _)| route).chain(fresh);
-        let looks_at = if changed.into_iter().any(|route| asks(route)) {
+        let looks_at = if gone.chain(fresh).any(|route| asks(route)) {
             Arc::new(Names::of(&policy))
         } else {
             Arc::clone(&self.whole.looks_at)

@@ -10,6 +10,7 @@
 //! [`Evaluator::decide_request`] names.
 
 pub mod authorization;
+pub mod change;
 pub mod decision;
 pub mod effect;
 pub mod evaluator;
@@ -43,6 +44,7 @@ pub mod workload;
 pub use authorization::{
     Authorization, AuthorizationSet, Condition, Requirement, Scope, Test, Withheld,
 };
+pub use change::RouteChange;
 pub use decision::{AuthorizationId, Decision, Denial, Denied, Permit, RuleId, TargetFault};
 pub use effect::{Effect, EffectKind};
 pub use evaluator::{BuildError, Evaluator, Memo};

@@ -11,6 +11,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+use policy_core::change::{Places, RouteChange};
 use policy_core::explain::{MAX_CONSIDERED, explain};
 use policy_core::testing::{any_client, any_policy, any_request};
 use policy_core::{Decision, Denied, Evaluator, Memo, ServerPolicy, naive};
@@ -65,10 +66,17 @@ proptest! {
         let mut policy = first;
         for (at, gone, other, more) in steps {
             let routes = &mut policy.routes.routes;
-            let at = at.index(routes.len() + 1);
-            let end = routes.len().min(at + gone);
-            routes.splice(at..end, other.routes.routes.into_iter().take(more));
-            evaluator = evaluator.changed_to(Arc::new(policy.clone())).expect("small");
+            let (count, at) = (routes.len(), at.index(routes.len() + 1));
+            let end = count.min(at + gone);
+            let more: Vec<_> = other.routes.routes.into_iter().take(more).collect();
+            let mut places = Places::from_list_of(count);
+            (0..at).for_each(|place| places.kept(place));
+            more.iter().for_each(|_| places.fresh());
+            (end..count).for_each(|place| places.kept(place));
+            routes.splice(at..end, more);
+            let places = places.finish().expect("few differ");
+            let change = RouteChange::new(evaluator.policy().clone(), places).expect("of its length");
+            evaluator = evaluator.changed_to(Arc::new(policy.clone()), &change).expect("small");
             prop_assert_eq!(evaluator.looks_at(), naive::looks_at(&policy));
             for client in &clients {
                 let connection = client.view();

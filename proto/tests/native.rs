@@ -22,7 +22,7 @@ use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
 use policy_proto::native::{
-    ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
+    Applied, ApplyError, PortState, decode_facts, decode_revision, diff, encode_facts, encode_port,
     encode_revision,
     lean::{self, Response, Responses},
 };
@@ -58,7 +58,8 @@ fn apply(state: &mut PortState, update: &PortUpdate) -> Arc<ServerPolicy> {
         assert_eq!((read.port(), read.revision()), (update.port, update.revision.as_ref()));
         let mut piece_by_piece = before.clone();
         let result = piece_by_piece.apply_read(*read).unwrap();
-        assert_eq!((&result, piece_by_piece.revision()), (&policy, state.revision()));
+        assert_eq!((&result.policy, piece_by_piece.revision()), (&policy, state.revision()));
+        assert!(result.change.is_none_or(|change| change.leads_to(&result.policy)));
     }
     policy
 }
@@ -413,7 +414,9 @@ proptest! {
         };
         let read = first(framed(&bytes), size, OK);
         let read = match read {
-            Ok(Some(Response::Port(update))) => PortState::new().apply_read(*update).ok(),
+            Ok(Some(Response::Port(update))) => {
+                PortState::new().apply_read(*update).ok().map(|applied| applied.policy)
+            }
             Ok(_) | Err(_) => None,
         };
         // Groups, which damage may make, are refused.
@@ -644,6 +647,52 @@ fn a_change_is_as_large_as_what_changed() {
     assert_eq!(*after, changed);
     let shared = after.routes.routes.iter().zip(&before.routes.routes).take(1000);
     assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(a, b)), "routes are shared");
+}
+
+/// What is handed on to whoever arranges routes, so that nobody has to compare them again.
+#[test]
+fn an_update_says_which_routes_it_left_alone() {
+    let mut policy = testing::benchmark::mixed(200).policy;
+    policy.routes.routes.insert(7, for_client("one", "a"));
+    let mut state = PortState::new();
+    let mut encoded = encode_port(&policy, &all());
+    assert!(applied(&mut state, &encoded.full(PORT, &Revision::default())).change.is_none());
+    let mut expect = |change: &dyn Fn(&mut ServerPolicy), gone: &[usize], fresh: &[usize]| {
+        change(&mut policy);
+        let next = encode_port(&policy, &all());
+        let before = state.policy().unwrap().clone();
+        let result = applied(&mut state, &diff(&encoded, &next, PORT, &Revision::default()));
+        encoded = next;
+        assert_eq!(*result.policy, policy);
+        let change = result.change.unwrap();
+        assert!(change.leads_to(&result.policy));
+        assert_eq!((change.places().gone(), change.places().fresh()), (gone, fresh));
+        assert_eq!(change.is_empty(), gone.is_empty() && fresh.is_empty());
+        (before, result.policy)
+    };
+    let (before, after) = expect(&|_| {}, &[], &[]);
+    assert!(Arc::ptr_eq(&before, &after), "nothing changed, so the next change is from it too");
+    expect(&|policy| _ = policy.routes.routes.remove(3), &[3], &[]);
+    expect(&|policy| policy.routes.routes.insert(9, for_client("two", "b")), &[], &[9]);
+    let regranted = |policy: &mut ServerPolicy| policy.routes.routes[6] = for_client("one", "c");
+    expect(&regranted, &[6], &[6]);
+    expect(&|policy| policy.authorizations = testing::set(Vec::new()), &[], &[]);
+    let moved = |policy: &mut ServerPolicy| policy.routes.routes[20..25].rotate_left(1);
+    expect(&moved, &[20], &[24]);
+}
+
+/// A route of this name, for everything and for one client.
+fn for_client(name: &str, client: &str) -> Arc<policy_core::Route> {
+    let mut route = testing::route(name, Vec::new());
+    let grant = testing::grant(name, vec![testing::identity(client)]);
+    route.authorizations = testing::set(vec![grant]);
+    Arc::new(route)
+}
+
+fn applied(state: &mut PortState, update: &PortUpdate) -> Applied {
+    let said = WatchResponse { kind: Some(Said::Port(update.clone())) };
+    let Ok(Some(Response::Port(read))) = received(&said, usize::MAX) else { panic!() };
+    state.apply_read(*read).unwrap()
 }
 
 #[test]

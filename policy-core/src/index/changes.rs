@@ -4,6 +4,7 @@
 //! Every match has a rank, its place in the order of precedence of all of them. The old index leaves
 //! room between two ranks, so that what is new finds its place among what is there.
 
+use crate::change::Places;
 use crate::decision::RuleId;
 use crate::index::automaton::Workshop;
 use crate::index::bounds::BuildError;
@@ -11,14 +12,10 @@ use crate::index::candidates::NONE;
 use crate::index::routes::{Both, Found, Listed, Listing, Routes};
 use crate::index::{at, next_id};
 use crate::matching::RequestMatch;
-use crate::policy::{Route, RouteTable, ServerPolicy};
+use crate::policy::{RouteTable, ServerPolicy};
 use crate::precedence::Precedence;
 use crate::request::RequestView;
 use std::sync::Arc;
-
-/// The routes that may differ before everything is indexed anew: twice as much is looked through for
-/// each request, and the old index keeps what is gone.
-const MOST: usize = 64;
 
 /// All routes of a policy.
 #[derive(Debug)]
@@ -44,13 +41,8 @@ struct Changed {
     routes: Routes,
     /// Where the routes of the base are, then those that are new.
     places: Box<[u32]>,
-}
-
-/// How the routes of a base lie in a new table.
-struct Alignment {
-    places: Vec<u32>,
-    /// The places of routes that are new, each with the number of the base's that come before it.
-    fresh: Vec<(u32, u32)>,
+    /// How the routes follow from the base's.
+    since: Places,
 }
 
 impl Index {
@@ -92,35 +84,49 @@ impl Index {
         Ok(Self { base: Arc::new(base), changed: None })
     }
 
-    /// The index of `table`, made of this one; `None`: they have too little in common. Both handle
-    /// paths alike.
-    pub(crate) fn changed_to(&self, table: &RouteTable) -> Result<Option<Self>, BuildError> {
+    /// The index of `table`, made of this one; `change` says how its routes follow from those that are
+    /// indexed here. `None`: they have too little in common. Both handle paths alike.
+    pub(crate) fn changed_to(
+        &self,
+        table: &RouteTable,
+        change: &Places,
+    ) -> Result<Option<Self>, BuildError> {
         let base = &self.base;
         let old = &base.policy.routes;
         if old.hosts != table.hosts || old.otherwise != table.otherwise {
             return Ok(None);
         }
-        let Some(Alignment { mut places, fresh }) = align(&old.routes, &table.routes)? else {
+        let since = match &self.changed {
+            Some(changed) => changed.since.then(change),
+            None => Some(change.clone()),
+        };
+        let lengths = (old.routes.len(), table.routes.len());
+        let Some(since) = since.filter(|since| since.fit(lengths.0, lengths.1)) else {
             return Ok(None);
         };
-        let mut routes = Vec::with_capacity(fresh.len());
-        for (place, _) in &fresh {
+        if since.is_empty() {
+            return Ok(Some(Self { base: Arc::clone(base), changed: None }));
+        }
+        let first = next_id(old.routes.len(), "route table")?;
+        let mut places = kept_places(&since, lengths)?;
+        let (mut anchors, mut routes) = (Vec::new(), Vec::new());
+        for place in since.fresh() {
             let number = next_id(places.len(), "route table")?;
-            places.push(*place);
-            routes.extend(at(&table.routes, *place).map(|route| (number, &**route)));
+            places.push(next_id(*place, "route table")?);
+            anchors.push(next_id(since.anchor(*place), "route table")?);
+            routes.extend(table.routes.get(*place).map(|route| (number, &**route)));
         }
         let RouteTable { hosts, otherwise, .. } = table;
         let (otherwise, paths) = (*otherwise, base.policy.paths);
         let listed = Listed { routes: &routes, hosts, otherwise, all_hosts: false, paths };
         let mut room = true;
-        let first = next_id(old.routes.len(), "route table")?;
         let rank = |matches: &[Listing<'_>]| {
-            let ranks = base.ranks(matches, first, &fresh);
+            let ranks = base.ranks(matches, first, &anchors);
             room = ranks.is_some();
             ranks.unwrap_or_default()
         };
         let routes = Routes::build(listed, rank, &mut Workshop::default())?;
-        let changed = Changed { routes, places: places.into() };
+        let changed = Changed { routes, places: places.into(), since };
         Ok(room.then(|| Self { base: Arc::clone(base), changed: Some(changed) }))
     }
 
@@ -135,20 +141,44 @@ impl Index {
         &self.base.policy
     }
 
-    /// Where each route of [`Index::base`] is now, [`NONE`] where it is gone, and then where those are
-    /// that are new; absent: nothing has changed.
-    pub(crate) fn places(&self) -> Option<&[u32]> {
-        self.changed.as_ref().map(|changed| &*changed.places)
+    /// How the routes follow from those of [`Index::base`]; absent: nothing has changed.
+    pub(crate) fn since(&self) -> Option<&Places> {
+        self.changed.as_ref().map(|changed| &changed.since)
     }
+}
+
+/// Where each route of a base is now, [`NONE`] where it is gone. `lengths`: of the base's list and of
+/// the new one.
+fn kept_places(since: &Places, lengths: (usize, usize)) -> Result<Vec<u32>, BuildError> {
+    next_id(lengths.0.max(lengths.1), "route table")?;
+    let mut places = Vec::with_capacity(lengths.0.saturating_add(since.fresh().len()));
+    let (mut gone, mut fresh) = (since.gone().iter(), since.fresh().iter());
+    let (mut next_gone, mut next_fresh) = (gone.next(), fresh.next());
+    let mut place = 0_u32;
+    for slot in 0..lengths.0 {
+        if next_gone == Some(&slot) {
+            next_gone = gone.next();
+            places.push(NONE);
+            continue;
+        }
+        while next_fresh.is_some_and(|fresh| u32::try_from(*fresh) == Ok(place)) {
+            next_fresh = fresh.next();
+            place = place.saturating_add(1);
+        }
+        places.push(place);
+        place = place.saturating_add(1);
+    }
+    Ok(places)
 }
 
 impl Base {
     /// The ranks of matches of new routes, whose numbers begin at `first`; none: there is no room.
-    fn ranks(&self, matches: &[Listing<'_>], first: u32, fresh: &[(u32, u32)]) -> Option<Vec<u32>> {
+    /// `anchors`: how many routes of the base each new one stands behind.
+    fn ranks(&self, matches: &[Listing<'_>], first: u32, anchors: &[u32]) -> Option<Vec<u32>> {
         // By what comes before it in the base, then by precedence; in order of the list else.
         let mut order = Vec::with_capacity(matches.len());
         for (wanted, one) in matches.iter().enumerate() {
-            let (_, anchor) = at(fresh, one.id.route.checked_sub(first)?)?;
+            let anchor = at(anchors, one.id.route.checked_sub(first)?)?;
             let before = self
                 .sorted
                 .partition_point(|other| self.precedes(*other, &one.precedence, *anchor));
@@ -187,44 +217,4 @@ impl Base {
         let everything = RequestMatch::everything();
         Some(Precedence::of(at(&rule.matches, number).unwrap_or(&everything)))
     }
-}
-
-/// How the routes of `old` lie in `new`, the same ones being told by where they are stored. `None`: too
-/// many differ.
-fn align(old: &[Arc<Route>], new: &[Arc<Route>]) -> Result<Option<Alignment>, BuildError> {
-    let same = |slot: usize, place: usize| {
-        old.get(slot).zip(new.get(place)).is_some_and(|(old, new)| Arc::ptr_eq(old, new))
-    };
-    let mut places = Vec::with_capacity(old.len().saturating_add(MOST));
-    let mut fresh = Vec::new();
-    let (mut gone, mut place) = (0_usize, 0_usize);
-    while place < new.len() {
-        let slot = places.len();
-        let number = next_id(place, "route table")?;
-        if same(slot, place) {
-            places.push(number);
-            place = place.saturating_add(1);
-            continue;
-        }
-        let ahead = |by: &usize| same(slot.saturating_add(*by), place);
-        let missing = (1..=MOST).find(ahead);
-        if let Some(missing) = missing {
-            gone = gone.saturating_add(missing);
-            places.resize(slot.saturating_add(missing), NONE);
-        } else {
-            fresh.push((number, next_id(slot, "route table")?));
-            let added = (1..=MOST).any(|by| same(slot, place.saturating_add(by)));
-            place = place.saturating_add(1);
-            if slot < old.len() && !added {
-                gone = gone.saturating_add(1);
-                places.push(NONE);
-            }
-        }
-        if gone > MOST || fresh.len() > MOST {
-            return Ok(None);
-        }
-    }
-    gone = gone.saturating_add(old.len().saturating_sub(places.len()));
-    places.resize(old.len(), NONE);
-    Ok((gone <= MOST).then_some(Alignment { places, fresh }))
 }

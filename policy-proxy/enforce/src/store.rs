@@ -25,7 +25,7 @@ use arc_swap::Guard;
 use cell::PortCell;
 use inner::Inner;
 use policy_core::evaluator::BuildError;
-use policy_core::{Denied, Facts, Revision, ServerPolicy, UndeclaredPorts};
+use policy_core::{Denied, Facts, Revision, RouteChange, ServerPolicy, UndeclaredPorts};
 use policy_server::ClientNetwork;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -139,6 +139,18 @@ impl PolicyStore {
         policy: Arc<ServerPolicy>,
         revision: Revision,
     ) -> Result<u64, BuildError> {
+        self.apply_change(port, policy, revision, None)
+    }
+
+    /// [`PolicyStore::apply`] where `change` may say how the routes of `policy` follow from those of the
+    /// one before: the others need not be arranged again.
+    pub fn apply_change(
+        &self,
+        port: NonZeroU16,
+        policy: Arc<ServerPolicy>,
+        revision: Revision,
+        change: Option<&RouteChange>,
+    ) -> Result<u64, BuildError> {
         let _writer = self.inner.writer.lock();
         let now = Instant::now();
         let Some(cell) = self.inner.cells.read().get(&port).cloned() else {
@@ -146,7 +158,7 @@ impl PolicyStore {
             return Ok(self.inner.workers.published());
         };
         let last = cell.state().last_good().cloned();
-        let built = match self.inner.build(port, policy, revision, last.as_ref()) {
+        let built = match self.inner.build(port, (policy, change), revision, last.as_ref()) {
             Ok(built) => Arc::new(built),
             Err(error) => {
                 self.inner.handle(&cell, Event::Rejected, now);

@@ -3,14 +3,15 @@
 use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
 use policy_core::feature::Feature;
-use policy_core::{Revision, ServerPolicy, UndeclaredPorts};
+use policy_core::{Revision, UndeclaredPorts};
 use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
 use policy_proto::messages::watch_request::Kind as Say;
 use policy_proto::native::lean::{self, Response, Responses};
 use policy_proto::native::{
-    ApplyError, PortState, Update, decode_facts, decode_revision, encode_features, encode_revision,
+    Applied, ApplyError, PortState, Update, decode_facts, decode_revision, encode_features,
+    encode_revision,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
@@ -247,7 +248,7 @@ impl Session<'_> {
         let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
         let sent = update.revision().cloned();
         match state.apply_read(update) {
-            Ok(policy) => self.put_in_force(port, state, policy, sent),
+            Ok(applied) => self.put_in_force(port, state, applied, sent),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
                 self.outbox.push_back(Say::Resync(m::Resync { port: port.get().into() }));
@@ -261,12 +262,13 @@ impl Session<'_> {
         &mut self,
         port: NonZeroU16,
         state: PortState,
-        policy: Arc<ServerPolicy>,
+        applied: Applied,
         sent: Option<m::Revision>,
     ) {
         let sent = sent.unwrap_or_default();
         let revision = decode_revision(&sent).unwrap_or_else(|_| Revision::default());
-        match self.client.store.apply(port, policy, revision) {
+        let Applied { policy, change } = applied;
+        match self.client.store.apply_change(port, policy, revision, change.as_ref()) {
             Ok(generation) => {
                 self.client.ports.insert(port, state);
                 self.unacknowledged.insert(port, (sent, generation));

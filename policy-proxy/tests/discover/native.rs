@@ -10,6 +10,7 @@ use policy_proto::messages::watch_response::Kind as Hear;
 use policy_proto::native::{diff, encode_revision};
 use policy_tls::identity::IdentityHandle;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Code, Status};
 
@@ -58,6 +59,47 @@ async fn a_change_applies_to_what_the_client_has() {
     let ack = stream.ack().await;
     assert_eq!(ack.revision.unwrap().content, new.content());
     assert_eq!(*client.policy(80).unwrap(), policy(SHUT));
+}
+
+/// Nothing compares ten thousand routes to find the one that the update names.
+#[tokio::test]
+async fn a_change_is_arranged_from_what_the_update_names() {
+    let mut controller = Controller::start().await;
+    let client = Client::of(controller.address);
+    let mut stream = controller.stream().await;
+    stream.hello().await;
+    let mut policy = policy_core::testing::benchmark::mixed(200).policy;
+    let mut encoded = stream.begin(&policy).await;
+    // What is looked at is the same object, unless everything was arranged anew or a route that looks at
+    // a header came or went.
+    let looked = |client: &Client| {
+        let live = client.port(80).live();
+        Arc::clone(live.in_force().unwrap().evaluator.looks_at_shared())
+    };
+    let first = looked(&client);
+    for version in 2..6 {
+        let mut routes = policy.routes.routes.iter();
+        let place = routes.position(|route| !looks_at_headers(route)).unwrap();
+        policy.routes.routes.remove(place);
+        let next = encode(&policy);
+        stream.send(Hear::Port(diff(&encoded, &next, port(80), &revision(version)))).await;
+        assert_eq!(stream.ack().await.revision.unwrap().content, next.content());
+        assert_eq!(*client.policy(80).unwrap(), policy);
+        assert!(Arc::ptr_eq(&first, &looked(&client)), "version {version}");
+        encoded = next;
+    }
+    let all = encoded.full(port(80), &revision(6));
+    stream.send(Hear::Port(all)).await;
+    stream.ack().await;
+    policy.routes.routes.remove(1);
+    let next = encode(&policy);
+    stream.send(Hear::Port(diff(&encoded, &next, port(80), &revision(7)))).await;
+    stream.ack().await;
+    assert_eq!(*client.policy(80).unwrap(), policy, "arranged anew, and right");
+}
+
+fn looks_at_headers(route: &policy_core::Route) -> bool {
+    route.rules.iter().flat_map(|rule| &rule.matches).any(|wanted| !wanted.headers().is_empty())
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! the [`diff`] of two. The client applies either to a [`PortState`].
 
 mod facts;
+mod header;
 mod keys;
 pub mod lean;
 mod names;
@@ -24,5 +25,5 @@ pub(crate) use write::duration as write_duration;
 pub use facts::{decode_facts, decode_features, encode_facts, encode_features};
 pub use port::{EncodedPort, diff, encode_port};
 pub use revision::{decode_revision, encode_revision};
-pub use state::{ApplyError, PortState};
+pub use state::{Applied, ApplyError, PortState};
 pub use update::Update;

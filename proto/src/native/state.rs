@@ -3,24 +3,33 @@
 //! What an update does not mention is shared with the state before: a change of one route of ten
 //! thousand copies lists of numbers and of pointers, and reads one route.
 
+use super::header;
 use super::keys::{absent, find, set};
-use super::names::Names;
-use super::read;
 use super::revision::decode_revision;
 use super::update::{Finished, Fresh, Rest, Update};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
+use policy_core::change::{Places as RoutePlaces, RouteChange};
 use policy_core::feature::Feature;
-use policy_core::policy::{Exemption, Route, RouteTable, ServerPolicy};
+use policy_core::policy::{Route, ServerPolicy};
 use policy_core::revision::Revision;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// What a client has of one port.
 #[derive(Clone, Debug, Default)]
 pub struct PortState {
     inner: Option<Arc<State>>,
+}
+
+/// What became of an update.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// The policy that results: the one before, where the update changed nothing.
+    pub policy: Arc<ServerPolicy>,
+    /// How its routes follow from those of the policy before; absent: all are new, or too many are.
+    pub change: Option<RouteChange>,
 }
 
 /// Why an update was not applied. The state is as before.
@@ -82,14 +91,14 @@ impl PortState {
     /// # Errors
     /// [`ApplyError`]; nothing has changed then.
     pub fn apply(&mut self, update: &m::PortUpdate) -> Result<Arc<ServerPolicy>, ApplyError> {
-        self.apply_read(Update::of(update))
+        Ok(self.apply_read(Update::of(update))?.policy)
     }
 
     /// [`PortState::apply`] for an update that was read piece by piece.
     ///
     /// # Errors
     /// [`ApplyError`]; nothing has changed then.
-    pub fn apply_read(&mut self, update: Update) -> Result<Arc<ServerPolicy>, ApplyError> {
+    pub fn apply_read(&mut self, update: Update) -> Result<Applied, ApplyError> {
         let have = self.inner.as_ref().map(|state| state.revision.content);
         let nothing = State::default();
         let before = match (update.rest.base, &self.inner) {
@@ -97,14 +106,14 @@ impl PortState {
             (Some(base), Some(state)) if have == Some(base) => state,
             (Some(base), _) => return Err(ApplyError::Base { base, have }),
         };
-        let (state, policy) = before.changed_by(update)?;
+        let (state, applied) = before.changed_by(update)?;
         self.inner = Some(Arc::new(state));
-        Ok(policy)
+        Ok(applied)
     }
 }
 
 impl State {
-    fn changed_by(&self, update: Update) -> Result<(State, Arc<ServerPolicy>), DecodeError> {
+    fn changed_by(&self, update: Update) -> Result<(State, Applied), DecodeError> {
         each("required_features", &update.rest.required_features, |name| known(name))?;
         let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
         let Finished { rest, names, grants, routes } = update.finish()?;
@@ -117,17 +126,27 @@ impl State {
             Some(list) => splice(&self.order, list).at("route_order")?,
             None => Arc::clone(&self.order),
         };
-        let table = self.routes(&order, routes, &rest.removed_routes, (&renewed, &grants))?;
+        let removed = &rest.removed_routes;
+        let (table, places) = self.routes(&order, routes, removed, (&renewed, &grants))?;
         let header = match (rest.header, &self.header) {
             (Some(header), _) => Arc::new(header),
             (None, Some(header)) => Arc::clone(header),
             (None, None) => return Err(DecodeError::missing()).at("header"),
         };
         let own = set(&grants, &server).at("server_authorizations")?;
-        let policy = policy(&names, &header, (own, table), &grants).at("header")?;
-        let policy = Arc::new(policy);
+        let policy = header::policy(&names, &header, (own, table), &grants).at("header")?;
+        let change = self.policy.clone().zip(places);
+        let change = change.and_then(|(before, places)| RouteChange::new(before, places));
+        let policy = match (&change, &self.policy) {
+            // What is decided by stays the policy that later changes are from.
+            (Some(change), Some(before)) if change.is_empty() && **before == policy => {
+                Arc::clone(before)
+            }
+            (_, _) => Arc::new(policy),
+        };
         let (header, held) = (Some(header), Some(Arc::clone(&policy)));
-        Ok((State { header, grants, server, order, revision, policy: held }, policy))
+        let state = State { header, grants, server, order, revision, policy: held };
+        Ok((state, Applied { policy, change }))
     }
 
     /// The grants by key, with `fresh`, and what of those before is no more.
@@ -148,20 +167,21 @@ impl State {
         (all.into(), renewed)
     }
 
-    /// The routes in `order`.
+    /// The routes in `order`, and how they follow from those before.
     fn routes(
         &self,
         order: &Arc<[u64]>,
         mut fresh: Fresh,
         removed: &[u64],
         (renewed, grants): (&Renewed, &Pool),
-    ) -> Result<Vec<Arc<Route>>, DecodeError> {
+    ) -> Result<(Vec<Arc<Route>>, Option<RoutePlaces>), DecodeError> {
         let same = Arc::ptr_eq(order, &self.order);
         let removed: HashSet<u64> = removed.iter().copied().collect();
         let places = Places::new(self, order);
         let mut sets = Sets::new(renewed, grants);
         let mut seen = HashSet::with_capacity(if same { 0 } else { order.len() });
         let mut table = Vec::with_capacity(order.len());
+        let mut draft = RoutePlaces::from_list_of(self.order.len());
         let mut kept = 0_usize;
         for (place, key) in order.iter().enumerate() {
             if !same && !seen.insert(*key) {
@@ -174,6 +194,7 @@ impl State {
                     let own = sets.of(keys, old.map(|old| &old.authorizations));
                     Arc::make_mut(&mut route).authorizations = own.at(&grants_of(*key))?;
                 }
+                draft.fresh();
                 table.push(route);
                 continue;
             }
@@ -182,8 +203,14 @@ impl State {
             kept = kept.saturating_add(1);
             let route = self.route(old).ok_or_else(|| absent("route", *key))?;
             table.push(match sets.instead_of(&route.authorizations).at(&grants_of(*key))? {
-                None => Arc::clone(route),
-                Some(authorizations) => Arc::new(Route { authorizations, ..Route::clone(route) }),
+                None => {
+                    draft.kept(old);
+                    Arc::clone(route)
+                }
+                Some(authorizations) => {
+                    draft.fresh();
+                    Arc::new(Route { authorizations, ..Route::clone(route) })
+                }
             });
         }
         let left = self.order.iter().filter(|key| !removed.contains(key) && !fresh.had(**key));
@@ -193,7 +220,7 @@ impl State {
             let message = format!("route {:016x} has no place in it", lost.unwrap_or(0));
             return Err(DecodeError::here(message)).at("route_order");
         }
-        Ok(table)
+        Ok((table, draft.finish()))
     }
 
     fn route(&self, place: usize) -> Option<&Arc<Route>> {
@@ -303,78 +330,6 @@ impl<'a> Places<'a> {
         let all = || self.old.iter().enumerate().map(|(place, key)| (*key, place)).collect();
         self.by_key.get_or_init(all).get(&key).copied()
     }
-}
-
-fn policy(
-    names: &Names,
-    header: &m::PortHeader,
-    (authorizations, routes): (AuthorizationSet, Vec<Arc<Route>>),
-    pool: &Pool,
-) -> Result<ServerPolicy, DecodeError> {
-    let m::PortHeader {
-        owner,
-        protocol,
-        deny,
-        paths,
-        no_informational_headers,
-        exemptions,
-        rate_limit,
-        effects,
-        withheld,
-        hosts,
-        otherwise,
-    } = header;
-    let limit = |limit| read::rate_limit(names, limit);
-    Ok(ServerPolicy {
-        owner: required("owner", owner.as_ref(), |owner| read::owner(names, owner))?,
-        protocol: required("protocol", protocol.as_ref(), read::protocol)?,
-        deny: deny.as_deref().map(read::denied).transpose().at("deny")?,
-        paths: read::paths(*paths).at("paths")?,
-        informational_headers: read::informational_headers(*no_informational_headers),
-        authorizations,
-        exemptions: each("exemptions", exemptions, |one| exemption(names, one, pool))?,
-        routes: RouteTable {
-            routes,
-            hosts: table(names, hosts)?,
-            otherwise: required("otherwise", otherwise.as_ref(), read::unmatched)?,
-        },
-        rate_limit: rate_limit.as_ref().map(limit).transpose().at("rate_limit")?,
-        effects: each("effects", effects, |effect| read::effect(names, effect))?,
-        withheld: each("withheld", withheld, |one| read::withheld(names, one))?,
-    })
-}
-
-fn exemption(
-    names: &Names,
-    exemption: &m::Exemption,
-    pool: &Pool,
-) -> Result<Exemption, DecodeError> {
-    let m::Exemption { request, authorization: key } = exemption;
-    let grant = find(pool, *key).ok_or_else(|| absent("authorization", *key));
-    let request = request.as_ref().map(|wanted| read::request(names, wanted));
-    Ok(Exemption {
-        request: request.transpose().at("request")?,
-        authorization: Arc::clone(grant.at("authorization")?),
-    })
-}
-
-fn table(
-    names: &Names,
-    hosts: &[m::HostRule],
-) -> Result<BTreeMap<policy_core::HostPattern, policy_core::Unmatched>, DecodeError> {
-    let host = |rule: &m::HostRule| {
-        Ok((
-            required("host", rule.host.as_ref(), |host| read::host(names, host))?,
-            required("unmatched", rule.unmatched.as_ref(), read::unmatched)?,
-        ))
-    };
-    let mut table = BTreeMap::new();
-    for (number, (name, unmatched)) in each("hosts", hosts, host)?.into_iter().enumerate() {
-        if table.insert(name, unmatched).is_some() {
-            return Err(DecodeError::here("names a host twice")).item("hosts", number);
-        }
-    }
-    Ok(table)
 }
 
 fn known(name: &str) -> Result<Feature, DecodeError> {

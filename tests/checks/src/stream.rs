@@ -87,7 +87,7 @@ fn ours(data: &[u8], piece: usize) -> Result<Vec<Said>, String> {
         let message = match next {
             Ok(Some(Response::Workload(workload))) => Said::Workload(workload),
             Ok(Some(Response::Port(update))) => {
-                applied(&mut state, |state| state.apply_read(*update))?
+                applied(&mut state, |state| Ok(state.apply_read(*update)?.policy))?
             }
             Ok(Some(Response::Unknown)) => Said::Unknown,
             Ok(None) => Said::End,

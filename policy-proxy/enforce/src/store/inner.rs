@@ -11,7 +11,7 @@ use crate::telemetry::Telemetry;
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use policy_core::evaluator::{BuildError, Evaluator};
-use policy_core::{Facts, Protocol, Revision, ServerPolicy, UndeclaredPorts};
+use policy_core::{Facts, Protocol, Revision, RouteChange, ServerPolicy, UndeclaredPorts};
 use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -198,12 +198,14 @@ impl Inner {
     pub(super) fn build(
         &self,
         port: NonZeroU16,
-        policy: Arc<ServerPolicy>,
+        (policy, change): (Arc<ServerPolicy>, Option<&RouteChange>),
         revision: Revision,
         last: Option<&Arc<InForce>>,
     ) -> Result<InForce, BuildError> {
         let facts = Arc::clone(&self.control.lock().facts);
-        if let Some(last) = last
+        // Where routes are named that differ, comparing all would only say so again.
+        if change.is_none_or(RouteChange::is_empty)
+            && let Some(last) = last
             && *last.evaluator.policy() == policy
             && last.facts == facts
         {
@@ -211,8 +213,8 @@ impl Inner {
             same.revision = revision;
             return Ok(same);
         }
-        let evaluator = Arc::new(match last {
-            Some(last) => last.evaluator.changed_to(Arc::clone(&policy))?,
+        let evaluator = Arc::new(match last.zip(change) {
+            Some((last, change)) => last.evaluator.changed_to(Arc::clone(&policy), change)?,
             None => Evaluator::build(Arc::clone(&policy))?,
         });
         let kept = last.filter(|last| last.evaluator.policy().rate_limit == policy.rate_limit);
