@@ -50,6 +50,7 @@ pub enum AuthorizationId {
 
 impl Decision {
     /// A permit, settled by the grant `authorization`.
+    #[inline]
     pub(crate) fn permit(
         route: Option<RuleId>,
         authorization: AuthorizationId,
@@ -59,6 +60,7 @@ impl Decision {
     }
 
     /// A refusal.
+    #[inline]
     pub(crate) fn deny(reason: Denied, route: Option<RuleId>) -> Self {
         Self::Deny(Denial { reason, route })
     }

@@ -31,6 +31,7 @@ impl Known {
         (number & ASKS_REQUESTS == 0).then_some(Self(number | flag))
     }
 
+    #[inline]
     fn lasting(self) -> Lasting {
         Lasting {
             first: (self.0 & !ASKS_REQUESTS).checked_sub(1),
@@ -47,6 +48,7 @@ impl Memo {
 
     /// What is known of a set, or else what `find` says. `whose`: zero for the Server's, or a route's
     /// number plus one.
+    #[inline]
     pub(crate) fn recall(&mut self, whose: u32, find: impl FnOnce() -> Lasting) -> Lasting {
         let place = usize::try_from(whose).unwrap_or(0) % REMEMBERED;
         let key = whose.saturating_add(1);

@@ -31,11 +31,13 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// The client of a connection that is not HTTP.
+    #[inline]
     pub fn of_connection(connection: &'a Connection<'a>) -> Self {
         Self { connection, request: None }
     }
 
     /// The client of a request.
+    #[inline]
     pub fn of_request(connection: &'a Connection<'a>, request: &'a RequestView<'a>) -> Self {
         Self { connection, request: Some(request) }
     }

@@ -230,6 +230,7 @@ impl Filed {
     }
 
     fn first(&self, set: &AuthorizationSet, connection: &Connection<'_>) -> Option<u32> {
+        let subject = Subject::of_connection(connection);
         let mut best = None;
         let mut look = |list: &[Posting]| {
             for posting in list {
@@ -237,7 +238,7 @@ impl Filed {
                     return;
                 }
                 let grant = at(set, posting.index);
-                if grant.is_some_and(|grant| verify(grant, *posting, connection)) {
+                if grant.is_some_and(|grant| verify(grant, *posting, &subject)) {
                     best = Some(posting.index);
                     return;
                 }
@@ -268,18 +269,18 @@ impl Filed {
 }
 
 /// Whether `grant` holds, given that the client has what it was filed under.
-fn verify(grant: &Authorization, posting: Posting, connection: &Connection<'_>) -> bool {
-    let subject = Subject::of_connection(connection);
+fn verify(grant: &Authorization, posting: Posting, subject: &Subject<'_>) -> bool {
     (0_u32..).zip(conditions(grant)).all(|(number, condition)| {
         if number != posting.condition {
-            return condition.test.holds(&subject);
+            return condition.test.holds(subject);
         }
         match &condition.test {
             // The block contains the client; its exceptions, or what the symbol stands for, are
             // still to be looked at.
             Test::Network(networks) => {
                 let network: Option<&NetworkMatch> = at(networks, posting.alternative);
-                network.is_some_and(|n| n.admits(connection.client, connection.facts))
+                let Connection { client, tls: _, facts } = *subject.connection;
+                network.is_some_and(|n| n.admits(client, facts))
             }
             Test::Identity(_) | Test::MeshTls | Test::TlsPassthrough => true,
             #[cfg(test)]
