@@ -6,6 +6,7 @@ use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
 use policy_engine::testing::key;
+use policy_engine::unsent::Unsent;
 use serde_json::json;
 
 fn server(name: &str) -> ObjectKey {
@@ -243,7 +244,8 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     let mut plan = listed(&[("a", "", 1)], now);
     let count = |plan: &mut Plan, in_force, now| {
         let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
-        let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+        let at =
+            ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
         let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
         plan.tell(table(&[("a", "", 1)]), counts, now);
     };
@@ -272,7 +274,7 @@ fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
             Programmed::Unknown { reason: "ReplicaUnreachable".into(), message }
         }
     };
-    let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+    let at = ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
     let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
     plan.tell(table(&[("a", "", 1)]), counts, now);
 }
