@@ -243,6 +243,7 @@ impl Plan {
 
     /// Tells anew what the API server has forgotten.
     pub(crate) fn repeat(&mut self, now: Instant) {
+        self.quiet.expire(now);
         let old = |key: &&ObjectKey| {
             self.known
                 .get(*key)
@@ -266,7 +267,7 @@ impl Plan {
         let fingerprint = desired.fingerprint();
         let known = self.known.get(key).copied();
         if known.is_some_and(|known| known.fingerprint.full == fingerprint.full) {
-            self.quiet.settled(key);
+            self.quiet.settled(key, now);
             return;
         }
         let silent = match means {

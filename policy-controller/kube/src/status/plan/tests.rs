@@ -324,6 +324,37 @@ fn a_replica_that_is_lost_for_a_moment_makes_no_object_unknown() {
 }
 
 #[test]
+fn a_replica_that_answers_now_and_then_does_not_keep_an_object_from_being_unknown() {
+    let second = Duration::from_secs(1);
+    let (began, mut now) = (Instant::now(), Instant::now());
+    let mut plan = listed(&[("a", "", 1)], now);
+    of_two(&mut plan, Some(2), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    let told = loop {
+        of_two(&mut plan, None, now);
+        if !names(&mut plan, now).is_empty() {
+            break now;
+        }
+        // It fell in between, too, and stays that way: what is worse is told, and no new beginning.
+        let in_force = if now < began + UNKNOWN / 2 { 2 } else { 1 };
+        of_two(&mut plan, Some(in_force), now + second);
+        names(&mut plan, now + second);
+        now += 2 * second;
+        assert!(now < began + 9 * UNKNOWN, "it is never told");
+    };
+    assert!(told >= began + UNKNOWN && told <= began + UNKNOWN + 2 * second, "{:?}", told - began);
+    // Known for long: the next time counts from its own beginning.
+    of_two(&mut plan, Some(2), told);
+    assert_eq!(names(&mut plan, told), ["a"]);
+    of_two(&mut plan, None, told + second);
+    of_two(&mut plan, Some(2), told + 2 * second);
+    let later = told + 3 * second + UNKNOWN;
+    of_two(&mut plan, None, later);
+    assert_eq!(names(&mut plan, later + UNKNOWN / 2), Vec::<String>::new());
+    assert_eq!(names(&mut plan, later + UNKNOWN), ["a"]);
+}
+
+#[test]
 fn kinds_without_a_status_are_told_by_events_of_what_is_wrong_and_that_it_is_right_again() {
     let now = Instant::now();
     let mut plan = listed(&[("bad", "no", 1), ("good", "", 1)], now);
