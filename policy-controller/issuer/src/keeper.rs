@@ -144,12 +144,13 @@ impl SecretKeeper {
                 );
                 let kept = held.keep(forgotten, &self.settings.rotation, now);
                 // While the former one is in memory: proxies follow nobody else.
-                shared.roots.endorse(&kept.bundle(), &last, now).await?;
+                let bundle = shared.told_of(kept.bundle());
+                shared.roots.endorse(&bundle, &last, now).await?;
                 self.write(secret, &kept).await?;
                 self.last = None;
                 continue;
             }
-            let bundle = held.bundle();
+            let bundle = shared.told_of(held.bundle());
             let published = shared.publish(&bundle, &held.authority).await?;
             let longest = held.times(&asked).longest;
             let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
@@ -328,11 +329,11 @@ mod tests {
         assert!(keeper.supplied(&old).is_none());
         let (voucher, forgotten) = keeper.supplied(&new).unwrap();
         assert!(voucher.is(&old.authority));
-        let known = endorse(None, &old.bundle(), &old.authority, now).unwrap();
+        let known = endorse(None, &old.bundle().0, &old.authority, now).unwrap();
         let kept = new.keep(forgotten, &rotation, now);
-        let alone = endorse(Some(known.clone()), &kept.bundle(), &kept.authority, now);
+        let alone = endorse(Some(known.clone()), &kept.bundle().0, &kept.authority, now);
         assert!(alone.is_err(), "proxies would not follow it");
-        let both = endorse(Some(known), &kept.bundle(), &voucher, now).unwrap();
-        assert!(endorse(Some(both), &kept.bundle(), &kept.authority, now).is_ok());
+        let both = endorse(Some(known), &kept.bundle().0, &voucher, now).unwrap();
+        assert!(endorse(Some(both), &kept.bundle().0, &kept.authority, now).is_ok());
     }
 }
