@@ -157,12 +157,13 @@ impl SecretKeeper {
             shared.metrics.state(held.state());
             self.last = Some(held.clone());
             let step = self.settings.rotation.plan(Some(held.times(&asked)), published, now);
+            let ended = held.authority.ends();
             let Some(changed) = self.change(step, held, (&data, &asked), now)? else {
                 return used;
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
             if self.write(secret, &changed).await? {
-                self.tell(step, &changed, &shared.told);
+                self.tell(step, (ended, &changed), &shared.told);
             }
         }
         Err(KeepError::Contended)
@@ -227,14 +228,20 @@ impl SecretKeeper {
         }))
     }
 
-    fn tell(&self, step: Step, held: &Held, told: &Told) {
+    /// Tells what was done. `ended`: when the authority before ends or ended.
+    fn tell(&self, step: Step, (ended, held): (SystemTime, &Held), told: &Told) {
         let ends = timestamp(held.authority.ends());
         match step {
             Step::Keep => {}
             Step::Widen => tracing::info!("certificates may be valid for longer from now on"),
             Step::Create => told.warn(
-                "AuthorityReplaced",
-                "the authority had expired and was replaced; proxies get new certificates",
+                "AuthorityExpired",
+                &format!(
+                    "the authority expired at {}, and none waited to follow it; a new one is made, \
+                     valid until {ends}. Everything that the former one signed has expired, and \
+                     workloads that run do not trust the new one: restart them",
+                    timestamp(ended)
+                ),
             ),
             Step::Stage => told.note(
                 "RotationStaged",
