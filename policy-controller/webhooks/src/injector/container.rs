@@ -55,6 +55,20 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
     edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
 }
 
+/// The volumes that are added.
+pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
+    let token = json!({"serviceAccountToken": {
+        "audience": settings.places.audience,
+        "expirationSeconds": TOKEN_SECONDS,
+        "path": "token",
+    }});
+    let roots =
+        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
+    let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
+    let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
+    [token].into_iter().chain(roots).chain([lock]).collect()
+}
+
 /// The two containers, without what follows from others of the pod.
 pub(super) fn both(chosen: &Chosen, settings: &Settings) -> [Value; 2] {
     let none = BTreeSet::new();
@@ -289,17 +303,4 @@ fn mounts(settings: &Settings) -> Vec<Value> {
 /// Whether the sidecar reads the ConfigMap of its namespace.
 fn follows(settings: &Settings) -> bool {
     !matches!(settings.trust, Trust::Fixed(_))
-}
-
-fn volumes(settings: &Settings) -> Vec<Value> {
-    let token = json!({"serviceAccountToken": {
-        "audience": settings.places.audience,
-        "expirationSeconds": TOKEN_SECONDS,
-        "path": "token",
-    }});
-    let roots =
-        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
-    let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
-    let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
-    [token].into_iter().chain(roots).chain([lock]).collect()
 }

@@ -184,6 +184,44 @@ fn containers_that_somebody_wrote_by_hand_are_no_way_around_where_ways_are_refus
             pod["spec"]["initContainers"][0]["args"][4] = json!("--skip-inbound-ports=1-65535");
         };
         refused(&skips, "spec.initContainers[0].args");
+        let volume = |pod: &Value, name: &str| {
+            let volumes = pod["spec"]["volumes"].as_array().unwrap();
+            volumes.iter().position(|volume| volume["name"] == name).unwrap()
+        };
+        let [token, roots, lock] =
+            ["portcullis-identity-token", "portcullis-trust-roots", "portcullis-init-run"]
+                .map(|name| volume(&pod, name));
+        let source = |at: usize, source: Value| {
+            move |pod: &mut Value| {
+                let name = pod["spec"]["volumes"][at]["name"].clone();
+                pod["spec"]["volumes"][at] = source.clone();
+                pod["spec"]["volumes"][at]["name"] = name;
+            }
+        };
+        let host = json!({"hostPath": {"path": "/run"}});
+        refused(&source(lock, host), &format!("spec.volumes[{lock}]"));
+        let mine = json!({"configMap": {"name": "mine"}});
+        refused(&source(roots, mine), &format!("spec.volumes[{roots}]"));
+        let secret = json!({"secret": {"secretName": "a-token-of-others"}});
+        refused(&source(token, secret), &format!("spec.volumes[{token}]"));
+        for path in ["/", "/var/run/secrets/portcullis", "/var/run/secrets/../x", "/usr/bin"] {
+            let more = |pod: &mut Value| {
+                let mounts = &mut pod["spec"][list][at]["volumeMounts"];
+                let more = json!({"name": "mine", "mountPath": path});
+                mounts.as_array_mut().unwrap().push(more);
+            };
+            refused(&more, &format!("{proxy}.volumeMounts"));
+        }
+        // What the API server adds, and completes.
+        let mut completed = pod.clone();
+        for (at, source) in [(token, "projected"), (roots, "configMap")] {
+            completed["spec"]["volumes"][at][source]["defaultMode"] = json!(420);
+        }
+        let more = json!({"name": "kube-api-access-x7k2p", "readOnly": true,
+            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
+        completed["spec"][list][at]["volumeMounts"].as_array_mut().unwrap().push(more);
+        let again = inject(&completed, &asks(), &strict(native));
+        assert!(matches!(again, Outcome::Skipped { reason: Skip::Ours { .. }, .. }), "{again:?}");
         let beside = |pod: &mut Value| {
             let more = json!({"name": "more", "securityContext": {"privileged": true}});
             pod["spec"]["initContainers"].as_array_mut().unwrap().push(more);
