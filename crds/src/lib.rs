@@ -13,6 +13,7 @@ pub mod kind;
 pub mod object;
 mod parse;
 pub mod pods;
+mod ports;
 mod reader;
 pub mod remark;
 pub mod render;
