@@ -316,7 +316,7 @@ impl Counter {
         let table = books.objects.iter().map(|(key, version)| {
             let programmed = programmed(&tally, key);
             let Version { uid, generation } = version.clone();
-            let unsent = books.unsent.of(&key.to_ref());
+            let unsent = books.unsent.of(key);
             (key.clone(), ProgrammedAt { uid, generation, programmed, unsent })
         });
         let table = table.collect();
@@ -384,7 +384,7 @@ impl Books {
                 None => self.objects.remove(&key),
             };
             if before != version {
-                self.unsent.changed(key.to_ref());
+                self.unsent.changed(&key);
             }
         }
     }

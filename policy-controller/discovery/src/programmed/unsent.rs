@@ -5,6 +5,7 @@
 
 use super::ledger::Teller;
 use policy_core::ObjectRef;
+use policy_crds::ObjectKey;
 use policy_engine::unsent::Unsent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -58,7 +59,11 @@ impl UnsentBook {
     }
 
     /// The object has changed: what was told of it before is told no longer than it is said.
-    pub(crate) fn changed(&mut self, object: ObjectRef) {
+    pub(crate) fn changed(&mut self, key: &ObjectKey) {
+        if self.told.is_empty() {
+            return;
+        }
+        let object = key.to_ref();
         if self.told.remove(&object).is_some() {
             self.dirty.insert(object);
         }
@@ -87,9 +92,10 @@ impl UnsentBook {
         differs
     }
 
-    /// What clients are not sent of an object.
-    pub(crate) fn of(&self, object: &ObjectRef) -> Unsent {
-        self.told.get(object).map(|told| told.unsent.clone()).unwrap_or_default()
+    /// What clients are not sent of an object. Mostly there is nothing to look for.
+    pub(crate) fn of(&self, key: &ObjectKey) -> Unsent {
+        let told = if self.told.is_empty() { None } else { self.told.get(&key.to_ref()) };
+        told.map(|told| told.unsent.clone()).unwrap_or_default()
     }
 }
 
@@ -111,8 +117,12 @@ impl Told {
 mod tests {
     use super::*;
 
+    fn key(name: &str) -> ObjectKey {
+        policy_engine::testing::key(policy_crds::Kind::Server, "ns", name)
+    }
+
     fn object(name: &str) -> ObjectRef {
-        ObjectRef::new("policy.linkerd.io", "Server", "ns", name)
+        key(name).to_ref()
     }
 
     fn unsent(words: &[&str]) -> Unsent {
@@ -125,7 +135,7 @@ mod tests {
     #[test]
     fn what_begins_is_told_at_once_and_what_ends_once_it_has_lasted() {
         let (mut book, now) = (UnsentBook::new(KEEP), Instant::now());
-        let told = |book: &UnsentBook| book.of(&object("s")).to_string();
+        let told = |book: &UnsentBook| book.of(&key("s")).to_string();
         book.tell(1, object("s"), unsent(&["a"]));
         assert!(book.settle(now));
         book.tell(2, object("s"), unsent(&["a", "b"]));
@@ -146,7 +156,7 @@ mod tests {
         book.take_back(1, &BTreeSet::new());
         assert!(!book.settle(now + KEEP * 9));
         assert!(book.settle(now + KEEP * 10));
-        assert!(book.of(&object("s")).is_empty() && book.told.is_empty() && book.said.is_empty());
+        assert!(book.of(&key("s")).is_empty() && book.told.is_empty() && book.said.is_empty());
     }
 
     #[test]
@@ -154,9 +164,9 @@ mod tests {
         let (mut book, now) = (UnsentBook::new(KEEP), Instant::now());
         book.tell(1, object("s"), unsent(&["a"]));
         book.settle(now);
-        book.changed(object("s"));
+        book.changed(&key("s"));
         book.tell(1, object("s"), unsent(&["b"]));
         book.settle(now);
-        assert_eq!(book.of(&object("s")).to_string(), "b");
+        assert_eq!(book.of(&key("s")).to_string(), "b");
     }
 }
