@@ -114,6 +114,7 @@ impl Told {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::*;
 
