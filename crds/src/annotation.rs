@@ -3,6 +3,7 @@
 
 use crate::field::join_key;
 use crate::object::FieldError;
+pub use crate::ports::PortSet;
 use crate::reader::{one_of, quote};
 use policy_core::near::nearest;
 use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
@@ -24,8 +25,13 @@ pub const DEFAULT_POLICY: [&str; 4] = [
 pub const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 /// Ports whose clients must have an identity, where no Server owns them.
 pub const REQUIRE_IDENTITY: &str = "config.linkerd.io/proxy-require-identity-inbound-ports";
-/// Ports that are not redirected to the sidecar, as the injector has told the init container.
+/// Ports that are not redirected to the sidecar, for people: what counts is what the init container
+/// was started with.
 pub const SKIPPED_PORTS: &str = "portcullis.dev/skipped-inbound-ports";
+/// The name of the init container that redirects connections to the sidecar.
+pub const INIT_CONTAINER: &str = "portcullis-init";
+/// How the argument of that container begins that names the ports which it leaves alone.
+pub const SKIP_ARGUMENT: &str = "--skip-inbound-ports=";
 /// What holds for ports that nothing declares.
 pub const UNDECLARED_PORTS: &str = "portcullis.dev/undeclared-ports";
 /// The port of the proxy's own `/ready` and `/metrics`.
@@ -92,34 +98,6 @@ pub struct Reading<T> {
     pub errors: Vec<FieldError>,
 }
 
-/// A set of ports, kept as ranges.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PortSet {
-    ranges: Vec<RangeInclusive<u16>>,
-}
-
-impl PortSet {
-    /// Every port.
-    pub fn all() -> Self {
-        Self { ranges: vec![1..=u16::MAX] }
-    }
-
-    /// Whether `port` is in it.
-    pub fn contains(&self, port: NonZeroU16) -> bool {
-        self.ranges.iter().any(|range| range.contains(&port.get()))
-    }
-
-    /// The ranges, as written.
-    pub fn ranges(&self) -> &[RangeInclusive<u16>] {
-        &self.ranges
-    }
-
-    /// Whether no port is in it.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-}
-
 /// The default policy that an object asks for; `None` if it does not ask.
 ///
 /// Several annotations with different values are met: what is in force admits whom all of them
@@ -166,10 +144,10 @@ pub fn opaque_ports(annotations: &Annotations, named: &PortsByName<'_>) -> Readi
     ports(annotations, OPAQUE_PORTS, named, "is left out")
 }
 
-/// The ports that are not redirected to the sidecar, which no policy reaches. The injector writes
-/// numbers; an item that cannot be read is none.
-pub fn skipped_ports(annotations: &Annotations) -> PortSet {
-    ports(annotations, SKIPPED_PORTS, &|_| own_name(None), "is left out").value
+/// The ports of a list of numbers and ranges, separated by commas. An item that cannot be read is none.
+pub fn numbered_ports(list: &str) -> PortSet {
+    let read = |item: &str| item_ranges(item.trim(), &|_| own_name(None)).unwrap_or_default();
+    PortSet::of(list.split(',').flat_map(read))
 }
 
 /// The ports whose clients must have an identity. `named` gives the numbers of a named port.
@@ -329,7 +307,7 @@ fn ports(
     let (mut set, mut errors) = (PortSet::default(), Vec::new());
     for item in items(annotations, name) {
         match item_ranges(item, named) {
-            Ok(ranges) => set.ranges.extend(ranges),
+            Ok(ranges) => set.add(ranges),
             Err(reason) => {
                 let message = format!("{} {reason}, {consequence}", quote(item));
                 errors.push(FieldError { field: field(name), message });

@@ -15,6 +15,7 @@ mod lookup;
 pub mod object;
 mod parse;
 pub mod pods;
+mod ports;
 mod reader;
 pub mod remark;
 pub mod render;

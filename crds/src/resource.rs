@@ -1,6 +1,7 @@
 //! The typed values that manifests are parsed into: every rule has been checked.
 
 use crate::kind::Kind;
+use crate::ports::PortSet;
 use crate::selector::LabelSelector;
 use policy_core::{
     DefaultPolicy, EffectKind, HostPattern, IdentityMatch, NetworkMatch, NetworkSymbol,
@@ -340,6 +341,9 @@ pub struct Pod {
     pub addresses: Vec<IpAddr>,
     /// Address of its node, if known.
     pub host_addresses: Vec<IpAddr>,
+    /// The ports that its init container of ours was started to leave out of redirection, so that no
+    /// policy reaches them. An annotation may be changed at any time and says nothing of that.
+    pub skipped: PortSet,
     /// Whether its phase is `Running` and nobody has asked for its end.
     pub running: bool,
 }

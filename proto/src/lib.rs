@@ -20,7 +20,7 @@ pub mod transport;
 pub mod workload;
 
 pub use error::DecodeError;
-pub use replaced::{Part, Replacement};
+pub use replaced::{Done, Part, Replacement};
 
 /// Package `portcullis.policy.v1`: the native service.
 #[rustfmt::skip]

@@ -1,6 +1,8 @@
 //! What a client could not be told, and what it was told instead.
 
-use policy_core::name::{Origin, Source};
+use policy_core::name::{ObjectRef, Origin, Source};
+use policy_core::policy::{Owner, ServerPolicy};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Something of a policy that a client could not enforce.
@@ -8,8 +10,55 @@ use std::fmt;
 pub struct Replacement {
     /// Where it was.
     pub part: Part,
+    /// What became of it.
+    pub done: Done,
     /// What it was and what was sent instead, in words for people.
     pub message: String,
+}
+
+/// What became of what a client could not enforce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Done {
+    /// The port, or the requests that need it, are denied.
+    Denied,
+    /// It is left out.
+    LeftOut,
+    /// It is said in another way, which permits the same or less.
+    Otherwise,
+}
+
+impl Replacement {
+    /// The objects whose authors ask for what such a client does not do. None for what is said in
+    /// another way, and for what nobody wrote.
+    pub fn concerned(&self, policy: &ServerPolicy) -> BTreeSet<ObjectRef> {
+        if self.done == Done::Otherwise {
+            return BTreeSet::new();
+        }
+        let of = |source: &Source| match source {
+            Source::Object(object) => BTreeSet::from([object.clone()]),
+            Source::Default(_) => BTreeSet::new(),
+        };
+        match &self.part {
+            Part::Port => concerned_by_port(policy, self.done),
+            Part::Route(origin) => origin.object().cloned().into_iter().collect(),
+            Part::Authorization(source)
+            | Part::Effect(source)
+            | Part::RateLimit(source)
+            | Part::Exemption(source) => of(source),
+        }
+    }
+}
+
+/// The Server that owns the port, and where it is denied the routes that do not count there.
+fn concerned_by_port(policy: &ServerPolicy, done: Done) -> BTreeSet<ObjectRef> {
+    let owner = match &policy.owner {
+        Owner::Server(server) => Some(server.clone()),
+        Owner::Default(_) => None,
+    };
+    let denied = done == Done::Denied;
+    let routes = policy.routes.routes.iter().filter(|_| denied);
+    let routes = routes.filter_map(|route| route.origin.object().cloned());
+    owner.into_iter().chain(routes).collect()
 }
 
 /// A part of a policy.
@@ -44,11 +93,26 @@ impl fmt::Display for Replacement {
 
 /// Collects replacements, each once.
 #[derive(Default)]
-pub(crate) struct Report(std::collections::BTreeSet<Replacement>);
+pub(crate) struct Report(BTreeSet<Replacement>);
 
 impl Report {
-    pub(crate) fn note(&mut self, part: Part, message: impl Into<String>) {
-        self.0.insert(Replacement { part, message: message.into() });
+    /// The port, or the requests that need it, are denied.
+    pub(crate) fn denied(&mut self, part: Part, message: impl Into<String>) {
+        self.note(part, Done::Denied, message.into());
+    }
+
+    /// It is left out.
+    pub(crate) fn left_out(&mut self, part: Part, message: impl Into<String>) {
+        self.note(part, Done::LeftOut, message.into());
+    }
+
+    /// It is said in another way.
+    pub(crate) fn otherwise(&mut self, part: Part, message: impl Into<String>) {
+        self.note(part, Done::Otherwise, message.into());
+    }
+
+    fn note(&mut self, part: Part, done: Done, message: String) {
+        self.0.insert(Replacement { part, done, message });
     }
 
     pub(crate) fn finish(self) -> Vec<Replacement> {

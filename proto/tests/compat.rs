@@ -483,7 +483,8 @@ fn informational_headers_that_are_switched_off_are_reported_and_read_back_as_set
     policy.informational_headers = policy_core::InformationalHeaders::Disabled;
     let encoded = encode(&policy, &Facts::default());
     let said: Vec<_> = encoded.replaced.iter().map(ToString::to_string).collect();
-    let line = "port: informational headers switched off: Linkerd's proxies set `l5d-client-id`";
+    let line = "port: informational headers switched off (`no-informational-headers`): Linkerd's proxies \
+                set `l5d-client-id`";
     assert_eq!(said, [line]);
     let read = compat::decode(&encoded.server).unwrap();
     assert_eq!(read.informational_headers, policy_core::InformationalHeaders::Enabled);
@@ -1005,7 +1006,7 @@ fn several_conditions_of_a_kind_are_intersected() {
     assert_eq!(
         messages(&passed),
         [
-            "authorization AuthorizationPolicy test/g: a condition on TLS that is passed through: not sent"
+            "authorization AuthorizationPolicy test/g: a condition on TLS that is passed through (`conditions`): not sent"
         ]
     );
 }

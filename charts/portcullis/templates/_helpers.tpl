@@ -156,6 +156,7 @@ readinessProbe:
 - --shared-namespaces={{ join "," . }}
 {{- end }}
 - --undeclared-ports={{ $v.policy.undeclaredPorts }}
+- --detect-timeout={{ int $v.policy.detectTimeout }}
 {{- with $v.watchNamespaces }}
 - --watch-namespace={{ join "," . }}
 {{- end }}

@@ -1,9 +1,11 @@
 //! Pods, and the kinds that make them: lenient, only what policy depends on is read.
 
+use crate::annotation::{INIT_CONTAINER, SKIP_ARGUMENT, numbered_ports};
 use crate::kind::Kind;
 use crate::parse::input::Input;
 use crate::parse::metadata::texts;
 use crate::parse::probe;
+use crate::ports::PortSet;
 use crate::reader::{Fields, Known, Node, shared};
 use crate::resource::{ContainerPort, Pod, Resource, WorkloadResource};
 use std::collections::HashSet;
@@ -98,7 +100,21 @@ fn pod(spec: &Fields<'_>) -> Option<Pod> {
     }
     pod.probes.sort();
     pod.probes.dedup();
+    pod.skipped = skipped(spec);
     Some(pod)
+}
+
+/// The ports that the init container leaves out of redirection, by the arguments that it was started
+/// with: the API server lets nobody change them.
+fn skipped(spec: &Fields<'_>) -> PortSet {
+    let list = spec.get("initContainers").and_then(|node| node.list()).unwrap_or_default();
+    let mut containers = list.iter().filter_map(|node| node.fields(Known::Any));
+    let init = containers
+        .find(|fields| fields.get("name").is_some_and(|name| name.text() == Some(INIT_CONTAINER)));
+    let arguments = init.and_then(|fields| fields.get("args")?.list()).unwrap_or_default();
+    let mut texts = arguments.iter().filter_map(Node::text);
+    let ports = texts.find_map(|text| text.strip_prefix(SKIP_ARGUMENT));
+    ports.map(numbered_ports).unwrap_or_default()
 }
 
 fn containers<'a>(spec: &Fields<'a>) -> Option<Vec<Fields<'a>>> {

@@ -47,6 +47,7 @@ pub mod stated;
 mod subscriptions;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod unsent;
 pub mod view;
 
 pub use annotations::annotation_errors;

@@ -1,5 +1,6 @@
 //! On how many of the proxies that depend on an object it is in force.
 
+use crate::unsent::Unsent;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,8 @@ pub struct ProgrammedAt {
     pub generation: Option<i64>,
     /// How far.
     pub programmed: Programmed,
+    /// What clients are not sent of it because they could not enforce it.
+    pub unsent: Unsent,
 }
 
 /// By object, with the version that each is about. Of an object that is not in it nothing is known.

@@ -161,6 +161,15 @@ impl Authority {
         self.chain.first() == other.chain.first()
     }
 
+    /// Whether what it signs leads to this root.
+    pub(super) fn leads_to(&self, root: &CertificateDer<'static>) -> bool {
+        let Ok((servers, _)) = verifiers(std::slice::from_ref(root)) else { return false };
+        self.rehearsed().is_ok_and(|(leaf, name, at)| {
+            let (rest, none) = (self.chain.as_slice(), &[]);
+            servers.verify_server_cert(&leaf.certificate, rest, &name, none, at).is_ok()
+        })
+    }
+
     /// What leads from a certificate that it signed to a root, without the root, nearest first.
     pub(super) fn intermediates(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
         self.chain.iter().filter(|one| !self.roots.contains(one))
@@ -183,7 +192,7 @@ impl Authority {
             return Err(AuthorityError::Time { begins, ends, now });
         }
         let leaf = self.signed(key, identity, begins.max(self.begins), not_after)?;
-        self.verify(&leaf, identity, now).map_err(|error| self.not_trusted(&error))?;
+        self.verify(&leaf, identity, unix(now)).map_err(|error| self.not_trusted(&error))?;
         Ok(leaf)
     }
 
@@ -232,9 +241,8 @@ impl Authority {
         Ok(Leaf { certificate: der.into(), serial, not_after })
     }
 
-    fn verify(&self, leaf: &Leaf, name: &str, now: SystemTime) -> Result<(), rustls::Error> {
-        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (at, rest) = (UnixTime::since_unix_epoch(since), self.chain.as_slice());
+    fn verify(&self, leaf: &Leaf, name: &str, at: UnixTime) -> Result<(), rustls::Error> {
+        let rest = self.chain.as_slice();
         let wrong = |_| rustls::Error::General("the identity is not a DNS name".to_owned());
         let name = ServerName::try_from(name).map_err(wrong)?;
         self.servers.verify_server_cert(&leaf.certificate, rest, &name, &[], at)?;
@@ -244,7 +252,12 @@ impl Authority {
 
     /// Signs what nobody gets, so that an authority that cannot is found before it is in use.
     fn rehearse(&self) -> Result<(), AuthorityError> {
-        let name = "rehearsal.invalid";
+        let (leaf, _, at) = self.rehearsed()?;
+        self.verify(&leaf, REHEARSAL, at).map_err(|error| self.not_trusted(&error))
+    }
+
+    /// A certificate that nobody gets, its name, and a time at which it is valid.
+    fn rehearsed(&self) -> Result<(Leaf, ServerName<'static>, UnixTime), AuthorityError> {
         let key = PublicKey { info: self.key_info()? };
         // In the middle of its life: whether it is valid now is looked at when it signs.
         let half = self
@@ -254,8 +267,9 @@ impl Authority {
             .checked_div(2)
             .unwrap_or_default();
         let at = self.begins.checked_add(half).unwrap_or(self.begins);
-        let leaf = self.signed(&key, name, self.begins, self.ends)?;
-        self.verify(&leaf, name, at).map_err(|error| self.not_trusted(&error))
+        let leaf = self.signed(&key, REHEARSAL, self.begins, self.ends)?;
+        let name = ServerName::try_from(REHEARSAL).map_err(|_| AuthorityError::Signing)?;
+        Ok((leaf, name, unix(at)))
     }
 
     fn key_info(&self) -> Result<Vec<u8>, AuthorityError> {
@@ -272,6 +286,13 @@ impl Authority {
         let Places { certificate, roots, .. } = self.places.clone();
         AuthorityError::NotTrusted { certificate, roots, error: error.to_string() }
     }
+}
+
+/// Nobody has this name (RFC 2606 section 2).
+const REHEARSAL: &str = "rehearsal.invalid";
+
+fn unix(at: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
 /// In the order of preference; each key fits one.

@@ -4,10 +4,12 @@
 //! anything is issued that leads to it, for as long as the authority before it can still be used.
 
 use super::authority::{Authority, Places};
+use super::bounded::bounded;
 use super::error::KeepError;
-use super::held::certificates;
 use super::plan::Rotation;
 use super::shared::Shared;
+use policy_tls::identity::{MOST_ROOTS, validity};
+use rustls::pki_types::CertificateDer;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -71,7 +73,7 @@ impl Files {
             (Err(_), None) => return found.map(|_| ()),
         };
         let using = self.choose(wanted.clone(), Instant::now(), SystemTime::now());
-        let bundle = bundle(&wanted, &using);
+        let bundle = shared.told_of(bundle(&wanted, &using));
         // Whom proxies trust already vouches for what they are to trust.
         shared.publish(&bundle, &using).await?;
         self.in_use = Some(using.clone());
@@ -113,23 +115,27 @@ impl Files {
     }
 }
 
-/// The roots that come with `wanted`, and those that what is in use leads to.
-fn bundle(wanted: &Authority, in_use: &Authority) -> String {
-    let pem =
-        |authority: &Authority| authority.roots().iter().map(super::held::pem).collect::<String>();
-    let mut all = certificates(pem(wanted).as_bytes());
-    for root in certificates(pem(in_use).as_bytes()) {
-        if !all.contains(&root) {
-            all.push(root);
+/// The roots that come with `wanted`, and those that what is in use leads to. Those that began long ago
+/// are left out where they are more than anybody reads; how many.
+fn bundle(wanted: &Authority, in_use: &Authority) -> (String, usize) {
+    let mut all: Vec<CertificateDer<'static>> = Vec::new();
+    for root in wanted.roots().iter().chain(in_use.roots()) {
+        if !all.contains(root) {
+            all.push(root.clone());
         }
     }
-    all.concat()
+    if all.len() > MOST_ROOTS {
+        // Nothing else says which of them are former ones.
+        all.sort_by_key(|root| validity(root).map(|(begins, _)| begins));
+    }
+    bounded(&all, |root| wanted.leads_to(root) || in_use.leads_to(root))
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::super::authority::{Lifetime, make};
+    use super::super::held::certificates;
     use super::*;
     use std::time::Duration;
 
@@ -163,7 +169,7 @@ mod tests {
         let using = files.choose(second.clone(), now, clock);
         assert!(using.is(&first), "it waits");
         let both = [second_root, first_root].map(|root| certificates(root.as_bytes()).concat());
-        assert_eq!(bundle(&second, &using), both.concat(), "both roots are published at once");
+        assert_eq!(bundle(&second, &using), (both.concat(), 0), "both roots are published at once");
         assert!(files.choose(second.clone(), now + HOUR / 2, clock).is(&first));
         assert!(files.choose(second.clone(), now + HOUR, clock).is(&second));
     }

@@ -1,9 +1,12 @@
 //! What the issuer's Secret holds, and how it is written there.
 
 use super::authority::{Authority, AuthorityError, Made, Places};
+use super::bounded::bounded;
+use super::pem::pem;
 use super::plan::{Next, Rotation, Times};
 use super::time::timestamp;
 use k8s_openapi::ByteString;
+use policy_tls::identity::MOST_ROOTS;
 use rustls::pki_types::CertificateDer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,8 +170,8 @@ impl Held {
         if self.authority.is(&last.authority) {
             return Vec::new();
         }
-        let here = certificates(self.bundle().as_bytes());
-        let mut there = certificates(last.bundle().as_bytes());
+        let here = certificates(self.bundle().0.as_bytes());
+        let mut there = certificates(last.bundle().0.as_bytes());
         there.retain(|root| !here.contains(root));
         there
     }
@@ -176,6 +179,9 @@ impl Held {
     /// The same with these roots among the former ones.
     pub(super) fn keep(mut self, roots: Vec<String>, rotation: &Rotation, now: SystemTime) -> Self {
         self.former.extend(roots);
+        // What is never published again need not be held.
+        let excess = self.former.len().saturating_sub(MOST_ROOTS);
+        self.former.drain(..excess);
         let until = rotation.former_until(rotation.longest().max(self.longest), now);
         self.former_until = Some(self.former_until.map_or(until, |earlier| earlier.max(until)));
         self
@@ -194,16 +200,19 @@ impl Held {
         }
     }
 
-    /// What everybody must trust: the root in use first, then the one to come, then former ones.
-    pub(super) fn bundle(&self) -> String {
-        let next = self.next.iter().flat_map(|(texts, _)| certificates(&texts.root));
-        let mut all = certificates(&self.texts.root);
-        for root in next.chain(self.former.iter().cloned()) {
+    /// What everybody must trust: the root in use first, then the one to come, then former ones. Former
+    /// ones of long ago are left out where they are more than anybody reads; how many.
+    pub(super) fn bundle(&self) -> (String, usize) {
+        let next = self.next.iter().map(|(texts, _)| texts.root.as_slice());
+        let next: Vec<_> = next.flat_map(read).collect();
+        let mut all = read(&self.texts.root);
+        let former = self.former.iter().flat_map(|root| read(root.as_bytes()));
+        for root in next.iter().cloned().chain(former) {
             if !all.contains(&root) {
                 all.push(root);
             }
         }
-        all.concat()
+        bounded(&all, |root| next.contains(root) || self.authority.leads_to(root))
     }
 
     /// Which state the rotation is in.
@@ -279,24 +288,11 @@ impl Texts {
 /// The certificates of a bundle, each as PEM of its own. What else is in it, such as a key that
 /// somebody put there, is not published.
 pub(super) fn certificates(bundle: &[u8]) -> Vec<String> {
-    let read = policy_tls::identity::certificates(bundle).unwrap_or_default();
-    read.iter().map(pem).collect()
+    read(bundle).iter().map(pem).collect()
 }
 
-/// One certificate as PEM.
-pub(super) fn pem(certificate: &CertificateDer<'_>) -> String {
-    use base64::Engine as _;
-    let text = base64::engine::general_purpose::STANDARD.encode(certificate);
-    let mut out = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at_checked(64).unwrap_or((rest, ""));
-        out.push_str(line);
-        out.push('\n');
-        rest = after;
-    }
-    out.push_str("-----END CERTIFICATE-----\n");
-    out
+fn read(bundle: &[u8]) -> Vec<CertificateDer<'static>> {
+    policy_tls::identity::certificates(bundle).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -144,24 +144,26 @@ impl SecretKeeper {
                 );
                 let kept = held.keep(forgotten, &self.settings.rotation, now);
                 // While the former one is in memory: proxies follow nobody else.
-                shared.roots.endorse(&kept.bundle(), &last, now).await?;
+                let bundle = shared.told_of(kept.bundle());
+                shared.roots.endorse(&bundle, &last, now).await?;
                 self.write(secret, &kept).await?;
                 self.last = None;
                 continue;
             }
-            let bundle = held.bundle();
+            let bundle = shared.told_of(held.bundle());
             let published = shared.publish(&bundle, &held.authority).await?;
             let longest = held.times(&asked).longest;
             let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
             shared.metrics.state(held.state());
             self.last = Some(held.clone());
             let step = self.settings.rotation.plan(Some(held.times(&asked)), published, now);
+            let ended = held.authority.ends();
             let Some(changed) = self.change(step, held, (&data, &asked), now)? else {
                 return used;
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
             if self.write(secret, &changed).await? {
-                self.tell(step, &changed, &shared.told);
+                self.tell(step, (ended, &changed), &shared.told);
             }
         }
         Err(KeepError::Contended)
@@ -226,14 +228,20 @@ impl SecretKeeper {
         }))
     }
 
-    fn tell(&self, step: Step, held: &Held, told: &Told) {
+    /// Tells what was done. `ended`: when the authority before ends or ended.
+    fn tell(&self, step: Step, (ended, held): (SystemTime, &Held), told: &Told) {
         let ends = timestamp(held.authority.ends());
         match step {
             Step::Keep => {}
             Step::Widen => tracing::info!("certificates may be valid for longer from now on"),
             Step::Create => told.warn(
-                "AuthorityReplaced",
-                "the authority had expired and was replaced; proxies get new certificates",
+                "AuthorityExpired",
+                &format!(
+                    "the authority expired at {}, and none waited to follow it; a new one is made, \
+                     valid until {ends}. Everything that the former one signed has expired, and \
+                     workloads that run do not trust the new one: restart them",
+                    timestamp(ended)
+                ),
             ),
             Step::Stage => told.note(
                 "RotationStaged",
@@ -328,11 +336,11 @@ mod tests {
         assert!(keeper.supplied(&old).is_none());
         let (voucher, forgotten) = keeper.supplied(&new).unwrap();
         assert!(voucher.is(&old.authority));
-        let known = endorse(None, &old.bundle(), &old.authority, now).unwrap();
+        let known = endorse(None, &old.bundle().0, &old.authority, now).unwrap();
         let kept = new.keep(forgotten, &rotation, now);
-        let alone = endorse(Some(known.clone()), &kept.bundle(), &kept.authority, now);
+        let alone = endorse(Some(known.clone()), &kept.bundle().0, &kept.authority, now);
         assert!(alone.is_err(), "proxies would not follow it");
-        let both = endorse(Some(known), &kept.bundle(), &voucher, now).unwrap();
-        assert!(endorse(Some(both), &kept.bundle(), &kept.authority, now).is_ok());
+        let both = endorse(Some(known), &kept.bundle().0, &voucher, now).unwrap();
+        assert!(endorse(Some(both), &kept.bundle().0, &kept.authority, now).is_ok());
     }
 }

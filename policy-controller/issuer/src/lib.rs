@@ -14,6 +14,7 @@
 
 mod authority;
 mod authority_error;
+mod bounded;
 mod bundle;
 mod certificate;
 mod config;
@@ -27,6 +28,7 @@ mod keeper;
 mod metric_names;
 mod metrics;
 mod own;
+mod pem;
 mod plan;
 mod process;
 mod roots;

@@ -81,6 +81,7 @@ impl Issuer {
             told: Told { events: Some(events), regarding: regarding(settings) },
             ready,
             spread: Spread::default(),
+            left_out: 0,
         };
         let from = match &settings.authority {
             AuthoritySettings::Secret(provision) => {

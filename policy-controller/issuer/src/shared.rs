@@ -11,6 +11,7 @@ use super::spread::{Published, Spread};
 use k8s_openapi::api::core::v1::ObjectReference;
 use policy_kube::status::Events;
 use policy_server::Requirement;
+use policy_tls::identity::MOST_ROOTS;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     pub(super) told: Told,
     pub(super) ready: Requirement,
     pub(super) spread: Spread,
+    /// How many roots were left out at the last look.
+    pub(super) left_out: usize,
 }
 
 /// Tells people of the cluster.
@@ -51,6 +54,18 @@ impl Told {
 }
 
 impl Shared {
+    /// The roots that are to be published, after people have been told that some are left out.
+    pub(super) fn told_of(&mut self, (bundle, left_out): (String, usize)) -> String {
+        if std::mem::replace(&mut self.left_out, left_out) != left_out && left_out > 0 {
+            let note = format!(
+                "{left_out} roots are not published, because nobody reads more than {MOST_ROOTS}: \
+                 the oldest that neither the authority in use nor the next one leads to"
+            );
+            self.told.warn("RootsLeftOut", &note);
+        }
+        bundle
+    }
+
     /// Publishes these roots, for which `authority` vouches; since when they have been everywhere.
     ///
     /// # Errors

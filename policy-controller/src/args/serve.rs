@@ -108,6 +108,7 @@ impl ServeArgs {
             window_bytes: self.http2_window_bytes,
             keepalive_interval: Duration::from_secs(self.keepalive_interval),
             keepalive_timeout: Duration::from_secs(self.keepalive_timeout),
+            max_workload_hold: ServeConfig::default().max_workload_hold,
             max_connection_age: match self.max_connection_age {
                 0 => None,
                 seconds => Some(Duration::from_secs(seconds)),

@@ -43,7 +43,7 @@ pub use proof::{Judge, Proof, Stale};
 pub use provider::provider;
 pub use request::KeyAndRequest;
 pub use roots::{Anchors, Roots};
-pub use signed::{SignedRoots, Statement, Trust, proof_name};
+pub use signed::{MOST_ROOTS, SignedRoots, Statement, Trust, proof_name};
 pub use source::{IdentityConfig, IdentitySource};
 pub use state::{CertificateState, Failure, FailureKind, IdentityState};
 pub use status::IdentityStatus;

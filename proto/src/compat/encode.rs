@@ -58,8 +58,9 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
     } = policy;
     let server = grants.server(authorizations);
     if protocol.is_http() && *informational_headers == InformationalHeaders::Disabled {
-        let message = "informational headers switched off: Linkerd's proxies set `l5d-client-id`";
-        grants.report().note(Part::Port, message);
+        let message = "informational headers switched off (`no-informational-headers`): Linkerd's \
+                       proxies set `l5d-client-id`";
+        grants.report().left_out(Part::Port, message);
     }
     if protocol.is_http() {
         exemption::note_connections(exemptions, grants.report());
@@ -71,7 +72,8 @@ fn open(policy: &ServerPolicy, grants: &mut Grants<'_>) -> Body {
         }
         Protocol::Grpc => {
             if let Some(limit) = limit {
-                grants.report().note(Part::RateLimit(limit.source.clone()), "on gRPC: not sent");
+                let part = Part::RateLimit(limit.source.clone());
+                grants.report().left_out(part, "a rate limit on gRPC: not sent");
             }
             route::grpc(policy, server, grants)
         }

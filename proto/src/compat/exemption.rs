@@ -22,12 +22,12 @@ pub(super) fn connections(exemptions: &[Exemption], grants: &mut Grants<'_>) -> 
 /// Where there are requests, a grant on the Server would let them pass too.
 pub(super) fn note_connections(exemptions: &[Exemption], report: &mut Report) {
     for exemption in exemptions.iter().filter(|exemption| exemption.request.is_none()) {
-        note(report, exemption, "for connections that are not HTTP: not sent");
+        report.left_out(part(exemption), "for connections that are not HTTP: not sent");
     }
 }
 
-fn note(report: &mut Report, exemption: &Exemption, message: &str) {
-    report.note(Part::Exemption(exemption.authorization.source.clone()), message);
+fn part(exemption: &Exemption) -> Part {
+    Part::Exemption(exemption.authorization.source.clone())
 }
 
 /// Who, besides the exempted, may send the requests of an exemption: whoever the route permits that
@@ -57,13 +57,13 @@ pub(super) fn probes<F: Flavor>(
         let Some(request) = &exemption.request else { continue };
         let sayable = exact(request).zip(F::matched(request));
         let Some((path, matched)) = sayable else {
-            note(grants.report(), exemption, "not an exact path and a method: not sent");
+            grants.report().left_out(part(exemption), "not an exact path and a method: not sent");
             continue;
         };
         let others = others(policy, &path, request.method());
         if others == Others::Nobody && !policy.routes.routes.is_empty() {
             let message = format!("`{path}`: no one else is let through there");
-            note(grants.report(), exemption, &message);
+            grants.report().otherwise(part(exemption), message);
         }
         let key = (exemption.authorization.clone(), others);
         let method = request.method().map(Method::as_str);

@@ -72,8 +72,8 @@ pub(super) fn grpc(effect: &EffectKind) -> Filtered<grpc_route::Filter> {
     Filtered::Sent(grpc_route::Filter { kind: Some(kind) })
 }
 
-const RESPONSE_HEADERS: &str = "changes to response headers";
-const TIMEOUT: &str = "a timeout";
+const RESPONSE_HEADERS: &str = "changes to response headers (`response-headers`)";
+const TIMEOUT: &str = "a timeout (`timeouts`)";
 
 fn modifier(change: &HeaderChange) -> RequestHeaderModifier {
     let HeaderChange { add, set, remove } = change;

@@ -86,7 +86,7 @@ impl<'a> Grants<'a> {
         let named = Source::Default(AUDIT.into());
         if audit && *source != named {
             let part = Part::Authorization(source.clone());
-            self.report.note(part, "audited: sent under the name `audit`");
+            self.report.otherwise(part, "audited: sent under the name `audit`");
             return named;
         }
         source.clone()
@@ -115,7 +115,8 @@ impl<'a> Grants<'a> {
                     let nets = self.facts.resolve(*symbol);
                     if nets.is_empty() {
                         let part = Part::Authorization(source.clone());
-                        self.report.note(part, format!("{symbol:?} stands for nothing: not sent"));
+                        let message = format!("{symbol:?} stands for nothing: not sent");
+                        self.report.otherwise(part, message);
                     }
                     blocks.extend(nets.iter().map(|net| (*net, except.clone())));
                 }
@@ -169,7 +170,7 @@ impl<'a> Grants<'a> {
 
     fn cannot(&mut self, source: &Source, what: &str) {
         let part = Part::Authorization(source.clone());
-        self.report.note(part, format!("{what}: not sent"));
+        self.report.left_out(part, format!("{what} (`conditions`): not sent"));
     }
 }
 

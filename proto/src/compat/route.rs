@@ -54,7 +54,7 @@ pub(super) fn grpc(policy: &ServerPolicy, server: Vec<Authz>, grants: &mut Grant
 }
 
 fn unsupported(policy: &ServerPolicy, what: &str, report: &mut Report) -> Body {
-    report.note(Part::Port, format!("{what}: the port is denied"));
+    report.denied(Part::Port, format!("{what}: the port is denied"));
     closed::closed(policy.protocol, Denied::ProxyUnsupported)
 }
 
@@ -99,7 +99,7 @@ fn plan<F: Flavor>(
         all.push(Planned::everything(reason.as_str(), Vec::new(), false));
     } else if let Unmatched::Deny(reason) = otherwise {
         let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
-        grants.report().note(Part::Port, message);
+        grants.report().otherwise(Part::Port, message);
     }
     Ok(all)
 }
@@ -128,7 +128,7 @@ fn planned<F: Flavor>(
         let filters = filters::<F>(rule.effects.iter().chain(server_effects), grants.report());
         if filters.is_none() {
             let message = "has an effect that the client cannot apply: the route is denied";
-            grants.report().note(Part::Route(origin.clone()), message);
+            grants.report().denied(Part::Route(origin.clone()), message);
             permits = false;
         }
         planned_rules.push(PlannedRule { matches, filters: filters.unwrap_or_default() });
@@ -152,11 +152,11 @@ fn filters<'e, F: Flavor>(
         match F::filter(kind) {
             Filtered::Sent(filter) => filters.iter_mut().for_each(|all| all.push(filter.clone())),
             Filtered::Omitted(what) => {
-                report.note(Part::Effect(source.clone()), format!("{what}: not sent"));
+                report.left_out(Part::Effect(source.clone()), format!("{what}: not sent"));
             }
             Filtered::Denied(what) => {
                 let message = format!("{what}: requests that need it are denied");
-                report.note(Part::Effect(source.clone()), message);
+                report.denied(Part::Effect(source.clone()), message);
                 filters = None;
             }
         }
@@ -189,7 +189,8 @@ fn guards<F: Flavor>(policy: &ServerPolicy, report: &mut Report) -> Vec<Planned<
             }
             Unmatched::NotFound | Unmatched::Deny(_) => {
                 if falls_on_something(policy, host) {
-                    report.note(Part::Port, "404 where a host's routes do not match: sent as 403");
+                    let message = "404 where a host's routes do not match: sent as 403";
+                    report.otherwise(Part::Port, message);
                     guards.push(Planned::everything("guard", vec![host.clone()], false));
                 }
             }
@@ -232,7 +233,7 @@ fn settle<F: Flavor>(
     }
     let message = "grants of the Server: sent with the routes that inherit them, so that \
                    connections that are not HTTP have none";
-    report.note(Part::Port, message);
+    report.otherwise(Part::Port, message);
     let routes = planned.into_iter().map(|mut route| {
         if route.inherits {
             route.grants.extend(server.iter().cloned());

@@ -1361,6 +1361,32 @@ pub struct InForceUpdate {
     /// More follows at once; until then this says nothing about what it does not name.
     #[prost(bool, tag = "4")]
     pub more: bool,
+    /// What clients of this replica are not sent because they could not enforce it, of each object that
+    /// asks for it and of which that changed.
+    #[prost(message, repeated, tag = "5")]
+    pub unsent: ::prost::alloc::vec::Vec<ObjectUnsent>,
+}
+/// What clients that watch a policy now are not sent of one object.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObjectUnsent {
+    /// API group of the object.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Its kind.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// Its namespace.
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    /// Its name.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    /// What is denied to such clients in its place, in words. Both lists empty: nothing any more.
+    #[prost(string, repeated, tag = "5")]
+    pub denied: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What is left out for such clients, in words.
+    #[prost(string, repeated, tag = "6")]
+    pub left_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A port of a workload.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -49,7 +49,7 @@ impl Restriction<'_> {
                     "needs `{}`, which the client lacks; the port is denied",
                     feature.as_str()
                 );
-                self.report.note(Part::Port, message);
+                self.report.denied(Part::Port, message);
                 return self.closed(policy, Denied::ProxyUnsupported);
             }
         }
@@ -88,7 +88,7 @@ impl Restriction<'_> {
     fn closed(&mut self, policy: &ServerPolicy, reason: Denied) -> ServerPolicy {
         if !self.says_reason {
             let message = format!("denied as `{}`, sent without the reason", reason.as_str());
-            self.report.note(Part::Port, message);
+            self.report.otherwise(Part::Port, message);
         }
         ServerPolicy {
             deny: self.says_reason.then_some(reason),
@@ -100,7 +100,7 @@ impl Restriction<'_> {
     fn paths(&mut self, paths: PathHandling) -> PathHandling {
         match paths {
             PathHandling::Raw if self.missing.contains(&Feature::RawPaths) => {
-                self.report.note(Part::Port, "raw paths: sent as canonical paths");
+                self.report.left_out(Part::Port, "`raw-paths`: sent as canonical paths");
                 PathHandling::Canonical
             }
             PathHandling::Raw | PathHandling::Canonical => paths,
@@ -112,7 +112,7 @@ impl Restriction<'_> {
             InformationalHeaders::Disabled
                 if self.missing.contains(&Feature::NoInformationalHeaders) =>
             {
-                self.report.note(Part::Port, "informational headers switched off: they are set");
+                self.report.left_out(Part::Port, "`no-informational-headers`: they are set");
                 InformationalHeaders::Enabled
             }
             InformationalHeaders::Disabled | InformationalHeaders::Enabled => headers,
@@ -132,7 +132,7 @@ impl Restriction<'_> {
             Some(feature) => {
                 let message =
                     format!("needs `{}`, which the client lacks; not sent", feature.as_str());
-                self.report.note(Part::Authorization(grant.source.clone()), message);
+                self.report.left_out(Part::Authorization(grant.source.clone()), message);
                 false
             }
         }
@@ -151,7 +151,7 @@ impl Restriction<'_> {
                     let part = Part::Exemption(exemption.authorization.source.clone());
                     let message =
                         format!("needs `{}`, which the client lacks; not sent", feature.as_str());
-                    self.report.note(part, message);
+                    self.report.left_out(part, message);
                 }
             }
         }
@@ -171,7 +171,7 @@ impl Restriction<'_> {
         match unmatched {
             Unmatched::Deny(reason) if self.missing.contains(&Feature::DenyReasons) => {
                 let message = format!("`{}` where nothing matches: sent as 404", reason.as_str());
-                self.report.note(Part::Port, message);
+                self.report.otherwise(Part::Port, message);
                 Unmatched::NotFound
             }
             Unmatched::Deny(_)
@@ -198,7 +198,7 @@ impl Restriction<'_> {
         let denies =
             matches!(origin, Origin::Deny(_)) && self.lacking([Feature::DenyReasons]).is_some();
         if denies {
-            self.report.note(Part::Route(origin.clone()), "sent without its reason");
+            self.report.otherwise(Part::Route(origin.clone()), "sent without its reason");
         }
         let rules = rules
             .iter()
@@ -232,7 +232,7 @@ impl Restriction<'_> {
                     let part = Part::Effect(effect.source.clone());
                     let message =
                         format!("needs `{}`, which the client lacks; not sent", feature.as_str());
-                    self.report.note(part, message);
+                    self.report.left_out(part, message);
                 }
             }
         }

@@ -7,14 +7,14 @@ pub(crate) mod followed;
 use ask::{AUDIENCE, Issuer, identity, request, token};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use policy_core::Identity;
 use policy_issuer as issuer;
 use policy_kube::rbac;
 use policy_testkit::wait_until;
 use policy_tests::cluster::{Cluster, ControllerProcess};
 use serde_json::{Value, json};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonic::Code;
 
 /// A control plane of its own in a cluster that tests share.
@@ -300,6 +300,110 @@ async fn a_rotation_of_two_replicas_never_distrusts_what_is_valid() {
         certified.verify(&second_root).unwrap_err();
     }
     plane.known(&two).await.certificate(&name, token).await.verify(&second_root).unwrap();
+}
+
+/// `Type Reason: note` of the Events in the control plane's namespace.
+async fn events(plane: &Plane<'_>) -> Vec<String> {
+    let api: Api<k8s_openapi::api::events::v1::Event> =
+        Api::namespaced(plane.cluster.client(), &plane.home);
+    let all = api.list(&ListParams::default()).await.unwrap().items;
+    let text = |text: Option<String>| text.unwrap_or_default();
+    all.into_iter()
+        .map(|event| format!("{} {}: {}", text(event.type_), text(event.reason), text(event.note)))
+        .collect()
+}
+
+/// A certificate of an authority that is valid between these days from now, and its key, PEM.
+fn authority_between(name: &str, days: (i64, i64)) -> (String, String) {
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    let at = |days: i64| {
+        let distance = Duration::from_secs(86_400 * days.unsigned_abs());
+        if days < 0 { SystemTime::now() - distance } else { SystemTime::now() + distance }
+    };
+    params.not_before = at(days.0).into();
+    params.not_after = at(days.1).into();
+    let key = rcgen::KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+fn bytes(text: String) -> k8s_openapi::ByteString {
+    k8s_openapi::ByteString(text.into_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_expired_is_told_to_have_expired_and_what_has_to_be_done() {
+    let Some(cluster) = crate::shared().await else { return };
+    let plane = Plane::new(cluster, "expired").await;
+    let (certificate, key) = authority_between("the old one", (-20, -10));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": issuer::SECRET, "namespace": plane.home},
+        "data": {"tls.crt": bytes(certificate.clone()), "tls.key": bytes(key),
+                 "ca.crt": bytes(certificate.clone())},
+    });
+    cluster.apply(&secret.to_string()).await.unwrap();
+    let replica = plane.issuer(&[]).await;
+    wait_until("another is made", async || {
+        plane.held("ca.crt").await.is_some_and(|root| root != certificate)
+    })
+    .await;
+    let told = || async { events(&plane).await.join("\n") };
+    wait_until("an event tells it", async || told().await.contains("AuthorityExpired")).await;
+    let told = told().await;
+    let words = "Warning AuthorityExpired: the authority expired at ";
+    assert!(told.contains(words) && told.contains("do not trust the new one: restart them"));
+    assert!(!told.contains("AuthorityReplaced") && !told.contains("AuthoritySupplied"), "{told}");
+    // Who starts now trusts the new one.
+    let (namespace, token) = plane.workload("later").await;
+    let name = identity("web", &namespace, &plane.home);
+    let anew = plane.held("ca.crt").await.unwrap();
+    plane.known(&replica).await.certificate(&name, token).await.verify(&anew).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_roots_than_anybody_reads_are_not_published_and_the_one_in_use_always_is() {
+    let Some(cluster) = crate::shared().await else { return };
+    let plane = Plane::new(cluster, "many").await;
+    let mut first = plane.issuer(&[]).await;
+    let root = plane.held("ca.crt").await.unwrap();
+    first.terminate();
+    let former: Vec<String> =
+        (0..70).map(|at| authority_between(&format!("former {at}"), (-20, 10)).0).collect();
+    let until = bytes("2100-01-01T00:00:00Z".to_owned());
+    let data = json!({"ca-previous.crt": bytes(former.concat()), "previous.until": until});
+    plane.patch_secret(json!({"data": data})).await;
+
+    let second = plane.issuer(&[]).await;
+    wait_until("the former ones are published", async || {
+        plane.roots(&plane.home).await.is_some_and(|roots| count(&roots) > 1)
+    })
+    .await;
+    let roots = plane.roots(&plane.home).await.unwrap();
+    let parsed = |text: &str| policy_tls::identity::certificates(text.as_bytes()).unwrap();
+    let published = parsed(&roots);
+    assert_eq!(published.len(), 64, "in use, and the newest of the former");
+    assert_eq!(published[0], parsed(&root)[0]);
+    assert_eq!(published[1..], parsed(&former[7..].concat()));
+    // Sidecars read it, and follow: they began with the root in use.
+    let signed = plane.signed(&plane.home).await.unwrap();
+    let document = policy_tls::identity::SignedRoots::read(signed.as_bytes()).unwrap();
+    let began = policy_tls::identity::Trust::begin(parsed(&root));
+    assert_eq!(began.after(&document, SystemTime::now()).unwrap().roots(), published);
+    wait_until("an event tells it", async || {
+        events(&plane).await.iter().any(|event| {
+            event.starts_with(
+                "Warning RootsLeftOut: 7 roots are not published, because nobody reads",
+            )
+        })
+    })
+    .await;
+    // It goes on to certify.
+    let (namespace, token) = plane.workload("shop").await;
+    let name = identity("web", &namespace, &plane.home);
+    plane.known(&second).await.certificate(&name, token).await.verify(&root).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

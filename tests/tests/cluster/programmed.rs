@@ -4,6 +4,7 @@
 mod line;
 mod proxy;
 mod restored;
+mod unsent;
 pub(crate) mod watching;
 
 use kube::api::{Api, DynamicObject};

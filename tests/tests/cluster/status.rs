@@ -9,6 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use link::Link;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::unsent::Unsent;
 use policy_kube::rbac;
 use policy_kube::status::{Events, StatusSettings};
 use policy_testkit::wait_for;
@@ -260,7 +261,12 @@ async fn how_far_an_object_is_in_force_is_told_for_the_version_that_was_counted(
     let tell = |generation, in_force| {
         let programmed = Programmed::Counted { in_force, concerned: 3, refused: 0 };
         let uid = Some(uid.clone());
-        let at = ProgrammedAt { uid, generation: Some(generation), programmed };
+        let at = ProgrammedAt {
+            uid,
+            generation: Some(generation),
+            programmed,
+            unsent: Unsent::default(),
+        };
         let (namespace, name) = (ns.into(), "web".into());
         let key = ObjectKey { kind: Kind::Server, namespace, name };
         replica.programmed.send_replace(Arc::new(VersionedTable::from([(key, at)])));

@@ -3,6 +3,7 @@
 use super::ledger::{Ledger, Teller};
 use super::metrics::ProgrammedMetrics;
 use super::peers::{Completeness, Peers};
+use super::unsent::UnsentBook;
 use crate::replicas::{Connector, Replicas};
 use crate::serve::{Applied, Feed};
 use policy_crds::ObjectKey;
@@ -188,6 +189,7 @@ struct Counter {
 /// What is known while somebody wants to know.
 struct Books {
     ledger: Ledger,
+    unsent: UnsentBook,
     peers: Peers,
     objects: BTreeMap<ObjectKey, Version>,
     feed: Feed,
@@ -251,11 +253,13 @@ impl Counter {
                     demanded = true;
                 }
                 () = books.feed.changed() => books.hear(),
-                event = books.peers.next() => books.peers.take(event, &mut books.ledger),
+                event = books.peers.next() => {
+                    books.peers.take(event, &mut books.ledger, &mut books.unsent);
+                }
                 changed = self.replicas.changed(), if followed => {
                     followed = changed.is_ok();
                     let replicas = self.replicas.borrow_and_update().clone();
-                    books.peers.follow(&replicas, &mut books.ledger);
+                    books.peers.follow(&replicas, &mut books.ledger, &mut books.unsent);
                 }
                 _ = tick.tick() => {
                     if !self.interested.borrow().exists() {
@@ -263,6 +267,7 @@ impl Counter {
                     }
                     demanded |= !books.listed;
                     books.ledger.expire(Instant::now());
+                    books.peers.forget_silent(Instant::now(), &mut books.unsent);
                 }
             }
             due.get_or_insert(earliest);
@@ -273,6 +278,7 @@ impl Counter {
         let name = self.config.replica.clone();
         let mut books = Books {
             ledger: Ledger::new(self.config.keep),
+            unsent: UnsentBook::new(self.config.keep),
             peers: Peers::new(name, self.connector.clone(), self.config.timeout),
             objects: BTreeMap::new(),
             feed: self.applied.follow(),
@@ -281,7 +287,7 @@ impl Counter {
             completeness: Completeness::Waiting,
         };
         let replicas = self.replicas.borrow_and_update().clone();
-        books.peers.follow(&replicas, &mut books.ledger);
+        books.peers.follow(&replicas, &mut books.ledger, &mut books.unsent);
         books
     }
 
@@ -289,6 +295,7 @@ impl Counter {
     fn settle(&self, books: &mut Books) {
         let completeness = books.peers.completeness(Instant::now(), &self.metrics);
         books.changed |= books.ledger.settle();
+        books.changed |= books.unsent.settle(Instant::now());
         books.changed |= completeness != books.completeness;
         for time in books.ledger.took() {
             self.metrics.took(time);
@@ -310,7 +317,8 @@ impl Counter {
         let table = books.objects.iter().map(|(key, version)| {
             let programmed = programmed(&tally, key);
             let Version { uid, generation } = version.clone();
-            (key.clone(), ProgrammedAt { uid, generation, programmed })
+            let unsent = books.unsent.of(key);
+            (key.clone(), ProgrammedAt { uid, generation, programmed, unsent })
         });
         let table = table.collect();
         self.tell(tally, table);
@@ -343,8 +351,17 @@ fn programmed(tally: &Tally, key: &ObjectKey) -> Programmed {
 }
 
 impl Books {
-    /// Takes note of what our own clients have in force.
+    /// Takes note of what our own clients have in force, and of what they are not sent.
     fn hear(&mut self) {
+        loop {
+            let (changes, more) = self.feed.take_unsent(AT_ONCE);
+            for (object, unsent) in changes {
+                self.unsent.tell(OWN, object, unsent);
+            }
+            if !more {
+                break;
+            }
+        }
         loop {
             let (changes, more) = self.feed.take(AT_ONCE);
             for (at, in_force) in changes {
@@ -363,9 +380,12 @@ impl Books {
         self.listed = true;
         self.ledger.want(&news);
         for (key, version) in news.objects {
-            match version {
-                Some(version) => _ = self.objects.insert(key, version),
-                None => _ = self.objects.remove(&key),
+            let before = match &version {
+                Some(version) => self.objects.insert(key.clone(), version.clone()),
+                None => self.objects.remove(&key),
+            };
+            if before != version {
+                self.unsent.changed(&key);
             }
         }
     }

@@ -9,6 +9,8 @@
 //! m comes from the index alone, so that a workload that is not connected is in m. n comes from
 //! acknowledgements, compared by the hash of what was acknowledged.
 //!
+//! What clients are not sent of an object goes the same way, without a count.
+//!
 //! **Invariants.** Nothing is counted, asked of other replicas or kept while nobody wants to know.
 //! While a replica does not answer nothing is said of any object: its clients might lack it.
 
@@ -20,6 +22,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod unsent;
 
 pub use counter::{Counting, CountingConfig, Hold, start};
 pub use metrics::ProgrammedMetrics;

@@ -3,10 +3,11 @@
 use super::counter::Counting;
 use futures_util::future::BoxFuture;
 use policy_crds::ObjectKey;
-use policy_engine::conditions::ObjectCondition;
+use policy_engine::conditions::{ObjectCondition, PROXY_UNSUPPORTED};
 use policy_engine::handles::ConditionsHandle;
 use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews, Tally};
 use policy_engine::stated::Stated;
+use policy_engine::unsent::Unsent;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,10 @@ impl ClusterOverview {
         let stated = self.conditions.stated().await?;
         let of = |key: &ObjectKey| namespace.is_empty() || *key.namespace == *namespace;
         let told = stated.iter().filter(|(key, _)| of(key));
-        let objects = told.map(|(key, stated)| report(key, stated, tally.as_deref())).collect();
+        let table = self.counting.as_ref().map(|counting| counting.table().borrow().clone());
+        let unsent = |key| table.as_ref()?.get(key).map(|at| &at.unsent);
+        let objects =
+            told.map(|(key, stated)| report(key, stated, tally.as_deref(), unsent(key))).collect();
         let mut missing = (self.missing)();
         if let Some(Tally::Unknown { message, .. }) = tally.as_deref() {
             missing.push(format!("how far objects are in force cannot be said: {message}"));
@@ -64,7 +68,12 @@ impl fmt::Debug for ClusterOverview {
     }
 }
 
-fn report(key: &ObjectKey, stated: &Stated, tally: Option<&Tally>) -> ObjectReport {
+fn report(
+    key: &ObjectKey,
+    stated: &Stated,
+    tally: Option<&Tally>,
+    unsent: Option<&Unsent>,
+) -> ObjectReport {
     let object = key.to_ref();
     let programmed = match tally {
         Some(Tally::Counted(counts)) if key.kind.spec().contributes => {
@@ -72,10 +81,18 @@ fn report(key: &ObjectKey, stated: &Stated, tally: Option<&Tally>) -> ObjectRepo
         }
         Some(Tally::Counted(_) | Tally::Unknown { .. }) | None => None,
     };
+    let unsupported = unsent.filter(|unsent| !unsent.is_empty()).map(|unsent| ConditionReport {
+        kind: PROXY_UNSUPPORTED,
+        status: true,
+        reason: unsent.reason(),
+        message: unsent.to_string().into(),
+        parent: None,
+        section: None,
+    });
     ObjectReport {
         object,
         generation: stated.generation,
-        conditions: stated.conditions.iter().map(condition).collect(),
+        conditions: stated.conditions.iter().map(condition).chain(unsupported).collect(),
         programmed,
     }
 }

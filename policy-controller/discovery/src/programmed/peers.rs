@@ -2,8 +2,10 @@
 
 use super::ledger::{Ledger, Teller};
 use super::metrics::ProgrammedMetrics;
+use super::unsent::UnsentBook;
 use crate::replicas::{Connector, Event, Replica, Replicas, ask};
 use crate::serve::PortAt;
+use policy_core::ObjectRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +55,8 @@ struct Peer {
     heard: Option<Instant>,
     /// The ports that it said since its stream began, until it has said everything.
     said: Option<BTreeSet<PortAt>>,
+    /// The objects of which it said since its stream began that its clients are not sent something.
+    unsent: BTreeSet<ObjectRef>,
     /// What it calls itself, where nothing else names it.
     name: Option<String>,
 }
@@ -72,7 +76,12 @@ impl Peers {
     }
 
     /// Begins to ask those that are new, and forgets those that are gone.
-    pub(super) fn follow(&mut self, replicas: &Replicas, ledger: &mut Ledger) {
+    pub(super) fn follow(
+        &mut self,
+        replicas: &Replicas,
+        ledger: &mut Ledger,
+        unsent: &mut UnsentBook,
+    ) {
         let wanted = match replicas {
             Replicas::Known(wanted) => {
                 self.unknown = None;
@@ -90,6 +99,7 @@ impl Peers {
             self.events.remove(&replica);
             if let Some(peer) = self.known.remove(&replica) {
                 ledger.take_back(peer.teller, &BTreeSet::new());
+                unsent.take_back(peer.teller, &BTreeSet::new());
             }
         }
         for replica in wanted {
@@ -109,7 +119,9 @@ impl Peers {
         self.events.insert(replica.clone(), ReceiverStream::new(receiver));
         let said = Some(BTreeSet::new());
         let (teller, awaited) = (self.next, Instant::now());
-        let peer = Peer { teller, awaited, broke_off: false, heard: None, said, name: None };
+        let unsent = BTreeSet::new();
+        let peer =
+            Peer { teller, awaited, broke_off: false, heard: None, said, unsent, name: None };
         self.known.insert(replica.clone(), peer);
     }
 
@@ -122,11 +134,17 @@ impl Peers {
     }
 
     /// Takes note of what a replica said.
-    pub(super) fn take(&mut self, (replica, event): (Replica, Event), ledger: &mut Ledger) {
+    pub(super) fn take(
+        &mut self,
+        (replica, event): (Replica, Event),
+        ledger: &mut Ledger,
+        unsent: &mut UnsentBook,
+    ) {
         let Some(peer) = self.known.get_mut(&replica) else { return };
         let said = match event {
             Event::Lost => {
                 peer.said = Some(BTreeSet::new());
+                peer.unsent = BTreeSet::new();
                 peer.broke_off = true;
                 return;
             }
@@ -144,10 +162,18 @@ impl Peers {
                 all.remove(at);
             }
         }
+        for (object, lacking) in said.unsent {
+            match lacking.is_empty() {
+                true => peer.unsent.remove(&object),
+                false => peer.unsent.insert(object.clone()),
+            };
+            unsent.tell(peer.teller, object, lacking);
+        }
         if !said.more
             && let Some(all) = peer.said.take()
         {
             ledger.take_back(peer.teller, &all);
+            unsent.take_back(peer.teller, &peer.unsent);
         }
         if peer.said.is_none() {
             peer.heard = Some(Instant::now());
@@ -157,12 +183,18 @@ impl Peers {
         peer.name = Some(said.replica).filter(|name| !name.is_empty());
     }
 
+    /// What replicas that do not answer said of their clients does not count: these are elsewhere, or
+    /// gone. A replica whose stream has ended begins anew.
+    pub(super) fn forget_silent(&self, now: Instant, unsent: &mut UnsentBook) {
+        let silent = |peer: &&Peer| peer.said.is_some() && peer.is_silent(now, self.timeout);
+        for peer in self.known.values().filter(silent) {
+            unsent.take_back(peer.teller, &BTreeSet::new());
+        }
+    }
+
     /// Whether everything is known at `now`.
     pub(super) fn completeness(&self, now: Instant, metrics: &ProgrammedMetrics) -> Completeness {
-        let silent = |peer: &Peer| {
-            let since = peer.heard.unwrap_or(peer.awaited);
-            now.saturating_duration_since(since) > self.timeout
-        };
+        let silent = |peer: &Peer| peer.is_silent(now, self.timeout);
         let answering = self.known.values().filter(|peer| peer.heard.is_some() && !silent(peer));
         metrics.replicas(self.known.len(), answering.count());
         if let Some(why) = &self.unknown {
@@ -186,6 +218,11 @@ impl Peers {
 }
 
 impl Peer {
+    fn is_silent(&self, now: Instant, timeout: Duration) -> bool {
+        let since = self.heard.unwrap_or(self.awaited);
+        now.saturating_duration_since(since) > timeout
+    }
+
     fn title(&self, replica: &Replica) -> String {
         match (&replica.name, &self.name) {
             (None, Some(name)) => format!("{name} ({})", replica.address),

@@ -3,9 +3,10 @@
 use super::connect::Connector;
 use super::definition::Replica;
 use crate::serve::{InForce, PortAt};
-use policy_core::{WorkloadKey, WorkloadKind};
+use policy_core::{ObjectRef, WorkloadKey, WorkloadKind};
+use policy_engine::unsent::Unsent;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
-use policy_proto::messages::{InForceRequest, InForceUpdate, PortInForce, PortKey};
+use policy_proto::messages::{InForceRequest, InForceUpdate, ObjectUnsent, PortInForce, PortKey};
 use policy_tls::control::Backoff;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU16;
@@ -37,6 +38,8 @@ pub(crate) struct Said {
     pub(crate) set: Vec<(PortAt, InForce)>,
     /// What is not any more.
     pub(crate) gone: Vec<PortAt>,
+    /// What its clients are not sent, of objects of which that changed; empty: all is sent.
+    pub(crate) unsent: Vec<(ObjectRef, Unsent)>,
     /// More follows at once.
     pub(crate) more: bool,
 }
@@ -101,10 +104,18 @@ async fn listen(
 
 fn decode(update: InForceUpdate) -> Result<Said, String> {
     let now = Instant::now();
-    let InForceUpdate { set, gone, replica, more } = update;
+    let InForceUpdate { set, gone, replica, more, unsent } = update;
     let set = set.into_iter().map(|port| decode_port(port, now)).collect::<Result<_, _>>()?;
     let gone = gone.into_iter().map(decode_key).collect::<Result<_, _>>()?;
-    Ok(Said { replica, set, gone, more })
+    let unsent = unsent.into_iter().map(decode_unsent).collect();
+    Ok(Said { replica, set, gone, unsent, more })
+}
+
+fn decode_unsent(unsent: ObjectUnsent) -> (ObjectRef, Unsent) {
+    let ObjectUnsent { group, kind, namespace, name, denied, left_out } = unsent;
+    let words = |words: Vec<String>| words.into_iter().map(Arc::from).collect();
+    let unsent = Unsent { denied: words(denied), left_out: words(left_out) };
+    (ObjectRef::new(&group, &kind, &namespace, &name), unsent)
 }
 
 fn decode_port(port: PortInForce, now: Instant) -> Result<(PortAt, InForce), String> {

@@ -2,6 +2,7 @@
 //! (controller-semantics 3).
 
 use crate::serve::access::Stand;
+use crate::serve::applied::{Lacks, Watching};
 use crate::serve::cache::Cache;
 use crate::serve::caller::Caller;
 use crate::serve::codec::{PassThrough, Payload};
@@ -19,6 +20,7 @@ use policy_proto::compat::{EncodeOptions, encode, server_ips};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
 use policy_proto::workload::parse_workload;
+use policy_proto::{Done, Part, Replacement};
 use policy_server::Held;
 use prost::Message;
 use std::convert::Infallible;
@@ -43,20 +45,31 @@ struct Shape {
     own: usize,
 }
 
+/// Whom the messages are for, in conditions of objects that ask for more.
+const CLIENTS: &str = "clients of Linkerd's API";
+
+/// What workloads of one shape share of a message.
+#[derive(Debug)]
+struct Shared {
+    bytes: Bytes,
+    /// What it does not say.
+    lacks: Option<Arc<Lacks>>,
+}
+
 /// A message: the workload's own addresses, then what workloads of one shape share.
 #[derive(Clone, Debug)]
 struct Encoded {
     own: Bytes,
-    shared: Arc<Bytes>,
+    shared: Arc<Shared>,
 }
 
 impl Encoded {
     fn payload(&self) -> Payload {
-        Payload { own: self.own.clone(), shared: Bytes::clone(&self.shared) }
+        Payload { own: self.own.clone(), shared: self.shared.bytes.clone() }
     }
 
     fn says(&self, other: &Encoded) -> bool {
-        self.own == other.own && self.shared == other.shared
+        self.own == other.own && self.shared.bytes == other.shared.bytes
     }
 }
 
@@ -64,7 +77,7 @@ impl Encoded {
 #[derive(Clone, Debug)]
 pub(crate) struct Compat {
     core: Arc<Core>,
-    cache: Arc<Cache<Shape, Bytes>>,
+    cache: Arc<Cache<Shape, Shared>>,
     options: EncodeOptions,
 }
 
@@ -88,7 +101,7 @@ impl Compat {
 
     /// What workloads share that cannot be told apart in a message of `policy`, and whether it was
     /// made.
-    fn shared(&self, policy: &Arc<ServerPolicy>, facts: &Facts, own: usize) -> (Arc<Bytes>, bool) {
+    fn shared(&self, policy: &Arc<ServerPolicy>, facts: &Facts, own: usize) -> (Arc<Shared>, bool) {
         let cluster = facts.cluster.clone();
         let symbols = Facts { cluster, ..Facts::default() };
         let anywhere = Shape { symbols, anywhere: true, own };
@@ -108,14 +121,15 @@ impl Compat {
         self.cache.get(policy, shape, |shape| self.encode(policy, shape))
     }
 
-    fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Bytes {
+    fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Shared {
         let encoded = encode(policy, &shape.symbols, &self.options);
         self.core.metrics.replaced("compatible", &policy.owner, &encoded.replaced);
         let bytes = encoded.server.encode_to_vec();
         let (size, limit) =
             (bytes.len().saturating_add(shape.own), self.core.config.max_policy_bytes);
         if size <= limit {
-            return bytes.into();
+            let lacks = Lacks::of(CLIENTS, policy, &encoded.replaced);
+            return Shared { bytes: bytes.into(), lacks };
         }
         // A client could not read it; what it cannot read it must not guess.
         self.core.metrics.too_large("compatible");
@@ -127,7 +141,11 @@ impl Compat {
             "policy is too large for the client and sent as a denial"
         );
         let denial = Core::denial(policy, Denied::ProxyUnsupported);
-        encode(&denial, &shape.symbols, &self.options).server.encode_to_vec().into()
+        let bytes = encode(&denial, &shape.symbols, &self.options).server.encode_to_vec().into();
+        let message =
+            format!("{size} bytes, of {limit} that a message may have: the port is denied");
+        let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
+        Shared { bytes, lacks: Lacks::of(CLIENTS, policy, &[replaced]) }
     }
 
     async fn get_port(self, request: Request<PortSpec>) -> Result<Response<Payload>, Status> {
@@ -162,6 +180,7 @@ impl Compat {
             ending,
             call,
             sent: None,
+            watching: None,
             ended: false,
             _held: held,
         });
@@ -219,6 +238,8 @@ struct PortWatch {
     ending: CancellationToken,
     call: Call,
     sent: Option<Encoded>,
+    /// Tells status what the client is not sent.
+    watching: Option<Watching>,
     /// Whether the stream has said why it ends.
     ended: bool,
     _held: Held,
@@ -250,6 +271,9 @@ impl PortWatch {
             }
             let facts = &state.facts;
             let encoded = self.service.encoded(&policy, facts);
+            // Who only looks enforces nothing.
+            let lacks = encoded.shared.lacks.as_ref().filter(|_| self.stand.is_own());
+            Watching::replace(&mut self.watching, &self.service.core.applied, lacks);
             // A change that the message does not show is not sent: proxies start rate limits anew
             // on each.
             if self.sent.as_ref().is_some_and(|sent| sent.says(&encoded)) {

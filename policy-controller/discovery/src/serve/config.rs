@@ -30,6 +30,9 @@ pub struct ServeConfig {
     pub keepalive_interval: Duration,
     /// How long the answer to a ping may take before the connection is closed.
     pub keepalive_timeout: Duration,
+    /// How long a native watch is silent because this replica lags behind the workload that the
+    /// client has, before the watch ends so that the client may find another replica.
+    pub max_workload_hold: Duration,
     /// Age at which a connection is asked to reconnect, so that clients spread over replicas;
     /// varied by a fifth either way. `None`: never.
     pub max_connection_age: Option<Duration>,
@@ -51,6 +54,7 @@ impl Default for ServeConfig {
             window_bytes: 64 * 1024,
             keepalive_interval: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
+            max_workload_hold: Duration::from_secs(30),
             max_connection_age: Some(Duration::from_secs(3600)),
             drain_timeout: Duration::from_secs(10),
         }

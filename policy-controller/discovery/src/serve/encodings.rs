@@ -3,6 +3,7 @@
 //! An update is two parts: port and revision, which are one client's own, and the rest, which is
 //! shared. Concatenated they are one message, for protobuf reads fields in any order.
 
+use crate::serve::applied::Lacks;
 use crate::serve::cache::Cache;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
@@ -13,6 +14,7 @@ use policy_core::{Denied, Revision, ServerPolicy};
 use policy_engine::publish::PortPolicy;
 use policy_proto::messages::PortUpdate;
 use policy_proto::native::{EncodedPort, diff, encode_port, encode_revision};
+use policy_proto::{Done, Part, Replacement};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use std::collections::BTreeSet;
@@ -21,6 +23,9 @@ use std::sync::{Arc, Weak};
 
 /// Field of `WatchResponse` that holds a `PortUpdate`.
 const PORT_FIELD: u32 = 2;
+
+/// Whom encodings that lack something are for, in conditions of objects that ask for more.
+const CLIENTS: &str = "proxies of another version";
 
 /// The features of a client that this version knows.
 pub(crate) type Features = Arc<BTreeSet<Feature>>;
@@ -55,8 +60,10 @@ impl Encodings {
     }
 
     fn encode(&self, policy: &ServerPolicy, features: &Features) -> Encoding {
-        let encoding = Encoding::new(encode_port(policy, features));
-        self.core.metrics.replaced("native", &policy.owner, encoding.port.replaced());
+        let port = encode_port(policy, features);
+        self.core.metrics.replaced("native", &policy.owner, port.replaced());
+        let lacks = Lacks::of(CLIENTS, policy, port.replaced());
+        let encoding = Encoding { lacks, ..Encoding::new(port) };
         let (size, limit) = (encoding.full.len(), self.core.config.max_update_bytes);
         if size <= limit {
             return encoding;
@@ -70,7 +77,11 @@ impl Encodings {
             "policy is too large for the client and sent as a denial"
         );
         let denial = encode_port(&Core::denial(policy, Denied::ProxyUnsupported), features);
-        Encoding { whole: false, ..Encoding::new(denial) }
+        let message =
+            format!("{size} bytes, of {limit} that an update may have: the port is denied");
+        let replaced = Replacement { part: Part::Port, done: Done::Denied, message };
+        let lacks = Lacks::of(CLIENTS, policy, &[replaced]);
+        Encoding { whole: false, lacks, ..Encoding::new(denial) }
     }
 }
 
@@ -79,6 +90,8 @@ impl Encodings {
 pub(crate) struct Encoding {
     port: EncodedPort,
     whole: bool,
+    /// What it does not say that objects ask for.
+    lacks: Option<Arc<Lacks>>,
     /// The full state, without port and revision.
     full: Bytes,
     /// The change from another encoding, for each that some client has.
@@ -101,7 +114,8 @@ impl Encoding {
     fn new(port: EncodedPort) -> Self {
         let full = shared(port.full(NonZeroU16::MIN, &Revision::default()));
         let whole = port.replaced().is_empty();
-        Self { port, whole, full, changes: Mutex::default(), stamped: Mutex::default() }
+        let (changes, stamped) = (Mutex::default(), Mutex::default());
+        Self { port, whole, lacks: None, full, changes, stamped }
     }
 
     /// What a client is told of `published`, of which this is the encoding, on `port`.
@@ -130,6 +144,11 @@ impl Encoding {
     /// could not enforce it.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
+    }
+
+    /// What it does not say that objects ask for.
+    pub(crate) fn lacks(&self) -> Option<&Arc<Lacks>> {
+        self.lacks.as_ref()
     }
 
     /// Whether both are the same message.

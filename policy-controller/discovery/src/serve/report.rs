@@ -6,12 +6,13 @@ use crate::serve::caller::Caller;
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
 use futures_util::stream::BoxStream;
-use policy_core::WorkloadKind;
+use policy_core::{ObjectRef, WorkloadKind};
 use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews};
+use policy_engine::unsent::Unsent;
 use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
 use policy_proto::messages::{
-    InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectsRequest, ObjectsResponse,
-    PortInForce, PortKey, Programmed,
+    InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectUnsent, ObjectsRequest,
+    ObjectsResponse, PortInForce, PortKey, Programmed,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,9 @@ use tonic::{Code, Request, Response, Status};
 /// Ports of one message: a few hundred kilobytes, and below the 4 MiB that gRPC libraries accept
 /// even where every name and reason is as long as it may be.
 const PORTS_PER_MESSAGE: usize = 1000;
+
+/// Objects of one message of which clients are not sent something: at most some 5 KB each.
+const OBJECTS_PER_MESSAGE: usize = 400;
 
 /// Changes are gathered for so long, so that there are at most ten messages a second.
 const GATHER: Duration = Duration::from_millis(100);
@@ -124,7 +128,10 @@ async fn tell(feed: &Feed, replica: &str, (sender, patience): (&Sender, Duration
     loop {
         loop {
             let (changes, more) = feed.take(PORTS_PER_MESSAGE);
-            let update = encode(changes, replica, more);
+            let (unsent, more_unsent) = feed.take_unsent(OBJECTS_PER_MESSAGE);
+            let more = more || more_unsent;
+            let mut update = encode(changes, replica, more);
+            update.unsent = unsent.into_iter().map(encode_unsent).collect();
             let taken = tokio::time::timeout(patience, sender.send(Ok(update))).await;
             let Ok(Ok(())) = taken else { return };
             call.sent();
@@ -160,6 +167,18 @@ fn encode(changes: Vec<(PortAt, Option<InForce>)>, replica: &str, more: bool) ->
         }
     }
     update
+}
+
+fn encode_unsent((object, unsent): (ObjectRef, Unsent)) -> ObjectUnsent {
+    let Unsent { denied, left_out } = unsent;
+    ObjectUnsent {
+        group: object.group().to_owned(),
+        kind: object.kind().to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        denied: denied.iter().map(ToString::to_string).collect(),
+        left_out: left_out.iter().map(ToString::to_string).collect(),
+    }
 }
 
 fn encode_key((workload, port): &PortAt) -> PortKey {

@@ -78,9 +78,13 @@ fn told(ports: &WantedPorts) -> Vec<(u16, Vec<String>)> {
 #[test]
 fn a_port_that_is_not_redirected_counts_for_nothing() {
     let skips = |list: &str| {
-        let annotations =
-            format!(", annotations: {{portcullis.dev/skipped-inbound-ports: '{list}'}}");
-        manifest("a", "web", "injected", &annotations, "Running")
+        // An annotation can be changed at any time, the arguments of a container cannot.
+        let claims = ", annotations: {portcullis.dev/skipped-inbound-ports: '1-65535'}";
+        let init = format!(
+            "initContainers: [{{name: portcullis-init, \
+             args: [redirect, --inbound-port=4143, '--skip-inbound-ports={list}']}}], containers"
+        );
+        manifest("a", "web", "injected", claims, "Running").replacen("containers", &init, 1)
     };
     for (list, expected) in [("70-90", vec![]), ("81", vec![(80, vec!["web".to_owned()])])] {
         let mut stage =

@@ -42,6 +42,10 @@ pub enum ConditionKind {
     AnnotationsValid,
 }
 
+/// The `type` of the condition of what clients that watch now are not sent because they could not
+/// enforce it; stated only where there is something.
+pub const PROXY_UNSUPPORTED: &str = "ProxyUnsupported";
+
 impl ConditionKind {
     /// The `type` of the condition.
     pub fn as_str(self) -> &'static str {

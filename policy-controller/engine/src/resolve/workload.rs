@@ -85,7 +85,10 @@ fn content(
         undeclared: annotation::undeclared_ports(annotations).value,
         opaque,
         require_identity,
-        skipped: Ports::from(&annotation::skipped_ports(annotations)),
+        skipped: match &object.body {
+            Body::Valid(Resource::Pod(pod)) => Ports::from(&pod.skipped),
+            Body::Valid(_) | Body::Invalid(_) => Ports::default(),
+        },
         declared: ports.into_iter().take(most).chain(probed).chain(proxy.iter().copied()).collect(),
         proxy,
         named_ports,

@@ -63,7 +63,7 @@ fn a_certificate_proves_the_identity_and_nothing_else() {
     let other = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_ne!(leaf.serial, other.serial);
     // It cannot vouch for others: a certificate is no authority.
-    let pem = crate::held::pem(&leaf.certificate);
+    let pem = crate::pem::pem(&leaf.certificate);
     let error = read(&pem, &made.key, &made.certificate).unwrap_err();
     assert_eq!(error, AuthorityError::NotAnAuthority("tls.crt".into()));
 }

@@ -1,11 +1,12 @@
-//! What an object's status should say: conditions of the three types, however many kinds of
-//! statement there are inside.
+//! What an object's status should say: conditions of the four types, however many kinds of statement
+//! there are inside.
 
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
-use policy_engine::conditions::{ConditionKind, ObjectCondition};
+use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
+use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ const MESSAGE_BYTES: usize = 1024;
 /// One condition as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Told {
-    /// `Accepted`, `ResolvedRefs` or `Programmed`.
+    /// `Accepted`, `ResolvedRefs`, `Programmed` or `ProxyUnsupported`.
     pub(crate) kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub(crate) status: &'static str,
@@ -26,7 +27,7 @@ pub(crate) struct Told {
 }
 
 /// The types of condition that are ours; those of others are left alone.
-pub(crate) const TYPES: [&str; 3] = ["Accepted", "ResolvedRefs", "Programmed"];
+pub(crate) const TYPES: [&str; 4] = ["Accepted", "ResolvedRefs", "Programmed", PROXY_UNSUPPORTED];
 
 /// What is told about one parent of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ pub(crate) struct AboutParent {
     pub(crate) port: Option<u16>,
     /// What is told.
     pub(crate) told: Vec<Told>,
-    /// Whether a condition `Programmed` stays as it is: nothing is known yet of this version.
+    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
     pub(crate) keep: bool,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Desired {
     pub(crate) uid: Option<Arc<str>>,
     /// About the object as a whole.
     pub(crate) own: Vec<Told>,
-    /// Whether a condition `Programmed` stays as it is: nothing is known yet of this version.
+    /// Whether the conditions about proxies stay as they are: nothing is known yet of this version.
     pub(crate) keep: bool,
     /// About each parent of a route, in the order of the references.
     pub(crate) parents: Vec<AboutParent>,
@@ -69,6 +70,8 @@ pub(crate) struct Fingerprint {
     pub(crate) beside: u64,
     /// Whether it is programmed.
     pub(crate) level: Level,
+    /// What clients are not sent of it; none if there is nothing.
+    pub(crate) unsent: Option<u64>,
 }
 
 /// Whether something is programmed, over all that is told of it.
@@ -89,7 +92,9 @@ impl Desired {
     /// its parents, those of others about the object. A count of another version says nothing.
     pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
-        let programmed = counted.filter(same).map(|at| Told::programmed(&at.programmed));
+        let counted = counted.filter(same);
+        let programmed = counted.map(|at| Told::programmed(&at.programmed));
+        let unsent = counted.and_then(|at| Told::unsent(&at.unsent));
         let mut desired = Self {
             generation: stated.generation,
             uid: stated.uid.clone(),
@@ -99,7 +104,7 @@ impl Desired {
         };
         if !is_route(key) {
             desired.own = gather(stated.conditions.iter());
-            desired.own.extend(programmed);
+            desired.own.extend(programmed.into_iter().chain(unsent));
             return desired;
         }
         for condition in stated.conditions.iter().filter(|c| c.parent.is_some()) {
@@ -110,7 +115,8 @@ impl Desired {
             let mut told = parent.told.iter();
             let accepted = told.any(|t| t.kind == "Accepted" && t.status == "True");
             parent.keep = accepted && programmed.is_none();
-            parent.told.extend(programmed.clone().filter(|_| accepted));
+            let more = programmed.iter().chain(&unsent).filter(|_| accepted);
+            parent.told.extend(more.cloned());
         }
         desired
     }
@@ -152,7 +158,18 @@ impl Desired {
             urgent: state.hash_one((self.generation, &self.uid, urgent)),
             beside: state.hash_one((self.generation, &self.uid, beside)),
             level: self.level(),
+            unsent: self.unsent().map(|told| state.hash_one(told)),
         }
+    }
+
+    /// What clients are not sent of it. It is the same about each parent.
+    pub(crate) fn unsent(&self) -> Option<&Told> {
+        self.all().find(|told| told.kind == PROXY_UNSUPPORTED)
+    }
+
+    /// Whether nothing is known yet of what is in force of this version.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keep || self.parents.iter().any(|parent| parent.keep)
     }
 
     fn level(&self) -> Level {
@@ -182,9 +199,20 @@ impl Told {
         }
     }
 
+    /// Nothing where clients are sent all of it.
+    fn unsent(unsent: &Unsent) -> Option<Self> {
+        (!unsent.is_empty()).then(|| Self {
+            kind: PROXY_UNSUPPORTED,
+            status: "True",
+            reason: unsent.reason().into(),
+            message: bounded(&unsent.to_string()),
+        })
+    }
+
     /// Whether somebody should look at it.
     pub(crate) fn is_warning(&self) -> bool {
         match self.kind {
+            PROXY_UNSUPPORTED => true,
             "Programmed" => &*self.reason == "Refused",
             _ => self.status != "True" || [ANNOTATIONS, PRECEDENCE].contains(&&*self.reason),
         }
@@ -273,7 +301,8 @@ mod tests {
     }
 
     fn counted(programmed: Programmed, generation: i64) -> ProgrammedAt {
-        ProgrammedAt { uid: Some("u".into()), generation: Some(generation), programmed }
+        let unsent = Unsent::default();
+        ProgrammedAt { uid: Some("u".into()), generation: Some(generation), programmed, unsent }
     }
 
     #[test]
@@ -352,6 +381,29 @@ mod tests {
         let expected =
             vec![(a, of_a.map(str::to_owned).to_vec()), (b, of_b.map(str::to_owned).to_vec())];
         assert_eq!(about, expected);
+    }
+
+    #[test]
+    fn what_clients_are_not_sent_is_told_where_it_is_accepted() {
+        let route = key(Kind::GatewayHttpRoute, "ns", "r");
+        let (a, b) = (key(Kind::Server, "ns", "a"), key(Kind::Server, "ns", "b"));
+        let refused = (false, Reason::NoMatchingParent);
+        let stated = stated(vec![
+            condition(&route, Some(&a), ConditionKind::Accepted, ACCEPTED, ""),
+            condition(&route, Some(&b), ConditionKind::Accepted, refused, "gone"),
+        ]);
+        let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0 };
+        let mut at = counted(programmed, 3);
+        let all = Desired::new(&route, &stated, Some(&at));
+        assert_eq!(all.fingerprint().unsent, None);
+        at.unsent.left_out.insert("old clients: a timeout: not sent".into());
+        let desired = Desired::new(&route, &stated, Some(&at));
+        let told: Vec<_> = desired.parents.iter().map(|parent| lines(&parent.told)).collect();
+        let last = told.first().and_then(|told| told.last()).map(String::as_str);
+        assert_eq!(last, Some("ProxyUnsupported=True LeftOut old clients: a timeout: not sent"));
+        assert_eq!(told.get(1).map(Vec::len), Some(1), "{told:?}");
+        assert!(desired.unsent().is_some_and(Told::is_warning));
+        assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is told at once");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::desired::{AboutParent, Desired, TYPES, Told};
 use jiff::Timestamp;
 use policy_crds::spec::StatusStyle;
 use policy_crds::{Kind, ObjectKey};
+use policy_engine::conditions::PROXY_UNSUPPORTED;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -118,7 +119,7 @@ impl Writer<'_> {
         let told = &self.told(current, told);
         let kept = kept(current, told, keep);
         let ours = current.iter().filter(|condition| is_ours(condition)).count();
-        let same = ours == told.len().saturating_add(usize::from(kept.is_some()))
+        let same = ours == told.len().saturating_add(kept.len())
             && told.iter().all(|told| {
                 of_type(current, told.kind).is_some_and(|current| self.is_same(current, told))
             });
@@ -128,7 +129,7 @@ impl Writer<'_> {
     fn written(&self, current: &[Value], told: &[Told], keep: bool) -> Vec<Value> {
         let told = &self.told(current, told);
         let told_anew = told.iter().map(|told| self.condition(of_type(current, told.kind), told));
-        told_anew.chain(kept(current, told, keep).cloned()).collect()
+        told_anew.chain(kept(current, told, keep).into_iter().cloned()).collect()
     }
 
     /// What is told, in the light of what was told before (see [`stopped`]).
@@ -212,10 +213,11 @@ impl Writer<'_> {
     }
 }
 
-/// The condition `Programmed` that is left as it is, if there is one.
-fn kept<'a>(current: &'a [Value], told: &[Told], keep: bool) -> Option<&'a Value> {
-    let anew = told.iter().any(|told| told.kind == "Programmed");
-    of_type(current, "Programmed").filter(|_| keep && !anew)
+/// The conditions about proxies that are left as they are.
+fn kept<'a>(current: &'a [Value], told: &[Told], keep: bool) -> Vec<&'a Value> {
+    let about = ["Programmed", PROXY_UNSUPPORTED].into_iter().filter(|_| keep);
+    let left = about.filter(|kind| told.iter().all(|told| told.kind != *kind));
+    left.filter_map(|kind| of_type(current, kind)).collect()
 }
 
 /// More entries than this are refused by the schemas.

@@ -52,6 +52,8 @@ pub(crate) struct Job {
     pub(crate) desired: Desired,
     /// Whether it was told of a fault before, and there is none any more.
     pub(crate) recovered: bool,
+    /// Whether what clients are not sent of it is something else than it was told before.
+    pub(crate) unsent_changed: bool,
     fingerprint: Fingerprint,
 }
 
@@ -241,6 +243,7 @@ impl Plan {
 
     /// Tells anew what the API server has forgotten.
     pub(crate) fn repeat(&mut self, now: Instant) {
+        self.quiet.expire(now);
         let old = |key: &&ObjectKey| {
             self.known
                 .get(*key)
@@ -264,7 +267,7 @@ impl Plan {
         let fingerprint = desired.fingerprint();
         let known = self.known.get(key).copied();
         if known.is_some_and(|known| known.fingerprint.full == fingerprint.full) {
-            self.quiet.settled(key);
+            self.quiet.settled(key, now);
             return;
         }
         let silent = match means {
@@ -324,7 +327,10 @@ impl Plan {
             return None;
         }
         let recovered = self.troubled.contains(key) && !desired.all().any(Told::is_warning);
-        Some(Job { key: key.clone(), means, desired, recovered, fingerprint })
+        let unsent_before = known.and_then(|known| known.fingerprint.unsent);
+        let unsent_changed = unsent_before != fingerprint.unsent;
+        let key = key.clone();
+        Some(Job { key, means, desired, recovered, unsent_changed, fingerprint })
     }
 
     /// What became of a job.

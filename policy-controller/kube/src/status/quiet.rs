@@ -9,16 +9,34 @@ use std::time::{Duration, Instant};
 /// takes a moment, and under a shared object some pod always does.
 pub(crate) const QUIET: Duration = Duration::from_secs(5);
 /// How long nobody knows how far something is in force before that is told: one replica that is lost is
-/// no news about every object.
+/// no news about every object. It is known again once it has been known for as long: a replica that
+/// answers now and then does not begin the time anew.
 pub(crate) const UNKNOWN: Duration = Duration::from_secs(30);
 
 /// What waits for quiet.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    /// What is told once it has been so for a while, and since when it is so.
-    since: BTreeMap<ObjectKey, (Level, Instant)>,
+    /// Since when an object is in force everywhere that was told otherwise.
+    up: BTreeMap<ObjectKey, Instant>,
+    /// Objects of which nobody knows, or nobody knew a moment ago.
+    unknown: BTreeMap<ObjectKey, Unknown>,
     /// Objects that were told to be in force everywhere, and then not.
     fallen: BTreeSet<ObjectKey>,
+}
+
+/// For how long nobody knows.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    /// When nobody knew first.
+    since: Instant,
+    /// Since when somebody knows again.
+    known: Option<Instant>,
+}
+
+impl Unknown {
+    fn is_over(&self, now: Instant) -> bool {
+        self.known.is_some_and(|known| now.saturating_duration_since(known) >= UNKNOWN)
+    }
 }
 
 impl Quiet {
@@ -31,28 +49,47 @@ impl Quiet {
         now: Instant,
     ) -> Option<Instant> {
         let alone = before.filter(|before| before.beside == wanted.beside);
-        let wait = match (alone.map_or(Level::Unsaid, |before| before.level), wanted.level) {
-            (Level::Down, Level::Up) if self.fallen.contains(key) => QUIET,
-            (Level::Down | Level::Up, Level::Unknown) => UNKNOWN,
-            _ => {
-                self.since.remove(key);
-                return None;
+        match (alone.map_or(Level::Unsaid, |before| before.level), wanted.level) {
+            (Level::Down, Level::Up) if self.fallen.contains(key) => {
+                self.known(key, now);
+                self.up.entry(key.clone()).or_insert(now).checked_add(QUIET)
             }
-        };
-        let held = self.since.get(key).filter(|(level, _)| *level == wanted.level);
-        let since = held.map_or(now, |(_, since)| *since);
-        self.since.insert(key.clone(), (wanted.level, since));
-        since.checked_add(wait)
+            (Level::Down | Level::Up, Level::Unknown) => {
+                self.up.remove(key);
+                let unknown = self.unknown.get(key).filter(|unknown| !unknown.is_over(now));
+                let since = unknown.map_or(now, |unknown| unknown.since);
+                self.unknown.insert(key.clone(), Unknown { since, known: None });
+                since.checked_add(UNKNOWN)
+            }
+            _ => {
+                self.settled(key, now);
+                None
+            }
+        }
     }
 
     /// It is as it was told again.
-    pub(crate) fn settled(&mut self, key: &ObjectKey) {
-        self.since.remove(key);
+    pub(crate) fn settled(&mut self, key: &ObjectKey, now: Instant) {
+        self.up.remove(key);
+        self.known(key, now);
+    }
+
+    /// Somebody knows how far it is in force.
+    fn known(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(unknown) = self.unknown.get_mut(key) {
+            unknown.known.get_or_insert(now);
+        }
+    }
+
+    /// Forgets what is over.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.unknown.retain(|_, unknown| !unknown.is_over(now));
     }
 
     /// The object is gone.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
-        self.since.remove(key);
+        self.up.remove(key);
+        self.unknown.remove(key);
         self.fallen.remove(key);
     }
 
@@ -63,7 +100,10 @@ impl Quiet {
         before: Option<Fingerprint>,
         now: Fingerprint,
     ) {
-        self.since.remove(key);
+        self.up.remove(key);
+        if now.level == Level::Unknown {
+            self.unknown.remove(key);
+        }
         let same = before.is_some_and(|before| before.beside == now.beside);
         match (before.map(|before| before.level), now.level) {
             (Some(Level::Up), Level::Down) if same => _ = self.fallen.insert(key.clone()),

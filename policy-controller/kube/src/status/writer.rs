@@ -1,7 +1,7 @@
 //! The task that writes status: follows conditions and counts, and works off the plan while this
 //! replica leads.
 
-use super::api::{Outcome, StatusApi, update};
+use super::api::{Failure, Outcome, StatusApi, update};
 use super::desired::Told;
 use super::events::{self, Note, Reporter};
 use super::metrics::{EventMetrics, StatusMetrics};
@@ -12,6 +12,7 @@ use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_crds::Kind;
+use policy_engine::conditions::PROXY_UNSUPPORTED;
 use policy_engine::handles::ConditionsHandle;
 use policy_engine::programmed::VersionedTable;
 use std::sync::Arc;
@@ -203,21 +204,21 @@ impl StatusWriter {
                     let place = (&job.key, version);
                     let outcome = update(&api, place, &job.desired, &controller, may_write).await;
                     metrics.seconds.observe(began.elapsed().as_secs_f64());
+                    if outcome == Outcome::Written
+                        && let Some(note) = news(&job, version)
+                        // The status says it, too: an event that cannot be created is only counted.
+                        && let Err(failure) = announce(&api, &reporter, &counters, &note).await
+                    {
+                        tracing::debug!(%failure, note = %note.note, "an event was not created");
+                    }
                     outcome
                 }
                 Means::Events(version) => {
                     let mut outcome = Outcome::Unchanged;
                     for note in notes(&job, version) {
-                        match events::create(&api, &reporter, &note).await {
-                            Ok(true) => {
-                                counters.created.inc();
-                            }
-                            Ok(false) => {}
-                            Err(failure) => {
-                                counters.dropped.inc();
-                                outcome = Outcome::Failed(failure);
-                                break;
-                            }
+                        if let Err(failure) = announce(&api, &reporter, &counters, &note).await {
+                            outcome = Outcome::Failed(failure);
+                            break;
                         }
                     }
                     outcome
@@ -241,7 +242,7 @@ impl StatusWriter {
                 self.metrics.drops.inc();
             }
             Outcome::NoStatus | Outcome::NotLeading => {}
-            Outcome::Failed(super::api::Failure::Timeout(_)) => {
+            Outcome::Failed(Failure::Timeout(_)) => {
                 self.metrics.timeouts.inc();
             }
             Outcome::Failed(failure) => self.metrics.refused(failure.code()),
@@ -261,28 +262,66 @@ fn take(plan: &mut Plan, report: Report) {
     }
 }
 
-/// The events that tell what a status would.
-fn notes(job: &Job, version: &str) -> Vec<Note> {
+/// Creates an event, and counts it.
+async fn announce(
+    api: &StatusApi,
+    reporter: &Reporter,
+    counters: &EventMetrics,
+    note: &Note,
+) -> Result<(), Failure> {
+    let created = events::create(api, reporter, note).await;
+    match &created {
+        Ok(true) => _ = counters.created.inc(),
+        Ok(false) => {}
+        Err(_) => _ = counters.dropped.inc(),
+    }
+    created.map(drop)
+}
+
+/// The event about what clients are not sent, beside the condition: a condition that appears while
+/// nobody edits the object is looked for by nobody.
+fn news(job: &Job, version: &str) -> Option<Note> {
+    let regarding = regarding(job, version);
+    match job.desired.unsent() {
+        _ if !job.unsent_changed || job.desired.keeps() => None,
+        Some(told) => Some(warning(regarding, told)),
+        None => {
+            let note = "every client that watches now is sent all of it".into();
+            Some(Note { regarding, warning: false, reason: "ProxySupported".into(), note })
+        }
+    }
+}
+
+fn warning(regarding: ObjectReference, told: &Told) -> Note {
+    let reason = match told.kind {
+        PROXY_UNSUPPORTED => PROXY_UNSUPPORTED.into(),
+        _ => told.reason.clone(),
+    };
+    let note = format!("{}={}: {}", told.kind, told.status, told.message);
+    Note { regarding, warning: true, reason, note: super::desired::bounded(&note) }
+}
+
+fn regarding(job: &Job, version: &str) -> ObjectReference {
     let kind = job.key.kind;
     let dot = if kind.group().is_empty() { "" } else { "/" };
-    let regarding = ObjectReference {
+    ObjectReference {
         api_version: Some(format!("{}{dot}{version}", kind.group())),
         kind: Some(kind.as_str().to_owned()),
         namespace: (!job.key.namespace.is_empty()).then(|| job.key.namespace.to_string()),
         name: Some(job.key.name.to_string()),
         uid: job.desired.uid.as_ref().map(ToString::to_string),
         ..ObjectReference::default()
-    };
+    }
+}
+
+/// The events that tell what a status would.
+fn notes(job: &Job, version: &str) -> Vec<Note> {
+    let regarding = regarding(job, version);
     if job.recovered {
         let note = "what was wrong is not wrong any more".into();
         return vec![Note { regarding, warning: false, reason: "Accepted".into(), note }];
     }
-    let note = |told: &Told| Note {
-        regarding: regarding.clone(),
-        warning: true,
-        reason: told.reason.clone(),
-        note: super::desired::bounded(&format!("{}={}: {}", told.kind, told.status, told.message)),
-    };
+    let note = |told: &Told| warning(regarding.clone(), told);
     job.desired.all().filter(|told| told.is_warning()).map(note).collect()
 }
 

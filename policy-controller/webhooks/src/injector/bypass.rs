@@ -7,10 +7,10 @@
 use super::ask::{Surroundings, Texts};
 use super::chosen::Chosen;
 use super::container;
-use super::element::{containers, items, text};
+use super::element::{containers, items, list, text};
 use super::setting::Setting;
 use super::settings::{Bypass, Settings};
-use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION};
+use super::sidecar::{INIT, PROXY, VERSION_ANNOTATION, VOLUMES};
 use policy_crds::{FieldError, annotation};
 use serde_json::{Value, json};
 
@@ -51,8 +51,9 @@ pub(super) fn ways(pod: &Value, annotations: &Texts) -> Vec<FieldError> {
     found
 }
 
-/// The same of a pod that has a sidecar already. Where such ways are refused, its two containers have
-/// to be what would be injected: their images, what they are told, and no rights beyond.
+/// The same of a pod that has a sidecar already. Where such ways are refused, its two containers and
+/// their volumes have to be what would be injected: their images, what they are told and what they
+/// read, and no rights beyond.
 pub(super) fn around_own(
     pod: &Value,
     annotations: &Texts,
@@ -81,33 +82,79 @@ pub(super) fn around_own(
         for (place, own) in containers(pod).filter(|(_, one)| text(one, "name") == name) {
             let differing =
                 FIELDS.into_iter().filter(|field| part(own, field) != part(&wanted, field));
-            found.extend(differing.map(|field| {
-                FieldError {
-                    field: format!("{place}.{field}"),
-                    message:
-                        "differs from what is injected; leave the container out and it is added"
-                            .to_owned(),
-                }
-            }));
+            found.extend(differing.map(|field| differs(format!("{place}.{field}"), "container")));
         }
     }
+    found.extend(volumes(pod, settings));
     found
 }
 
+fn differs(field: String, what: &str) -> FieldError {
+    let message = format!("differs from what is injected; leave the {what} out and it is added");
+    FieldError { field, message }
+}
+
+/// The volumes with names of ours that are not what is injected: with them the sidecar's token, roots
+/// and files would be whoever wrote them wants.
+fn volumes(pod: &Value, settings: &Settings) -> Vec<FieldError> {
+    let wanted = container::volumes(settings);
+    let numbered = list(pod, "volumes").iter().enumerate();
+    let ours = numbered.filter(|(_, own)| {
+        text(own, "name").is_some_and(|name| VOLUMES.contains(&name))
+            && !wanted.iter().any(|wanted| *wanted == plain_volume(own))
+    });
+    ours.map(|(at, _)| differs(format!("spec.volumes[{at}]"), "volume")).collect()
+}
+
+/// A volume without the modes of its files, which the API server completes.
+fn plain_volume(volume: &Value) -> Value {
+    let mut volume = volume.clone();
+    for source in ["projected", "configMap"] {
+        if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
+            source.remove("defaultMode");
+        }
+    }
+    volume
+}
+
 /// What of a container decides on which program runs, and by whose word.
-const FIELDS: [&str; 6] = ["image", "command", "args", "env", "envFrom", "securityContext"];
+const FIELDS: [&str; 7] =
+    ["image", "command", "args", "env", "envFrom", "securityContext", "volumeMounts"];
 
 /// What a field says that is compared. Webhooks of others may add variables of their own, and the API
 /// server completes what was left out.
 fn part(container: &Value, field: &str) -> Value {
     match field {
         "env" => items(container, "env").iter().filter_map(variable).collect(),
+        "volumeMounts" => mounts(container),
         "securityContext" => {
             let of = |name: &str| container.pointer(&format!("/securityContext/{name}")).cloned();
             ["runAsUser", "runAsGroup", "privileged", "capabilities"].map(of).into_iter().collect()
         }
         _ => container.get(field).cloned().unwrap_or_default(),
     }
+}
+
+/// What is mounted, in order of paths, save for credentials of others that take nothing away: the API
+/// server mounts the service account's token into every container, and clouds theirs beside it.
+fn mounts(container: &Value) -> Value {
+    const SECRETS: &str = "/var/run/secrets/";
+    let foreign = |mount: &&Value| {
+        let path = text(mount, "mountPath").unwrap_or_default().trim_end_matches('/');
+        let below = path.strip_prefix(SECRETS).unwrap_or_default();
+        let plain = below.split('/').all(|part| !["", ".", ".."].contains(&part));
+        plain && below.split('/').next() != Some("portcullis")
+    };
+    let kept = items(container, "volumeMounts").iter().filter(|mount| !foreign(mount));
+    let parts = |mount: &Value| {
+        let of = |field: &str| mount.get(field).cloned().unwrap_or_default();
+        let read_only = mount.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
+        let [path, name, sub, expression] = ["mountPath", "name", "subPath", "subPathExpr"].map(of);
+        json!([path, name, sub, expression, read_only])
+    };
+    let mut all: Vec<Value> = kept.map(parts).collect();
+    all.sort_by_key(Value::to_string);
+    all.into()
 }
 
 /// A variable that the sidecar reads, unless it follows from the pod's other containers.

@@ -10,7 +10,7 @@ use super::sidecar::{
     ADMIN_PORT, INBOUND_PORT, INIT, LOCK_VOLUME, PROXY, PROXY_UID, ROOTS_VOLUME, TOKEN_VOLUME,
     VERSION_ANNOTATION,
 };
-use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL, SKIPPED_PORTS};
+use policy_crds::annotation::{PROXY_INJECTED, PROXY_LABEL, SKIP_ARGUMENT, SKIPPED_PORTS};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
     edit_map(pod, "metadata", |metadata| {
         put(metadata, "labels", PROXY_LABEL, PROXY_INJECTED);
         put(metadata, "annotations", VERSION_ANNOTATION, &version);
-        // The controller counts nothing as in force there.
+        // For people. The controller reads what the init container is started with.
         let skipped = chosen.skipped.text();
         if !skipped.is_empty() {
             put(metadata, "annotations", SKIPPED_PORTS, &skipped);
@@ -53,6 +53,20 @@ pub(super) fn add(pod: &mut Value, chosen: &Chosen, settings: &Settings, probed:
         edit_list(spec, "containers", |list| list.insert(0, proxy));
     }
     edit_list(spec, "volumes", |list| list.extend(volumes(settings)));
+}
+
+/// The volumes that are added.
+pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
+    let token = json!({"serviceAccountToken": {
+        "audience": settings.places.audience,
+        "expirationSeconds": TOKEN_SECONDS,
+        "path": "token",
+    }});
+    let roots =
+        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
+    let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
+    let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
+    [token].into_iter().chain(roots).chain([lock]).collect()
 }
 
 /// The two containers, without what follows from others of the pod.
@@ -97,7 +111,7 @@ fn skipped(pod: &Value) -> super::ports::PortList {
     let init = containers(pod).find(|(_, container)| text(container, "name") == Some(INIT));
     let arguments = init.and_then(|(_, init)| init.get("args").and_then(Value::as_array));
     let mut arguments = arguments.into_iter().flatten().filter_map(Value::as_str);
-    let list = arguments.find_map(|argument| argument.strip_prefix("--skip-inbound-ports="));
+    let list = arguments.find_map(|argument| argument.strip_prefix(SKIP_ARGUMENT));
     let named = super::ports::Named::new();
     super::ports::PortList::read(list.unwrap_or_default(), &named).unwrap_or_default()
 }
@@ -133,7 +147,7 @@ fn init(chosen: &Chosen) -> Value {
     ];
     let skipped = chosen.skipped.text();
     if !skipped.is_empty() {
-        arguments.push(format!("--skip-inbound-ports={skipped}"));
+        arguments.push(format!("{SKIP_ARGUMENT}{skipped}"));
     }
     json!({
         "name": INIT,
@@ -289,17 +303,4 @@ fn mounts(settings: &Settings) -> Vec<Value> {
 /// Whether the sidecar reads the ConfigMap of its namespace.
 fn follows(settings: &Settings) -> bool {
     !matches!(settings.trust, Trust::Fixed(_))
-}
-
-fn volumes(settings: &Settings) -> Vec<Value> {
-    let token = json!({"serviceAccountToken": {
-        "audience": settings.places.audience,
-        "expirationSeconds": TOKEN_SECONDS,
-        "path": "token",
-    }});
-    let roots =
-        follows(settings).then(|| json!({"name": ROOTS_VOLUME, "configMap": {"name": ROOTS}}));
-    let token = json!({"name": TOKEN_VOLUME, "projected": {"sources": [token]}});
-    let lock = json!({"name": LOCK_VOLUME, "emptyDir": {"medium": "Memory"}});
-    [token].into_iter().chain(roots).chain([lock]).collect()
 }

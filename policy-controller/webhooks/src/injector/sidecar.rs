@@ -3,7 +3,7 @@
 /// Name of the sidecar.
 pub(super) const PROXY: &str = "portcullis-proxy";
 /// Name of the init container.
-pub(super) const INIT: &str = "portcullis-init";
+pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
 /// Where redirected connections arrive.
 pub(super) const INBOUND_PORT: u16 = 4143;
 /// Where the proxy tells of itself.

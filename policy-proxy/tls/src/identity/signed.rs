@@ -31,9 +31,12 @@ const DOMAIN: &str = "roots.portcullis.invalid";
 /// What the digest begins with, so that no digest of anything else is one of roots.
 const CONTEXT: &[u8] = b"portcullis roots 1\0";
 
-/// The most statements, and the most certificates of one part of them.
+/// The most statements.
 const MOST_STATEMENTS: usize = 16;
-const MOST_CERTIFICATES: usize = 64;
+
+/// The most roots of one statement, and the most certificates of its proof: a document with more is
+/// not read.
+pub const MOST_ROOTS: usize = 64;
 
 /// A list of certificates, DER.
 type Certificates = Vec<CertificateDer<'static>>;
@@ -235,7 +238,7 @@ fn one(text: &str) -> Result<(Statement, &str), String> {
     let part = |name: &str, text: &str| {
         let list = certificates(text.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
         match list.len() {
-            0..=MOST_CERTIFICATES => Ok(list),
+            0..=MOST_ROOTS => Ok(list),
             many => Err(format!("{name}: {many} certificates")),
         }
     };

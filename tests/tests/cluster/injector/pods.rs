@@ -110,6 +110,23 @@ async fn the_roots_that_a_sidecar_begins_with_are_in_its_pod() {
     let answer = world.create(&namespace, &powerful).await;
     assert_eq!(answer.status, 422, "{answer:?}");
     assert!(answer.message().contains("can change the rules that lead connections"), "{answer:?}");
+    // Who brings the two containers has to bring what they read as well.
+    let own = |name: &str| {
+        let mut own = pod(name, asks.clone());
+        own["metadata"]["labels"] = tried.body["metadata"]["labels"].clone();
+        own["spec"] = tried.body["spec"].clone();
+        own
+    };
+    let answer = world.create(&namespace, &own("own")).await;
+    assert!(answer.is_done(), "{answer:?}");
+    let mut other = own("other");
+    let volumes = other["spec"]["volumes"].as_array_mut().unwrap();
+    let at = volumes.iter().position(|one| one["name"] == "portcullis-trust-roots").unwrap();
+    volumes[at]["configMap"]["name"] = json!("roots-of-mine");
+    let answer = world.create(&namespace, &other).await;
+    assert_eq!(answer.status, 422, "{answer:?}");
+    let words = format!("spec.volumes[{at}]: differs from what is injected");
+    assert!(answer.message().contains(&words), "{answer:?}");
     // A namespace with an annotation of a later version goes on.
     world
         .mark(

@@ -5,20 +5,26 @@
 
 use super::followers::{InForce, Noted, PortAt};
 use super::record::Applied;
-use std::collections::BTreeSet;
+use parking_lot::Mutex;
+use policy_core::ObjectRef;
+use policy_engine::unsent::Unsent;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Tells what changed since it was last asked; at first, everything.
 #[derive(Debug)]
 pub struct Feed {
     applied: Applied,
     noted: Arc<Noted>,
+    /// What clients are not sent, as it was taken last.
+    unsent: Mutex<BTreeMap<ObjectRef, Unsent>>,
 }
 
 impl Applied {
     /// Follows what is in force, port by port.
     pub fn follow(&self) -> Feed {
-        Feed { applied: self.clone(), noted: self.add_follower() }
+        Feed { applied: self.clone(), noted: self.add_follower(), unsent: Mutex::default() }
     }
 }
 
@@ -45,14 +51,42 @@ impl Feed {
         });
         (changes.collect(), more)
     }
+
+    /// At most `most` of the objects of which clients are not sent something, as far as that changed,
+    /// each as it is now: nothing if all of it is sent. The flag says whether more are left.
+    pub fn take_unsent(&self, most: usize) -> (Vec<(ObjectRef, Unsent)>, bool) {
+        if !self.noted.unsent.swap(false, Ordering::AcqRel) {
+            return (Vec::new(), false);
+        }
+        let now = self.applied.unsent();
+        let mut known = self.unsent.lock();
+        let gone = known.keys().filter(|object| !now.contains_key(object));
+        let gone = gone.map(|object| (object.clone(), Unsent::default()));
+        let new = now.iter().filter(|(object, unsent)| known.get(object) != Some(unsent));
+        let new = new.map(|(object, unsent)| (object.clone(), unsent.clone()));
+        let mut changes: Vec<_> = gone.chain(new).collect();
+        let more = changes.len() > most;
+        changes.truncate(most);
+        for (object, unsent) in &changes {
+            match unsent.is_empty() {
+                true => known.remove(object),
+                false => known.insert(object.clone(), unsent.clone()),
+            };
+        }
+        if more {
+            self.noted.unsent.store(true, Ordering::Release);
+        }
+        (changes, more)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::applied::{AppliedPort, Refused};
+    use crate::serve::applied::{AppliedPort, Lacks, Refused, Watching};
     use crate::testing::{policy, port};
-    use policy_core::WorkloadKey;
+    use policy_core::{Source, WorkloadKey};
+    use policy_proto::{Done, Part, Replacement};
 
     fn record(content: u64) -> AppliedPort {
         AppliedPort { current: policy("web"), in_force: None, content, refused: None }
@@ -121,6 +155,39 @@ mod tests {
             }
         }
         assert_eq!(all, (0..1000).map(key).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_clients_are_not_sent_is_told_while_one_of_them_watches() {
+        let applied = Applied::default();
+        let of = |name: &str| {
+            let object = ObjectRef::new("policy.linkerd.io", "HTTPRoute", "ns", name);
+            let part = Part::Effect(Source::Object(object));
+            let message = "a timeout: not sent".to_owned();
+            let replaced = Replacement { part, done: Done::LeftOut, message };
+            Lacks::of("old clients", &policy("web"), &[replaced]).unwrap()
+        };
+        let taken = |feed: &Feed, most| {
+            let (changes, more) = feed.take_unsent(most);
+            let line =
+                |(object, unsent): (ObjectRef, Unsent)| format!("{}={unsent}", object.name());
+            (changes.into_iter().map(line).collect::<Vec<_>>(), more)
+        };
+        let words = |name| {
+            format!("{name}=old clients: effect of HTTPRoute ns/{name}: a timeout: not sent")
+        };
+        let (first, second) = (applied.watching(&of("a")), applied.watching(&of("a")));
+        let feed = applied.follow();
+        assert_eq!(taken(&feed, 9), (vec![words("a")], false));
+        drop(first);
+        assert_eq!(taken(&feed, 9), (vec![], false), "one still watches");
+        let mut other = Some(second);
+        Watching::replace(&mut other, &applied, Some(&of("b")));
+        assert_eq!(taken(&feed, 1), (vec!["a=".to_owned()], true));
+        assert_eq!(taken(&feed, 1), (vec![words("b")], false));
+        drop(other);
+        assert_eq!(taken(&feed, 9), (vec!["b=".to_owned()], false));
+        assert_eq!(taken(&applied.follow(), 9), (vec![], false));
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use policy_core::WorkloadKey;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -27,6 +28,8 @@ pub struct InForce {
 pub(super) struct Noted {
     /// Ports that changed since they were last taken.
     pub(super) dirty: Mutex<BTreeSet<PortAt>>,
+    /// Whether what clients are not sent may have changed since that was last taken.
+    pub(super) unsent: AtomicBool,
     /// Woken when there are some.
     pub(super) wake: Notify,
 }
@@ -38,7 +41,11 @@ pub(super) struct Feeds(Mutex<Vec<Weak<Noted>>>);
 impl Feeds {
     /// One more, to whom these ports are news.
     pub(super) fn add(&self, dirty: BTreeSet<PortAt>) -> Arc<Noted> {
-        let noted = Arc::new(Noted { dirty: Mutex::new(dirty), wake: Notify::new() });
+        let noted = Arc::new(Noted {
+            dirty: Mutex::new(dirty),
+            unsent: AtomicBool::new(true),
+            wake: Notify::new(),
+        });
         noted.wake.notify_one();
         let mut feeds = self.0.lock();
         feeds.retain(|feed| feed.strong_count() > 0);
@@ -50,6 +57,14 @@ impl Feeds {
     pub(super) fn note(&self, at: &PortAt) {
         for noted in self.0.lock().iter().filter_map(Weak::upgrade) {
             noted.dirty.lock().insert(at.clone());
+            noted.wake.notify_one();
+        }
+    }
+
+    /// Tells all of them that what clients are not sent changed.
+    pub(super) fn note_unsent(&self) {
+        for noted in self.0.lock().iter().filter_map(Weak::upgrade) {
+            noted.unsent.store(true, Ordering::Release);
             noted.wake.notify_one();
         }
     }

@@ -1,8 +1,10 @@
 //! What clients have in force, as their acknowledgements say.
 
 use super::followers::{Feeds, InForce, Noted, PortAt};
+use super::lacks::Lacks;
 use parking_lot::Mutex;
 use policy_core::{ObjectRef, Revision, ServerPolicy, WorkloadKey};
+use policy_engine::unsent::Unsent;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ struct Shared {
     ports: Mutex<BTreeMap<PortAt, Clients>>,
     changes: watch::Sender<u64>,
     feeds: Feeds,
+    /// What streams are not sent, each with their number. Those of one shape lack the same.
+    lacking: Mutex<HashMap<Arc<Lacks>, usize>>,
 }
 
 /// The clients of one port, and what they have together.
@@ -75,7 +79,8 @@ impl AppliedPort {
 impl Default for Applied {
     fn default() -> Self {
         let (ports, feeds) = (Mutex::default(), Feeds::default());
-        let shared = Shared { ports, changes: watch::Sender::new(0), feeds };
+        let lacking = Mutex::default();
+        let shared = Shared { ports, changes: watch::Sender::new(0), feeds, lacking };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -142,6 +147,42 @@ impl Applied {
             }
         }
         by_object
+    }
+
+    /// What clients that watch now are not sent, by object.
+    pub(super) fn unsent(&self) -> BTreeMap<ObjectRef, Unsent> {
+        let mut all = BTreeMap::<ObjectRef, Unsent>::new();
+        for lacks in self.shared.lacking.lock().keys() {
+            for (object, unsent) in lacks.by_object() {
+                all.entry(object.clone()).or_default().add(unsent);
+            }
+        }
+        all
+    }
+
+    /// One more stream lacks this.
+    pub(super) fn begin_lacking(&self, lacks: &Arc<Lacks>) {
+        let mut lacking = self.shared.lacking.lock();
+        let streams = lacking.entry(lacks.clone()).or_default();
+        *streams = streams.saturating_add(1);
+        let first = *streams == 1;
+        drop(lacking);
+        if first {
+            self.shared.feeds.note_unsent();
+        }
+    }
+
+    /// One stream less lacks this.
+    pub(super) fn end_lacking(&self, lacks: &Arc<Lacks>) {
+        let mut lacking = self.shared.lacking.lock();
+        let Some(streams) = lacking.get_mut(lacks) else { return };
+        *streams = streams.saturating_sub(1);
+        if *streams > 0 {
+            return;
+        }
+        lacking.remove(lacks);
+        drop(lacking);
+        self.shared.feeds.note_unsent();
     }
 
     /// Records what `client` (a number of its stream) has on a port.

@@ -6,6 +6,11 @@ use policy_core::Revision;
 use policy_engine::hold;
 use policy_engine::publish::Seen;
 use policy_server::Peer;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Sleep;
+use tonic::Status;
 
 /// A wait for this replica to catch up.
 pub(crate) struct Hold {
@@ -28,6 +33,26 @@ impl Hold {
     /// True if one more list is needed; true once for each that ended.
     pub(crate) fn asks_again(&mut self, seen: &Seen) -> bool {
         self.wait.asks_again(seen)
+    }
+}
+
+/// How long a stream may be silent because its workload is held.
+pub(crate) struct Patience(Pin<Box<Sleep>>);
+
+impl Patience {
+    /// From now on.
+    pub(crate) fn new(time: Duration) -> Self {
+        Self(Box::pin(tokio::time::sleep(time)))
+    }
+
+    /// The status that ends the stream once patience is over; waits for ever where there is no end.
+    pub(crate) fn poll_end(patience: &mut Option<Self>, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(Self(sleep)) = patience else { return Poll::Pending };
+        sleep.as_mut().poll(cx).map(|()| {
+            let why = "this replica lags behind the workload that the client has: another replica may \
+                       be current";
+            Status::unavailable(why)
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::serve::metrics::Call;
 use crate::serve::peer::Connected;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
-use hold::{Hold, Lists};
+use hold::{Hold, Lists, Patience};
 use policy_core::{Revision, WorkloadKey};
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, PublishedWorkload};
@@ -53,6 +53,8 @@ pub(crate) struct Session {
     /// What the client has of the workload and this replica must have seen before it sends anything:
     /// the workload is the first message, and policies are read by its facts.
     workload_hold: Option<Hold>,
+    /// How long that may last: it silences every port, revocations included.
+    patience: Option<Patience>,
     /// The lists that holds ask for.
     lists: Lists,
     /// Boxed, for a map has room for eleven where most watches have a few.
@@ -104,6 +106,9 @@ impl Session {
                 () = ending.cancelled() => Event::End,
                 () = out.closed() => Event::End,
                 status = session.stand.lost() => return Err(status),
+                status = poll_fn(|cx| Patience::poll_end(&mut session.patience, cx)) => {
+                    return Err(status);
+                }
                 there = session.state.changed() => {
                     session.stand.holds(&session.state.current())?;
                     Event::WorkloadChanged(there)
@@ -176,7 +181,9 @@ impl Session {
         let key = state.current().key.clone();
         let mut lists = Lists::new(peer);
         let workload_hold = has.as_ref().and_then(|has| hold_for(core, &mut lists, has));
+        let patience = workload_hold.as_ref().map(|_| Patience::new(core.config.max_workload_hold));
         Ok(Self {
+            patience,
             service,
             number,
             key,
@@ -245,6 +252,7 @@ impl Session {
                 again |= hold.asks_again(&seen);
             }
         }
+        self.patience.take_if(|_| self.workload_hold.is_none());
         if again && self.holds() {
             self.lists.ask(&self.service.core, &seen);
         }

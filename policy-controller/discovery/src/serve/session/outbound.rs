@@ -1,6 +1,7 @@
 //! What a watch sends, and when.
 
 use super::Session;
+use crate::serve::applied::Watching;
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{own_part, update};
@@ -37,6 +38,9 @@ impl Session {
         let published = port.policy.current();
         let encoding = self.service.encoding(&published.policy, &self.features);
         let stamp = encoding.stamp(&published, number);
+        // Who only looks enforces nothing.
+        let lacks = encoding.lacks().filter(|_| self.stand.is_own());
+        Watching::replace(&mut port.watching, &self.service.core.applied, lacks);
         let shared = match &port.sent {
             // Equal hashes are no proof of equal content.
             Some(sent) if sent.revision == stamp.revision && sent.encoding.says(&encoding) => {

@@ -1,7 +1,7 @@
 //! What a watch knows of one port.
 
 use super::hold::Hold;
-use crate::serve::applied::Refused;
+use crate::serve::applied::{Refused, Watching};
 use crate::serve::encodings::Encoding;
 use policy_core::{Revision, ServerPolicy};
 use policy_engine::latest::Latest;
@@ -26,6 +26,8 @@ pub(super) struct Port {
     /// What the client has by its own account, before anything was sent.
     pub(super) claims: Option<Revision>,
     pub(super) sent: Option<Sent>,
+    /// Tells status what the client is not sent.
+    pub(super) watching: Option<Watching>,
     pub(super) in_flight: VecDeque<InFlight>,
     pub(super) in_force: Option<(Arc<ServerPolicy>, Arc<Revision>)>,
     /// Hash of that policy as published; 0 unless the client was sent all of it.
@@ -73,6 +75,7 @@ impl Port {
             hold,
             claims,
             sent: None,
+            watching: None,
             in_flight: VecDeque::new(),
             in_force: None,
             content: 0,

@@ -1,11 +1,13 @@
 //! `PolicyDiscovery.Watch`: acknowledgements, refusals, and what the client has already.
 
+use crate::serve::ServeConfig;
 use crate::testing::client::{Client, hello, until};
 use crate::testing::{Harness, policy, port, revision, routed};
 use policy_core::UndeclaredPorts;
 use policy_proto::messages::watch_request::Kind;
 use policy_proto::messages::{Hello, Nack, PortRevision, Resync, Undeclared};
 use policy_proto::native::{PortState, encode_revision};
+use std::time::Duration;
 use tonic::Code;
 
 #[tokio::test]
@@ -129,6 +131,32 @@ async fn a_workload_older_than_the_clients_is_not_sent() {
     let mut client = Client::open(&harness, ahead()).await;
     client.workload().await;
     assert!(!harness.index.is_asked().await, "it has been seen");
+}
+
+/// A change of a port, a revocation perhaps, would wait for as long as this replica lags.
+#[tokio::test]
+async fn a_workload_that_stays_held_ends_its_stream_so_that_ports_are_not_silent_for_ever() {
+    let max_workload_hold = Duration::from_millis(700);
+    let harness = Harness::with(ServeConfig { max_workload_hold, ..ServeConfig::default() }).await;
+    let pod = harness.index.pod("web-0", &[80]);
+    harness.index.set(&pod, 80, &routed("web", &["a"]), 4);
+    harness.index.see(4, 1);
+    let has = Some(encode_revision(&revision(5)));
+    let ahead = || Hello { workload_revision: has.clone(), ..hello("ns:web-0") };
+    let mut held = Client::open(&harness, ahead()).await;
+    // Its grants go meanwhile, and nothing tells it.
+    harness.index.set(&pod, 80, &policy("web"), 4);
+    let status = held.next().await.expect_err("it ends");
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().contains("lags behind"), "{status}");
+    // Whoever is let go in time goes on.
+    let mut client = Client::open(&harness, ahead()).await;
+    harness.index.change_at(&pod, 5, |state| state.undeclared = UndeclaredPorts::Deny);
+    harness.index.see(5, 1);
+    client.workload().await;
+    assert_eq!(client.port().await.port, 80);
+    tokio::time::sleep(max_workload_hold * 2).await;
+    client.quiet().await;
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ use policy_engine::report::{ConditionReport, Count, ObjectReport, Overview, Over
 use policy_proto::compat::EncodeOptions;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{
-    Hello, InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectsRequest,
-    ObjectsResponse, PortInForce, PortKey, Programmed,
+    Hello, InForceRequest, InForceUpdate, ObjectCondition, ObjectStatus, ObjectUnsent,
+    ObjectsRequest, ObjectsResponse, PortInForce, PortKey, Programmed,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,7 +86,24 @@ async fn a_client_that_could_not_be_sent_all_of_a_policy_does_not_have_it() {
     let update = client.port().await;
     client.ack(&update).await;
     let mut stream = listen(harness.channel().await).await.unwrap();
-    assert_eq!(told(&mut stream).await, set("web-0", 0));
+    let mut update = told(&mut stream).await;
+    let unsent = std::mem::take(&mut update.unsent);
+    assert_eq!(update, set("web-0", 0));
+    let lines = |unsent: Vec<ObjectUnsent>| {
+        let line = |of: ObjectUnsent| format!("{} {:?} {:?}", of.name, of.denied, of.left_out);
+        unsent.into_iter().map(line).collect::<Vec<_>>()
+    };
+    let words = "proxies of another version: port: needs `host-tables`, which the client lacks; \
+                 the port is denied";
+    let denied = |name: &str| format!("{name} {:?} []", [words]);
+    assert_eq!(lines(unsent), [denied("a"), denied("web")], "the route and the Server");
+    // It goes, and with it what it was not sent.
+    drop(client);
+    let mut gone = Vec::new();
+    while gone.is_empty() {
+        gone = soon(stream.message()).await.unwrap().unwrap().unsent;
+    }
+    assert_eq!(lines(gone), ["a [] []", "web [] []"]);
 }
 
 #[tokio::test]

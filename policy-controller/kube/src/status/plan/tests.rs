@@ -6,6 +6,7 @@ use policy_engine::conditions::{ConditionKind, ObjectCondition, Reason};
 use policy_engine::programmed::{Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
 use policy_engine::testing::key;
+use policy_engine::unsent::Unsent;
 use serde_json::json;
 
 fn server(name: &str) -> ObjectKey {
@@ -243,7 +244,8 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     let mut plan = listed(&[("a", "", 1)], now);
     let count = |plan: &mut Plan, in_force, now| {
         let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
-        let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+        let at =
+            ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
         let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
         plan.tell(table(&[("a", "", 1)]), counts, now);
     };
@@ -272,7 +274,7 @@ fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
             Programmed::Unknown { reason: "ReplicaUnreachable".into(), message }
         }
     };
-    let at = ProgrammedAt { uid: None, generation: Some(1), programmed };
+    let at = ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
     let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
     plan.tell(table(&[("a", "", 1)]), counts, now);
 }
@@ -319,6 +321,37 @@ fn a_replica_that_is_lost_for_a_moment_makes_no_object_unknown() {
     assert_eq!(names(&mut plan, now + UNKNOWN + UNKNOWN / 2), ["a"], "what is worse is known");
     of_two(&mut plan, None, now + 2 * UNKNOWN);
     assert_eq!(names(&mut plan, now + 3 * UNKNOWN), ["a"], "it has lasted");
+}
+
+#[test]
+fn a_replica_that_answers_now_and_then_does_not_keep_an_object_from_being_unknown() {
+    let second = Duration::from_secs(1);
+    let (began, mut now) = (Instant::now(), Instant::now());
+    let mut plan = listed(&[("a", "", 1)], now);
+    of_two(&mut plan, Some(2), now);
+    assert_eq!(names(&mut plan, now), ["a"]);
+    let told = loop {
+        of_two(&mut plan, None, now);
+        if !names(&mut plan, now).is_empty() {
+            break now;
+        }
+        // It fell in between, too, and stays that way: what is worse is told, and no new beginning.
+        let in_force = if now < began + UNKNOWN / 2 { 2 } else { 1 };
+        of_two(&mut plan, Some(in_force), now + second);
+        names(&mut plan, now + second);
+        now += 2 * second;
+        assert!(now < began + 9 * UNKNOWN, "it is never told");
+    };
+    assert!(told >= began + UNKNOWN && told <= began + UNKNOWN + 2 * second, "{:?}", told - began);
+    // Known for long: the next time counts from its own beginning.
+    of_two(&mut plan, Some(2), told);
+    assert_eq!(names(&mut plan, told), ["a"]);
+    of_two(&mut plan, None, told + second);
+    of_two(&mut plan, Some(2), told + 2 * second);
+    let later = told + 3 * second + UNKNOWN;
+    of_two(&mut plan, None, later);
+    assert_eq!(names(&mut plan, later + UNKNOWN / 2), Vec::<String>::new());
+    assert_eq!(names(&mut plan, later + UNKNOWN), ["a"]);
 }
 
 #[test]

@@ -151,45 +151,111 @@ fn ways_around_the_sidecar_are_told_and_refused_where_that_is_asked_for() {
     assert!(matches!(inject(&off, &asks(), &strict), Outcome::Skipped { .. }));
 }
 
+/// A pod with its sidecar, where ways around it are refused, and where the sidecar is.
+struct Own {
+    native: bool,
+    pod: Value,
+    list: &'static str,
+    at: usize,
+}
+
+impl Own {
+    fn new(native: bool) -> Self {
+        let given =
+            plain("{portcullis.dev/skip-inbound-ports: '25', portcullis.dev/access-log: json}");
+        let (pod, _) = super::injected(&given, &asks(), &Self::strict(native));
+        let (list, at) = if native { ("initContainers", 1) } else { ("containers", 0) };
+        Self { native, pod, list, at }
+    }
+
+    fn strict(native: bool) -> Settings {
+        Settings { bypass: Bypass::Refuse, ..super::settings(native) }
+    }
+
+    fn is_taken(&self, pod: &Value) {
+        let again = inject(pod, &asks(), &Self::strict(self.native));
+        assert!(matches!(again, Outcome::Skipped { reason: Skip::Ours { .. }, .. }), "{again:?}");
+    }
+
+    fn is_refused(&self, change: &dyn Fn(&mut Value), field: &str) {
+        let mut pod = self.pod.clone();
+        change(&mut pod);
+        match inject(&pod, &asks(), &Self::strict(self.native)) {
+            Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
+            other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
+        }
+        // A warning is all that others get.
+        let told = inject(&pod, &asks(), &super::settings(self.native));
+        assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
+    }
+}
+
 #[test]
 fn containers_that_somebody_wrote_by_hand_are_no_way_around_where_ways_are_refused() {
-    let strict = |native| Settings { bypass: Bypass::Refuse, ..super::settings(native) };
-    let given = plain("{portcullis.dev/skip-inbound-ports: '25', portcullis.dev/access-log: json}");
-    for native in [true, false] {
-        let (pod, _) = super::injected(&given, &asks(), &strict(native));
-        let again = inject(&pod, &asks(), &strict(native));
-        assert!(matches!(again, Outcome::Skipped { reason: Skip::Ours { .. }, .. }), "{again:?}");
-        let (list, at) = if native { ("initContainers", 1) } else { ("containers", 0) };
+    for own in [true, false].map(Own::new) {
+        own.is_taken(&own.pod);
+        let (list, at) = (own.list, own.at);
         let proxy = format!("spec.{list}[{at}]");
-        let refused = |change: &dyn Fn(&mut Value), field: &str| {
-            let mut pod = pod.clone();
-            change(&mut pod);
-            match inject(&pod, &asks(), &strict(native)) {
-                Outcome::Refused(errors) => assert_eq!(errors[0].field, field, "{errors:?}"),
-                other @ (Outcome::Injected { .. } | Outcome::Skipped { .. }) => panic!("{other:?}"),
-            }
-            // A warning is all that others get.
-            let told = inject(&pod, &asks(), &super::settings(native));
-            assert!(matches!(told, Outcome::Skipped { .. }), "{told:?}");
-        };
         let image = |pod: &mut Value| pod["spec"][list][at]["image"] = json!("mine:1");
-        refused(&image, &format!("{proxy}.image"));
+        own.is_refused(&image, &format!("{proxy}.image"));
         let address = |pod: &mut Value| pod["spec"][list][at]["env"][7]["value"] = json!("mine:1");
-        refused(&address, &format!("{proxy}.env"));
+        own.is_refused(&address, &format!("{proxy}.env"));
         let from = |pod: &mut Value| pod["spec"][list][at]["envFrom"] = json!([{"prefix": "A"}]);
-        refused(&from, &format!("{proxy}.envFrom"));
+        own.is_refused(&from, &format!("{proxy}.envFrom"));
         let init = |pod: &mut Value| pod["spec"]["initContainers"][0]["image"] = json!("mine:1");
-        refused(&init, "spec.initContainers[0].image");
+        own.is_refused(&init, "spec.initContainers[0].image");
         let skips = |pod: &mut Value| {
             pod["spec"]["initContainers"][0]["args"][4] = json!("--skip-inbound-ports=1-65535");
         };
-        refused(&skips, "spec.initContainers[0].args");
+        own.is_refused(&skips, "spec.initContainers[0].args");
         let beside = |pod: &mut Value| {
             let more = json!({"name": "more", "securityContext": {"privileged": true}});
             pod["spec"]["initContainers"].as_array_mut().unwrap().push(more);
         };
-        let place = if native { 2 } else { 1 };
-        refused(&beside, &format!("spec.initContainers[{place}].securityContext.privileged"));
+        let place = if own.native { 2 } else { 1 };
+        own.is_refused(
+            &beside,
+            &format!("spec.initContainers[{place}].securityContext.privileged"),
+        );
+    }
+}
+
+#[test]
+fn what_somebody_mounts_by_hand_is_no_way_around_where_ways_are_refused() {
+    const VOLUMES: [&str; 3] =
+        ["portcullis-identity-token", "portcullis-trust-roots", "portcullis-init-run"];
+    for own in [true, false].map(Own::new) {
+        let volumes = own.pod["spec"]["volumes"].as_array().unwrap();
+        let place = |name| volumes.iter().position(|volume| volume["name"] == name).unwrap();
+        let [token, roots, lock] = VOLUMES.map(place);
+        for (at, source) in [
+            (lock, json!({"hostPath": {"path": "/run"}})),
+            (roots, json!({"configMap": {"name": "mine"}})),
+            (token, json!({"secret": {"secretName": "a-token-of-others"}})),
+        ] {
+            let change = |pod: &mut Value| {
+                let name = pod["spec"]["volumes"][at]["name"].clone();
+                pod["spec"]["volumes"][at] = source.clone();
+                pod["spec"]["volumes"][at]["name"] = name;
+            };
+            own.is_refused(&change, &format!("spec.volumes[{at}]"));
+        }
+        let mount = |pod: &mut Value, path: &str| {
+            let mounts = &mut pod["spec"][own.list][own.at]["volumeMounts"];
+            let more = json!({"name": "mine", "mountPath": path, "readOnly": true});
+            mounts.as_array_mut().unwrap().push(more);
+        };
+        for path in ["/", "/var/run/secrets/portcullis", "/var/run/secrets/../x", "/usr/bin"] {
+            let field = format!("spec.{}[{}].volumeMounts", own.list, own.at);
+            own.is_refused(&|pod: &mut Value| mount(pod, path), &field);
+        }
+        // What the API server adds, and completes.
+        let mut completed = own.pod.clone();
+        for (at, source) in [(token, "projected"), (roots, "configMap")] {
+            completed["spec"]["volumes"][at][source]["defaultMode"] = json!(420);
+        }
+        mount(&mut completed, "/var/run/secrets/kubernetes.io/serviceaccount");
+        own.is_taken(&completed);
     }
 }
 

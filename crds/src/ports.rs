@@ -1,0 +1,42 @@
+//! Sets of ports.
+
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+
+/// A set of ports, kept as ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PortSet {
+    ranges: Vec<RangeInclusive<u16>>,
+}
+
+impl PortSet {
+    /// Every port.
+    pub fn all() -> Self {
+        Self { ranges: vec![1..=u16::MAX] }
+    }
+
+    /// Those of these ranges.
+    pub(crate) fn of(ranges: impl IntoIterator<Item = RangeInclusive<u16>>) -> Self {
+        Self { ranges: ranges.into_iter().collect() }
+    }
+
+    /// These as well.
+    pub(crate) fn add(&mut self, ranges: impl IntoIterator<Item = RangeInclusive<u16>>) {
+        self.ranges.extend(ranges);
+    }
+
+    /// Whether `port` is in it.
+    pub fn contains(&self, port: NonZeroU16) -> bool {
+        self.ranges.iter().any(|range| range.contains(&port.get()))
+    }
+
+    /// The ranges, as written.
+    pub fn ranges(&self) -> &[RangeInclusive<u16>] {
+        &self.ranges
+    }
+
+    /// Whether no port is in it.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}

@@ -1,0 +1,86 @@
+//! What clients are not sent of an object because they could not enforce it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Most statements of one kind about one object.
+const MOST: usize = 8;
+
+/// What clients that watch a policy now are not sent of one object that asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Unsent {
+    /// What is denied to such clients in its place, in words.
+    pub denied: BTreeSet<Arc<str>>,
+    /// What is left out for such clients, in words.
+    pub left_out: BTreeSet<Arc<str>>,
+}
+
+impl Unsent {
+    /// Whether all of it is sent.
+    pub fn is_empty(&self) -> bool {
+        self.denied.is_empty() && self.left_out.is_empty()
+    }
+
+    /// Adds what `other` says, as far as there is room.
+    pub fn add(&mut self, other: &Unsent) {
+        let Self { denied, left_out } = self;
+        for (all, more) in [(denied, &other.denied), (left_out, &other.left_out)] {
+            all.extend(more.iter().cloned());
+            while all.len() > MOST {
+                all.pop_last();
+            }
+        }
+    }
+
+    /// Whether it says everything that `other` says.
+    pub fn covers(&self, other: &Unsent) -> bool {
+        self.denied.is_superset(&other.denied) && self.left_out.is_superset(&other.left_out)
+    }
+
+    /// What became of the worst of it, for programs.
+    pub fn reason(&self) -> &'static str {
+        if self.denied.is_empty() { "LeftOut" } else { "Denied" }
+    }
+}
+
+/// What is denied, then what is left out.
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, words) in self.denied.iter().chain(&self.left_out).enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            f.write_str(words)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unsent(denied: &[&str], left_out: &[&str]) -> Unsent {
+        let set = |words: &[&str]| words.iter().map(|words| Arc::from(*words)).collect();
+        Unsent { denied: set(denied), left_out: set(left_out) }
+    }
+
+    #[test]
+    fn the_worst_is_the_reason_and_comes_first() {
+        let mut all = unsent(&[], &["a"]);
+        assert_eq!((all.reason(), &*all.to_string()), ("LeftOut", "a"));
+        all.add(&unsent(&["b"], &["c", "a"]));
+        assert_eq!((all.reason(), &*all.to_string()), ("Denied", "b; a; c"));
+        assert!(all.covers(&unsent(&["b"], &["c"])) && !all.covers(&unsent(&["a"], &[])));
+    }
+
+    #[test]
+    fn what_is_said_of_one_object_is_bounded() {
+        let mut all = Unsent::default();
+        for number in 0..100 {
+            all.add(&unsent(&[], &[&format!("{number:03}")]));
+        }
+        assert_eq!(all.left_out.len(), MOST);
+    }
+}
