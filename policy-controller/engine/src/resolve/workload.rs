@@ -212,10 +212,10 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
                 }
             }
             let pod_addresses = pod.addresses.clone();
-            Facts { pod_addresses, node_local: local.into_iter().collect(), cluster }
+            Facts { pod_addresses, node_local: local.into_iter().collect(), cluster, ..Facts::default() }
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
-            Facts { pod_addresses: workload.addresses.clone(), node_local: Vec::new(), cluster }
+            Facts { pod_addresses: workload.addresses.clone(), cluster, ..Facts::default() }
         }
         Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
     }
