@@ -59,6 +59,7 @@ impl Guard {
             metrics: GuardMetrics::default(),
             has_pod: settings.pod.is_some(),
             node: settings.node.clone(),
+            gateways: settings.gateways.clone(),
             node_known: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })
