@@ -21,7 +21,8 @@ use policy_proto::messages::watch_response::Kind as Answer;
 use policy_proto::messages::{Hello, PortUpdate, WatchRequest, WatchResponse};
 use policy_proto::native::{PortState, encode_features};
 use policy_testkit::soon;
-use process::{MANIFESTS, route};
+use process::{Controller, MANIFESTS, route};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
@@ -100,4 +101,62 @@ async fn shutdown_ends_streams_with_ok() {
     let ended = tokio::spawn(embedded.shutdown());
     assert!(soon(native.message()).await.unwrap().is_none());
     soon(ended).await.unwrap();
+}
+
+/// A pod with a probe, on a node with a pod network.
+const ON_NODE: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+spec: {podCIDR: 10.42.1.0/24}
+status: {addresses: [{type: InternalIP, address: 172.18.0.2}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, labels: {app: web}}
+spec:
+  nodeName: node-1
+  containers:
+  - name: app
+    ports: [{name: http, containerPort: 8080}]
+    readinessProbe: {httpGet: {path: /ready, port: http}}
+status: {podIPs: [{ip: 10.42.1.7}]}
+";
+
+const NODE: Ipv4Addr = Ipv4Addr::new(172, 18, 0, 2);
+const FIRST: Ipv4Addr = Ipv4Addr::new(10, 42, 1, 1);
+
+/// What clients of a controller with these flags are told of the node and of the first address of its
+/// pod network: by the native API as the node's and as proposed, by Linkerd's as networks of a grant.
+async fn told(flags: &[&str]) -> ([bool; 2], [bool; 2], [bool; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("base.yaml"), ON_NODE).unwrap();
+    let controller = Controller::start(directory.path(), "127.0.0.1:0", flags);
+    controller.ready();
+    let address = format!("http://{}", controller.grpc);
+    let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+    let mut native = watch(channel.clone(), "shop:web").await;
+    let first = soon(native.message()).await.unwrap().unwrap();
+    let Some(Answer::Workload(workload)) = first.kind else { panic!("{first:?}") };
+    let facts = policy_proto::native::decode_facts(&workload.facts.unwrap()).unwrap();
+    let local =
+        |address: Ipv4Addr| facts.node_local.iter().any(|net| net.contains(&IpAddr::from(address)));
+    let proposed = |address: Ipv4Addr| facts.pod_gateways.contains(&address.into());
+    let spec = PortSpec { workload: "shop:web".into(), port: 8080 };
+    let port = soon(InboundServerPoliciesClient::new(channel).get_port(spec)).await.unwrap();
+    let text = format!("{:?}", port.into_inner());
+    let named = |address: Ipv4Addr| text.contains(&format!("Ipv4({})", u32::from(address)));
+    let of = |told: &dyn Fn(Ipv4Addr) -> bool| [told(NODE), told(FIRST)];
+    (of(&local), of(&proposed), of(&named))
+}
+
+#[tokio::test]
+async fn a_compatible_client_is_told_the_first_address_of_a_pod_network_by_the_flag_alone() {
+    let (neither, node, first, both) = ([false; 2], [true, false], [false, true], [true; 2]);
+    let proposed = told(&["--default-policy=deny"]).await;
+    assert_eq!(proposed, (node, first, node), "the native client decides");
+    let forced = told(&["--default-policy=deny", "--pod-gateways=of-node"]).await;
+    assert_eq!(forced, (both, neither, both));
+    let forbidden = told(&["--default-policy=deny", "--pod-gateways=of-pods"]).await;
+    assert_eq!(forbidden, (node, neither, node));
 }

@@ -41,6 +41,10 @@ pub struct Facts {
     pub pod_addresses: Vec<IpAddr>,
     /// What `NodeLocal` stands for. Empty: it matches nobody.
     pub node_local: Vec<IpNet>,
+    /// Addresses that are the node's only if they are default gateways of the workload itself.
+    /// `NodeLocal` stands for none of them before [`Facts::settled`], because another allocator of
+    /// addresses may give them to any pod.
+    pub pod_gateways: Vec<IpAddr>,
     /// What `Cluster` stands for. Empty: it matches nobody.
     pub cluster: Vec<IpNet>,
 }
@@ -52,6 +56,19 @@ impl Facts {
             NetworkSymbol::NodeLocal => &self.node_local,
             NetworkSymbol::Cluster => &self.cluster,
         }
+    }
+
+    /// The facts with each of `pod_gateways` decided: `NodeLocal` stands for those that
+    /// `is_default_gateway` knows, and the others are the node's no more than any address is.
+    #[must_use]
+    pub fn settled(mut self, is_default_gateway: impl Fn(&IpAddr) -> bool) -> Self {
+        for address in std::mem::take(&mut self.pod_gateways) {
+            let known = self.node_local.iter().any(|network| network.contains(&address));
+            if !known && is_default_gateway(&address) {
+                self.node_local.push(address.into());
+            }
+        }
+        self
     }
 }
 

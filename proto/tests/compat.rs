@@ -410,6 +410,7 @@ fn facts() -> Facts {
     Facts {
         pod_addresses: vec!["10.1.0.7".parse().unwrap(), "fd00::7".parse().unwrap()],
         node_local: vec!["10.1.0.1/32".parse().unwrap()],
+        pod_gateways: vec!["10.2.0.1".parse().unwrap()],
         cluster: vec!["10.0.0.0/8".parse().unwrap()],
     }
 }

@@ -461,7 +461,8 @@ proptest! {
     ) {
         let revision = Revision { epoch: epoch.into(), content, versions };
         prop_assert_eq!(decode_revision(&encode_revision(&revision)).unwrap(), revision);
-        let facts = Facts { pod_addresses: vec![client.client, address], ..client.facts };
+        let pod_addresses = vec![client.client, address];
+        let facts = Facts { pod_addresses, pod_gateways: vec![address], ..client.facts };
         prop_assert_eq!(decode_facts(&encode_facts(&facts)).unwrap(), facts);
     }
 }

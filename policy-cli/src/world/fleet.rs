@@ -11,6 +11,7 @@ use policy_proto::workload::format_workload;
 use policy_proxy::discover;
 use policy_proxy::discover::DiscoverConfig;
 use policy_proxy::sidecar::{Listener, Sidecar, SidecarConfig, StartError, Target};
+use policy_server::DefaultGateways;
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{Credentials, IdentityError, IdentityHandle, TlsIdentity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +211,9 @@ impl Fleet {
             .map_err(|error| broken(error.to_string()))?;
         let token = format_workload(&state.key);
         let stop = CancellationToken::new();
-        let config = DiscoverConfig::new(controller, &token);
+        let mut config = DiscoverConfig::new(controller, &token);
+        // Of the pods that manifests are about, not of this machine.
+        config.gateways = DefaultGateways::none();
         tokio::spawn(discover::run(config, store.clone(), identity, stop.clone()));
         Ok((store, stop.drop_guard()))
     }

@@ -83,8 +83,11 @@ impl Default for MetricsReaders {
 /// Whether the first address of each pod network of a node (`podCIDRs`) counts as the node's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodGateways {
-    /// Yes: from this address of a bridge the node reaches its pods (kubenet, flannel, k3s).
+    /// Where it is a default gateway of the pod: there the node has it. The sidecar finds out; clients
+    /// of Linkerd's API, which cannot, are not told of it.
     #[default]
+    ByRoute,
+    /// Yes: from this address of a bridge the node reaches its pods (kubenet, flannel, k3s).
     OfNode,
     /// No: another allocator gives addresses out, and the first may be any pod's (Calico, Cilium with
     /// pools of the cluster, addresses of a cloud's network).

@@ -256,12 +256,19 @@ fn the_admin_port_admits_any_identity_and_the_node_whatever_the_default_is() {
 }
 
 #[test]
-fn where_pods_may_have_the_first_address_of_a_pod_network_it_is_not_the_nodes() {
-    let config =
-        ControllerConfig { pod_gateways: PodGateways::OfPods, ..with_default(DefaultPolicy::Deny) };
-    let compiled = compiled_with(&[POD], &config);
-    assert_eq!(ask(&compiled, 8080, NODE, "GET /ready"), "allow");
-    assert_eq!(ask(&compiled, 8080, Who::Plain("10.42.1.1"), "GET /ready"), "unauthorized");
+fn the_first_address_of_a_pod_network_is_the_nodes_as_configured_and_else_proposed_at_most() {
+    let asked = |pod_gateways| {
+        let config = ControllerConfig { pod_gateways, ..with_default(DefaultPolicy::Deny) };
+        let compiled = compiled_with(&[POD], &config);
+        assert_eq!(ask(&compiled, 8080, NODE, "GET /ready"), "allow");
+        let state = &compiled.workloads[&WorkloadKey::pod("shop", "web")].state;
+        let proposed = state.facts.pod_gateways.iter().map(ToString::to_string).collect();
+        (ask(&compiled, 8080, Who::Plain("10.42.1.1"), "GET /ready"), proposed)
+    };
+    let first: Vec<String> = vec!["10.42.1.1".to_owned()];
+    assert_eq!(asked(PodGateways::default()), ("unauthorized".into(), first));
+    assert_eq!(asked(PodGateways::OfNode), ("allow".into(), Vec::new()));
+    assert_eq!(asked(PodGateways::OfPods), ("unauthorized".into(), Vec::new()));
 }
 
 #[test]
@@ -271,7 +278,7 @@ fn probes_pass_from_the_node_alone() {
     for request in ["GET /ready", "GET /stop", "POST /grpc.health.v1.Health/Check"] {
         assert_eq!(ask(&compiled, 8080, NODE, request), "allow", "{request}");
         assert_eq!(ask(&compiled, 8080, Who::Plain("10.42.1.0"), request), "unauthorized");
-        assert_eq!(ask(&compiled, 8080, Who::Plain("10.42.1.1"), request), "allow");
+        assert_eq!(ask(&compiled, 8080, Who::Plain("10.42.1.1"), request), "unauthorized");
         assert_eq!(ask(&compiled, 8080, NEIGHBOUR, request), "unauthorized", "{request}");
     }
     for request in ["POST /ready", "GET /", "GET /start"] {

@@ -24,7 +24,11 @@ pub enum KubeletArg {
 /// See [`PodGateways`](policy_engine::config::PodGateways).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PodGatewaysArg {
-    /// They are the node's own, from which it reaches its pods: kubenet, flannel, k3s.
+    /// They are the node's where they are a default gateway of the pod itself, which its sidecar looks up.
+    /// To Linkerd's proxies they are pods'.
+    ByRoute,
+    /// They are the node's own, from which it reaches its pods: kubenet, flannel, k3s. Linkerd's proxies
+    /// there need this.
     OfNode,
     /// They may be pods': Calico, Cilium with pools of the cluster, addresses of a cloud's network.
     OfPods,

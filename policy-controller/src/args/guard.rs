@@ -3,6 +3,7 @@
 use crate::guard::{GuardSettings, NAME, loopback};
 use clap::Args;
 use ipnet::IpNet;
+use policy_server::DefaultGateways;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -60,6 +61,7 @@ impl GuardArgs {
             namespace: namespace.to_owned(),
             pod: pod.filter(named).map(ToOwned::to_owned),
             node,
+            gateways: DefaultGateways::of_process(),
         })
     }
 }
@@ -81,6 +83,7 @@ mod tests {
                 namespace: "mesh".to_owned(),
                 pod: Some("pod-0".to_owned()),
                 node: node.map(|net| net.parse().unwrap()).to_vec(),
+                gateways: DefaultGateways::of_process(),
             }
         );
         let own = GuardArgs { pod_namespace: Some("own".to_owned()), ..GuardArgs::default() };

@@ -112,7 +112,7 @@ pub struct RunArgs {
 
     /// Whose the first addresses of a node's pod networks (podCIDRs) are: `node-local` names the
     /// node's own.
-    #[arg(long, value_enum, default_value_t = PodGatewaysArg::OfNode)]
+    #[arg(long, value_enum, default_value_t = PodGatewaysArg::ByRoute)]
     pub pod_gateways: PodGatewaysArg,
 
     /// What the kubelet may do without an authorization.

@@ -173,6 +173,7 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         control_plane_namespace: namespace,
         identity_domain: args.identity_domain.as_str().into(),
         pod_gateways: match args.pod_gateways {
+            PodGatewaysArg::ByRoute => PodGateways::ByRoute,
             PodGatewaysArg::OfNode => PodGateways::OfNode,
             PodGatewaysArg::OfPods => PodGateways::OfPods,
         },

@@ -4,6 +4,7 @@ use super::settings::loopback;
 use super::shared::Shared;
 use futures_util::future::select_all;
 use policy_core::{Denied, Facts, Owner};
+use policy_enforce::NodeAddresses;
 use policy_engine::handles::Policies;
 use policy_engine::latest::Latest;
 use policy_engine::publish::{LookupError, PortPolicy, PublishedWorkload};
@@ -23,11 +24,12 @@ pub(super) async fn run(shared: Arc<Shared>, policies: Policies) {
     if synced.wait_for(|synced| *synced).await.is_err() {
         return;
     }
+    let mut node = NodeAddresses::new(shared.gateways.clone());
     loop {
         match open(&shared, &policies).await {
             Ok((state, ports)) => {
                 tracing::debug!(workload = %shared.workload, "own ports follow the cluster's Servers");
-                follow(&shared, state, ports).await;
+                follow(&shared, &mut node, state, ports).await;
                 shared.metrics.follows(false);
                 // What held for a pod that is gone holds for nobody.
                 restore(&shared);
@@ -52,9 +54,15 @@ async fn open(
 }
 
 /// Applies each change until the pod goes away.
-async fn follow(shared: &Shared, mut state: Latest<Arc<PublishedWorkload>>, mut ports: Vec<Port>) {
+async fn follow(
+    shared: &Shared,
+    node: &mut NodeAddresses,
+    mut state: Latest<Arc<PublishedWorkload>>,
+    mut ports: Vec<Port>,
+) {
     loop {
-        let facts = facts(shared, &state.read().facts);
+        let pod = Facts::clone(&state.read().facts);
+        let facts = facts(shared, node.settle(pod));
         shared.node_known.store(!facts.1, Ordering::Release);
         shared.store.set_facts(facts.0);
         for (port, policy) in &mut ports {
@@ -105,9 +113,8 @@ fn restore(shared: &Shared) {
 
 /// Our own facts: those of the pod. Loopback is where our node is, too. The flag says that nothing is
 /// known of the node.
-fn facts(shared: &Shared, pod: &Facts) -> (Arc<Facts>, bool) {
-    let unknown = pod.node_local.is_empty();
-    let mut facts = pod.clone();
+fn facts(shared: &Shared, mut facts: Facts) -> (Arc<Facts>, bool) {
+    let unknown = facts.node_local.is_empty();
     match unknown {
         true => facts.node_local.clone_from(&shared.node),
         false => facts.node_local.extend(loopback()),

@@ -36,9 +36,9 @@ impl Guard {
     ) -> Result<Self, LocalPolicyError> {
         let local = Local::compile(settings, ports, config)?;
         let facts = Arc::new(Facts {
-            pod_addresses: Vec::new(),
             node_local: settings.node.clone(),
             cluster: config.cluster_networks.clone(),
+            ..Facts::default()
         });
         let store_config = StoreConfig { facts, ..StoreConfig::default() };
         let built = |error| LocalPolicyError::Build { error };
@@ -59,6 +59,7 @@ impl Guard {
             metrics: GuardMetrics::default(),
             has_pod: settings.pod.is_some(),
             node: settings.node.clone(),
+            gateways: settings.gateways.clone(),
             node_known: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })

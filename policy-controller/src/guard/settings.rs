@@ -1,6 +1,7 @@
 //! What a guard is told: which ports, which policy, whose pod.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use policy_server::DefaultGateways;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct GuardSettings {
     pub pod: Option<String>,
     /// What `node-local` stands for until our Node has been read; loopback is part of it.
     pub node: Vec<IpNet>,
+    /// Where the default gateways of our own pod are looked up.
+    pub gateways: DefaultGateways,
 }
 
 /// Where nobody but our own machine is.

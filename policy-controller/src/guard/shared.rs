@@ -6,6 +6,7 @@ use super::settings::GuardedPorts;
 use ipnet::IpNet;
 use policy_core::WorkloadKey;
 use policy_enforce::PolicyStore;
+use policy_server::DefaultGateways;
 use std::sync::atomic::AtomicBool;
 
 /// The state of a guard, which its clones and its follower share.
@@ -20,6 +21,8 @@ pub(super) struct Shared {
     pub(super) has_pod: bool,
     /// What `node-local` stands for while our node is not known.
     pub(super) node: Vec<IpNet>,
+    /// Where the default gateways of our pod are looked up.
+    pub(super) gateways: DefaultGateways,
     /// Whether the addresses of our node are known as other pods' are.
     pub(super) node_known: AtomicBool,
 }

@@ -12,6 +12,7 @@ use policy_discovery::testing::{Index, port};
 use policy_enforce::{PolicyStore, StoreConfig, Telemetry};
 use policy_engine::compile_objects;
 use policy_engine::config::ControllerConfig;
+use policy_server::DefaultGateways;
 use policy_tls::peer::{Peer, PeerTls};
 use policy_webhooks::admission::PortGuard as _;
 use std::sync::Arc;
@@ -231,6 +232,36 @@ async fn once_our_node_is_known_probes_are_for_it_alone() {
     assert_eq!(get(&guard, "10.0.0.5", PeerTls::Absent, "/live"), Ok(()));
     assert_eq!(metrics(&guard, "10.0.0.5", PeerTls::Absent), Ok(()));
     assert_eq!(metrics(&guard, "127.0.0.1", PeerTls::Absent), Ok(()));
+    following.abort();
+}
+
+#[tokio::test]
+async fn an_address_that_is_proposed_for_our_node_counts_where_it_is_our_default_gateway() {
+    let (index, policies) = Index::start();
+    let pod = index.pod("policy-controller-0", &[8080]);
+    let denied = cluster_policy(Owner::Default(DefaultPolicy::Deny), None);
+    for number in [8090, 9443, 8080] {
+        index.set(&pod, number, &denied, 1);
+    }
+    index.change(&pod, |state| {
+        let node_local = vec!["10.0.0.5/32".parse().unwrap()];
+        let pod_gateways = ["10.42.1.1", "10.42.2.1"].map(|address| address.parse().unwrap());
+        let facts = Facts::clone(&state.facts);
+        state.facts = Arc::new(Facts { node_local, pod_gateways: pod_gateways.into(), ..facts });
+    });
+    // Its one default route leads to the first.
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = u32::from_ne_bytes([10, 42, 1, 1]);
+    let route = format!("eth0\t00000000\t{gateway:08X}\t0003\t0\t0\t0\t00000000\n");
+    std::fs::write(folder.path().join("route"), route).unwrap();
+    let gateways = DefaultGateways::in_folder(folder.path());
+    let config = ControllerConfig { default_policy: DefaultPolicy::Deny, ..Default::default() };
+    let guard = Guard::new(&GuardSettings { gateways, ..settings() }, ports(), &config).unwrap();
+    let following = tokio::spawn(guard.clone().follow(policies));
+    until(|| guard.metrics().is_following()).await;
+    let live = |address| get(&guard, address, PeerTls::Absent, "/live");
+    assert_eq!([live("10.0.0.5"), live("10.42.1.1")], [Ok(()), Ok(())]);
+    assert_eq!(live("10.42.2.1"), Err(FORBIDDEN));
     following.abort();
 }
 

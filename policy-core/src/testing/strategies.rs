@@ -259,7 +259,7 @@ pub fn any_client() -> impl Strategy<Value = OwnedConnection> {
         |(client, tls, node_local, cluster)| OwnedConnection {
             client,
             tls,
-            facts: Facts { pod_addresses: Vec::new(), node_local, cluster },
+            facts: Facts { node_local, cluster, ..Facts::default() },
         },
     )
 }

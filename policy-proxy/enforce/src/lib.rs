@@ -16,6 +16,7 @@ pub mod headers;
 pub mod informed;
 pub mod limiter;
 pub mod middleware;
+pub mod node;
 pub mod open;
 pub mod record;
 pub mod respond;
@@ -24,6 +25,7 @@ pub mod telemetry;
 
 pub use limiter::Limiter;
 pub use middleware::PolicyLayer;
+pub use node::NodeAddresses;
 pub use record::{Record, Recorder};
 pub use store::{InForce, Live, PolicyStore, PortHandle, StoreConfig};
 pub use telemetry::{Counters, Telemetry};

@@ -17,7 +17,7 @@ pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
         &["POLICY_CLUSTER_NETWORKS"],
     );
     let cluster = reader.read(given, Vec::new(), parse::networks);
-    Facts { pod_addresses, node_local: Vec::new(), cluster }
+    Facts { pod_addresses, cluster, ..Facts::default() }
 }
 
 pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarConfig {

@@ -4,6 +4,7 @@ use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
 use policy_core::feature::Feature;
 use policy_core::{Revision, UndeclaredPorts};
+use policy_enforce::NodeAddresses;
 use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
@@ -30,6 +31,8 @@ pub(super) struct Client {
     ports: BTreeMap<NonZeroU16, PortState>,
     /// The revision of the workload that is in force.
     workload: Option<m::Revision>,
+    /// Which addresses are the workload's node.
+    node: NodeAddresses,
 }
 
 /// One stream.
@@ -52,7 +55,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Client {
     pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
-        Self { config, store, ports: BTreeMap::new(), workload: None }
+        let node = NodeAddresses::new(config.gateways.clone());
+        Self { config, store, ports: BTreeMap::new(), workload: None, node }
     }
 
     /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
@@ -217,6 +221,7 @@ impl Session<'_> {
             workload.declared_ports.iter().copied().map(number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
+        let facts = self.client.node.settle(facts);
         self.client.store.set_facts(Arc::new(facts));
         self.client.store.declare(&ports, undeclared);
         self.client.workload.clone_from(&workload.revision);

@@ -1,6 +1,7 @@
 //! Whom to ask for policy.
 
 use policy_core::Facts;
+use policy_server::DefaultGateways;
 use policy_tls::control::{Backoff, ControllerAddress};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -19,6 +20,8 @@ pub struct DiscoverConfig {
     pub declared: BTreeSet<NonZeroU16>,
     /// Facts for servers that do not state them (Linkerd's).
     pub facts: Arc<Facts>,
+    /// Where the default gateways of the workload are looked up.
+    pub gateways: DefaultGateways,
     /// How long one attempt to connect may take.
     pub connect_timeout: Duration,
     /// How long the first message of a stream may take; absent: for ever.
@@ -46,6 +49,7 @@ impl DiscoverConfig {
             workload: workload.into(),
             declared: BTreeSet::new(),
             facts: Arc::new(Facts::default()),
+            gateways: DefaultGateways::of_process(),
             connect_timeout: Duration::from_secs(5),
             initial_timeout: None,
             idle_timeout: None,

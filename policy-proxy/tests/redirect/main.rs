@@ -8,7 +8,9 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod gateway;
 mod proxy;
 mod refused;
 mod rules;
+mod sidecar;
 mod support;

@@ -1,51 +1,9 @@
 //! The sidecar behind rules of the kernel's: where connections were going, IPv4 and IPv6.
 
+use crate::sidecar::Sidecar;
 use crate::support::*;
-use policy_testkit::wait_until_blocking;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::process::{Child, Stdio};
-
-/// The binary in the pod, as the sidecar's user. Until a controller answers, which none does here,
-/// the default policy decides, and lets everybody in.
-struct Sidecar(Child);
-
-impl Sidecar {
-    fn start(world: &World) -> Self {
-        // That user cannot enter the folder the binary was built in.
-        let binary = world.files.path().join("policy-proxy");
-        // By another process: what other tests start here meanwhile would hold the copy open for writing,
-        // and what is written to cannot be run.
-        let mut copy = std::process::Command::new("cp");
-        let copied = copy.arg(env!("CARGO_BIN_EXE_policy-proxy")).arg(&binary).status().unwrap();
-        assert!(copied.success(), "{copied}");
-        let ips = POD.map(|ip| ip.to_string()).join(",");
-        let mut words = vec!["setpriv", "--reuid=2102", "--regid=2102", "--clear-groups"];
-        words.push(binary.to_str().unwrap());
-        words
-            .extend("run --identity none --workload ns:web-0 --policy-addr 127.0.0.1:1".split(' '));
-        words.extend(["--listen", "[::]:4143", "--admin", "[::]:4191", "--inbound-ips", &ips]);
-        words.extend(["--pending-policy", "default", "--default-policy", "all-unauthenticated"]);
-        let child = world.pod.command(&words).stderr(Stdio::inherit()).spawn().unwrap();
-        let sidecar = Self(child);
-        let listens = || {
-            let table = world.pod.run("cat /proc/self/net/tcp6");
-            // 4143 and 4191, listening (proc_pid_net(5)).
-            [":102F ", ":105F "]
-                .iter()
-                .all(|port| table.lines().any(|line| line.contains(port) && line.contains(" 0A ")))
-        };
-        wait_until_blocking("the sidecar listens", listens);
-        sidecar
-    }
-}
-
-impl Drop for Sidecar {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The world with rules and a sidecar, and listeners in it on these ports.
 fn meshed(redirect: &str, ports: &[u16]) -> Option<(World, Sidecar, Listeners)> {

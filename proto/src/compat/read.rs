@@ -37,7 +37,7 @@ pub fn decode_facts(server: &Server) -> Result<Facts> {
         .enumerate()
         .map(|(index, ip)| network::read_address(ip).item("server_ips", index))
         .collect();
-    Ok(Facts { pod_addresses: addresses?, node_local: Vec::new(), cluster: Vec::new() })
+    Ok(Facts { pod_addresses: addresses?, ..Facts::default() })
 }
 
 fn read_server(server: &Server) -> Result<ServerPolicy> {

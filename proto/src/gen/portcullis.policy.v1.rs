@@ -681,6 +681,11 @@ pub struct Facts {
     /// What CLUSTER stands for. Empty: it matches nobody.
     #[prost(message, repeated, tag = "3")]
     pub cluster: ::prost::alloc::vec::Vec<Network>,
+    /// The first addresses of the node's pod networks, 4 or 16 bytes each. NODE_LOCAL stands for those of
+    /// them, too, that are a default gateway of the workload itself: there the node has them, elsewhere any
+    /// pod may. A client that cannot tell leaves them out.
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub pod_gateways: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// A block that each workload resolves by its own facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -20,11 +20,12 @@ pub fn decode_features(names: &[String]) -> BTreeSet<Feature> {
 
 /// Encodes a workload's facts.
 pub fn encode_facts(facts: &Facts) -> m::Facts {
-    let Facts { pod_addresses, node_local, cluster } = facts;
+    let Facts { pod_addresses, node_local, pod_gateways, cluster } = facts;
     m::Facts {
         pod_addresses: pod_addresses.iter().copied().map(write::address).collect(),
         node_local: node_local.iter().map(write::network).collect(),
         cluster: cluster.iter().map(write::network).collect(),
+        pod_gateways: pod_gateways.iter().copied().map(write::address).collect(),
     }
 }
 
@@ -33,10 +34,11 @@ pub fn encode_facts(facts: &Facts) -> m::Facts {
 /// # Errors
 /// An address or a block that is none, by its field.
 pub fn decode_facts(facts: &m::Facts) -> Result<Facts, DecodeError> {
-    let m::Facts { pod_addresses, node_local, cluster } = facts;
+    let m::Facts { pod_addresses, node_local, cluster, pod_gateways } = facts;
     Ok(Facts {
         pod_addresses: each("pod_addresses", pod_addresses, |bytes| read::address(bytes))?,
         node_local: each("node_local", node_local, read::network)?,
+        pod_gateways: each("pod_gateways", pod_gateways, |bytes| read::address(bytes))?,
         cluster: each("cluster", cluster, read::network)?,
     })
 }

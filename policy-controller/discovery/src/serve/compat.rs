@@ -24,8 +24,10 @@ use policy_proto::{Done, Part, Replacement};
 use policy_server::Held;
 use prost::Message;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -79,12 +81,14 @@ pub(crate) struct Compat {
     core: Arc<Core>,
     cache: Arc<Cache<Shape, Shared>>,
     options: EncodeOptions,
+    /// Whether it was told what clients are not told.
+    told: Arc<AtomicBool>,
 }
 
 impl Compat {
     /// The service over `core`.
     pub(crate) fn new(core: Arc<Core>, options: EncodeOptions) -> Self {
-        Self { core, cache: Arc::default(), options }
+        Self { core, cache: Arc::default(), options, told: Arc::default() }
     }
 
     /// What is sent for `policy` to a client of a workload with `facts`.
@@ -108,17 +112,33 @@ impl Compat {
         if let Some(known) = self.cache.known(policy, anywhere.clone()) {
             return (known, false);
         }
-        let symbols = Facts { pod_addresses: Vec::new(), ..facts.clone() };
+        // Such a client does not look for its default gateways.
+        let (cluster, node_local) = (facts.cluster.clone(), facts.node_local.clone());
+        let symbols = Facts { cluster, node_local, ..Facts::default() };
         let here = Shape { symbols, anywhere: false, own };
         if let Some(known) = self.cache.known(policy, here.clone()) {
             return (known, false);
         }
         // The policy is gone through once for each encoding that is made, not for each that is sent.
         let shape = match symbols::names(policy, NetworkSymbol::NodeLocal) {
-            true => here,
+            true => {
+                self.tell(&facts.pod_gateways);
+                here
+            }
             false => anywhere,
         };
         self.cache.get(policy, shape, |shape| self.encode(policy, shape))
+    }
+
+    /// Logs once that there are addresses of which a client of this API cannot tell whose they are.
+    fn tell(&self, pod_gateways: &[IpAddr]) {
+        if !pod_gateways.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                addresses = ?pod_gateways,
+                "Linkerd's proxies are not told that the first addresses of pod networks are their node's: \
+                 where the kubelet probes from them, --pod-gateways=of-node is needed"
+            );
+        }
     }
 
     fn encode(&self, policy: &ServerPolicy, shape: &Shape) -> Shared {

@@ -196,26 +196,37 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
+            let mut proposed = Vec::new();
             if let Some(name) = &pod.node {
                 let key = ObjectKey { kind: Kind::Node, namespace: "".into(), name: name.clone() };
                 if let Some(Body::Valid(Resource::Node(node))) = cx.object(&key).map(|o| &o.body) {
                     let Node { addresses, pod_gateways } = node;
                     local.extend(hosts(addresses));
-                    if cx.config.pod_gateways == PodGateways::OfNode {
-                        local.extend(hosts(pod_gateways));
+                    match cx.config.pod_gateways {
+                        PodGateways::ByRoute => proposed.extend(folded(pod_gateways)),
+                        PodGateways::OfNode => local.extend(hosts(pod_gateways)),
+                        PodGateways::OfPods => {}
                     }
                 }
             }
-            let pod_addresses = pod.addresses.clone();
-            Facts { pod_addresses, node_local: local.into_iter().collect(), cluster }
+            Facts {
+                pod_addresses: pod.addresses.clone(),
+                node_local: local.into_iter().collect(),
+                pod_gateways: proposed,
+                cluster,
+            }
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
-            Facts { pod_addresses: workload.addresses.clone(), node_local: Vec::new(), cluster }
+            Facts { pod_addresses: workload.addresses.clone(), cluster, ..Facts::default() }
         }
         Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
     }
 }
 
 fn hosts(addresses: &[IpAddr]) -> impl Iterator<Item = IpNet> {
-    addresses.iter().map(|address| IpNet::from(policy_core::fold_mapped(*address)))
+    folded(addresses).map(IpNet::from)
+}
+
+fn folded(addresses: &[IpAddr]) -> impl Iterator<Item = IpAddr> {
+    addresses.iter().map(|address| policy_core::fold_mapped(*address))
 }

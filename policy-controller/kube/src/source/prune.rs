@@ -101,6 +101,17 @@ const CONTAINER: Keep = only(&[
     ("startupProbe", HANDLER),
 ]);
 
+/// Besides, what redirection was started with.
+const INIT_CONTAINER: Keep = only(&[
+    ("args", Keep::All),
+    ("lifecycle", only(&[("postStart", HANDLER), ("preStop", HANDLER)])),
+    ("livenessProbe", HANDLER),
+    ("name", Keep::All),
+    ("ports", Keep::All),
+    ("readinessProbe", HANDLER),
+    ("startupProbe", HANDLER),
+]);
+
 const POD: Keep = only(&[
     ("apiVersion", Keep::All),
     ("kind", Keep::All),
@@ -109,7 +120,7 @@ const POD: Keep = only(&[
         "spec",
         only(&[
             ("containers", Keep::Each(&CONTAINER)),
-            ("initContainers", Keep::Each(&CONTAINER)),
+            ("initContainers", Keep::Each(&INIT_CONTAINER)),
             ("nodeName", Keep::All),
             ("serviceAccount", Keep::All),
             ("serviceAccountName", Keep::All),

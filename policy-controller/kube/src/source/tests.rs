@@ -202,14 +202,17 @@ fn what_policy_does_not_need_of_a_pod_is_not_kept() {
             "kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}},
         "spec": {"nodeName": "n", "volumes": [{}], "containers": [{"name": "c", "env": [{}],
             "command": ["x"], "ports": [{"containerPort": 1}],
-            "livenessProbe": {"periodSeconds": 1, "httpGet": {"port": 1, "httpHeaders": []}}}]},
+            "livenessProbe": {"periodSeconds": 1, "httpGet": {"port": 1, "httpHeaders": []}}}],
+            "initContainers": [{"name": "portcullis-init", "args": ["--skip-inbound-ports=25"],
+                "env": [{}]}]},
         "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "containerStatuses": [{}]},
     });
     let kept = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "p", "namespace": "n", "annotations": {"a": "b"}},
         "spec": {"nodeName": "n", "containers": [
-            {"ports": [{"containerPort": 1}], "livenessProbe": {"httpGet": {"port": 1}}}]},
+            {"ports": [{"containerPort": 1}], "livenessProbe": {"httpGet": {"port": 1}}}],
+            "initContainers": [{"name": "portcullis-init", "args": ["--skip-inbound-ports=25"]}]},
         "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]},
     });
     assert_eq!(pruned(Kind::Pod, &text.to_string()), kept);

@@ -108,6 +108,7 @@ impl Node {
         node.start_node().await?;
         node.load_own_images()?;
         node.wait_for_node().await?;
+        node.add_pod_networks().await?;
         Ok(node)
     }
 
@@ -227,6 +228,15 @@ impl Node {
         command.arg("-conf").arg(corefile);
         self.spawn("coredns", &mut command)?;
         self.add_second_node().await
+    }
+
+    /// States the networks of the pods, as the allocator of a cluster does, which here is the node's own.
+    async fn add_pod_networks(&self) -> Result<()> {
+        let [first, _] = Sandbox::POD_NETWORKS;
+        let spec = json!({"spec": {"podCIDR": first, "podCIDRs": Sandbox::POD_NETWORKS}});
+        let patch = spec.to_string();
+        self.kubectl.run(&["patch", "node", NODE, "--type=merge", "-p", &patch]).await?;
+        Ok(())
     }
 
     async fn add_second_node(&self) -> Result<()> {

@@ -19,9 +19,10 @@ pub(super) fn cgroup(home: &Path) -> &str {
 /// Process 1: collects the processes that lost their parent, as shims do.
 const INIT: &str = "trap '' INT TERM HUP; while :; do sleep 1000000 & wait; done";
 
-/// Makes room for what programs insist on having in fixed places, and the bridge of the pods.
+/// Makes room for what programs insist on having in fixed places, and the bridge of the pods, which has
+/// other addresses than the node, as with kubenet and flannel.
 /// `$1` is the folder of the node, `$2` the bridge's address, `$3` its IPv6 address, `$4` the end of
-/// the link, `$5` its other end.
+/// the link, `$5` its other end, `$6` the node's address, `$7` its IPv6 address.
 const SETUP: &str = r#"set -e
 mount --make-rshared /
 for folder in /run /var/lib /var/log; do mount -t tmpfs -o mode=755 tmpfs $folder; done
@@ -42,6 +43,8 @@ ip link add cni0 type bridge
 ip address add "$2/16" dev cni0
 ip address add "$3/64" dev cni0 nodad
 ip link set cni0 up
+ip address add "$6/32" dev lo
+ip address add "$7/128" dev lo nodad
 ip address add "$4/30" dev link0
 ip link set link0 up
 ip route add default via "$5"
@@ -61,10 +64,16 @@ impl Sandbox {
     pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 1);
     /// This machine, as pods see it: in the cluster's networks, and no node.
     pub const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 2);
-    /// The node.
-    pub const NODE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
-    /// The node.
-    pub const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 1);
+    /// The node, by its Node object.
+    pub const NODE: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
+    /// The node, by its Node object.
+    pub const NODE_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x89, 0, 0, 0, 0, 0, 1);
+    /// The pods' default gateway, from which the node reaches them: the first of its pod network.
+    pub const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
+    /// The pods' default gateway, from which the node reaches them: the first of its pod network.
+    pub const BRIDGE_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0x88, 0, 0, 0, 0, 0, 1);
+    /// The networks of the node's pods.
+    pub const POD_NETWORKS: [&str; 2] = ["10.88.0.0/16", "fd10:88::/64"];
     /// The second node.
     pub const SECOND: Ipv4Addr = Ipv4Addr::new(10, 88, 255, 2);
     /// The second node.
@@ -112,6 +121,7 @@ impl Sandbox {
         let sandbox = Self { init };
         let [there, here] = [Self::ADDRESS, Self::MACHINE].map(|address| address.to_string());
         let (node, node_v6) = (Self::NODE.to_string(), Self::NODE_V6.to_string());
+        let (bridge, bridge_v6) = (Self::BRIDGE.to_string(), Self::BRIDGE_V6.to_string());
         let pid = init.to_string();
         run(Command::new("ip").args([
             "link",
@@ -127,11 +137,11 @@ impl Sandbox {
         ]))?;
         run(Command::new("ip").args(["address", "add", &format!("{here}/30"), "dev", Self::LINK]))?;
         run(Command::new("ip").args(["link", "set", Self::LINK, "up"]))?;
-        for network in ["10.88.0.0/16", "10.96.0.0/16"] {
+        for network in ["10.88.0.0/16", "10.96.0.0/16", &format!("{node}/32")] {
             run(Command::new("ip").args(["route", "replace", network, "via", &there]))?;
         }
         let folder = home.path().display().to_string();
-        let arguments = ["sh", &folder, &node, &node_v6, &there, &here];
+        let arguments = ["sh", &folder, &bridge, &bridge_v6, &there, &here, &node, &node_v6];
         run(sandbox.command("sh").args(["-c", SETUP]).args(arguments))?;
         Ok((sandbox, process))
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// `$1` and `$2` are the addresses, `$3` and `$4` the first node's.
+/// `$1` and `$2` are the addresses, `$3` and `$4` those of the bridge.
 const SETUP: &str = r#"set -e
 ip link set lo up
 ip address add "$1/16" dev eth0
@@ -39,7 +39,7 @@ impl Second {
             .args(["veth", "peer", "name", "eth0", "netns", &pid]))?;
         run(sandbox.command("ip").args(["link", "set", "portcullis-two", "master", "cni0", "up"]))?;
         let addresses = [Sandbox::SECOND.to_string(), Sandbox::SECOND_V6.to_string()];
-        let gateways = [Sandbox::NODE.to_string(), Sandbox::NODE_V6.to_string()];
+        let gateways = [Sandbox::BRIDGE.to_string(), Sandbox::BRIDGE_V6.to_string()];
         run(second.command("sh").args(["-c", SETUP, "sh"]).args(addresses).args(gateways))?;
         Ok(second)
     }

@@ -1,0 +1,69 @@
+//! The sidecar in the pod.
+
+use crate::support::*;
+use policy_testkit::wait_until_blocking;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Child;
+
+/// The binary in the pod, as the sidecar's user.
+pub(crate) struct Sidecar {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Sidecar {
+    /// Until a controller answers, which none does here, the default policy decides, and lets everybody
+    /// in.
+    pub(crate) fn start(world: &World) -> Self {
+        let ips = POD.map(|ip| ip.to_string()).join(",");
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+        let open = ["--pending-policy", "default", "--default-policy", "all-unauthenticated"];
+        Self::following(world, nobody, &[&["--inbound-ips", &ips], open.as_slice()].concat())
+    }
+
+    /// One that asks this controller for its policy.
+    pub(crate) fn following(world: &World, controller: SocketAddr, flags: &[&str]) -> Self {
+        // That user cannot enter the folder the binary was built in.
+        let binary = world.files.path().join("policy-proxy");
+        // By another process: what other tests start here meanwhile would hold the copy open for writing,
+        // and what is written to cannot be run.
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy.arg(env!("CARGO_BIN_EXE_policy-proxy")).arg(&binary).status().unwrap();
+        assert!(copied.success(), "{copied}");
+        let mut words = vec!["setpriv", "--reuid=2102", "--regid=2102", "--clear-groups"];
+        words.push(binary.to_str().unwrap());
+        let controller = controller.to_string();
+        words.extend("run --identity none --workload ns:web-0 --policy-addr".split(' '));
+        words.extend([&controller, "--listen", "[::]:4143", "--admin", "[::]:4191"]);
+        words.extend(flags);
+        let log = world.files.path().join("log");
+        let mut command = world.pod.command(&words);
+        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let sidecar = Self { child, log };
+        let listens = || {
+            let table = world.pod.run("cat /proc/self/net/tcp6");
+            // 4143 and 4191, listening (proc_pid_net(5)).
+            [":102F ", ":105F "]
+                .iter()
+                .all(|port| table.lines().any(|line| line.contains(port) && line.contains(" 0A ")))
+        };
+        wait_until_blocking("the sidecar listens", listens);
+        sidecar
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // The runner shows it of a test that failed.
+        eprint!("{}", self.log());
+    }
+}
