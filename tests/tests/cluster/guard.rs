@@ -308,6 +308,12 @@ async fn an_invalid_server_of_the_cluster_leaves_the_local_policy_in_force() {
     // It owns every port that it might have meant, the policy port, too.
     let every = invalid.replace(&format!("port: {port},"), "port: \"\",");
     cluster.apply(&every).await.unwrap();
+    let own = controller.grpc().port();
+    let published = page(&format!("/debug/policy?workload={CONTROL}/{pod}&port={own}"));
+    wait_until("it owns the policy port", async || {
+        ask(from(loopback(1), port).await, &published).await.1.contains("server_invalid")
+    })
+    .await;
     let deadline = Duration::from_secs(3);
     let refused = timeout(deadline, async {
         loop {

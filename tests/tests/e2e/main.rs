@@ -1,6 +1,7 @@
 //! The product as its users have it: the chart installed on a real node, namespaces annotated, real
 //! pods with real sidecars, and clients in pods, on the node, on another node and outside the cluster.
 
+mod asked;
 mod away;
 mod chaos;
 mod clients;
@@ -8,6 +9,7 @@ mod default_deny;
 mod emojivoto;
 mod flip;
 mod identities;
+mod lost;
 mod namespaces;
 mod ports;
 mod protocols;

@@ -14,6 +14,7 @@ use super::kubectl::{Ended, Kubectl};
 use super::sandbox::{Sandbox, run};
 use super::second::Second;
 use anyhow::{Context as _, Result, bail};
+use policy_testkit::long_or;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::ops::Deref;
@@ -30,6 +31,9 @@ pub const SECOND_NODE: &str = "node-two";
 
 /// Most that anything here may take, on a machine with other things to do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Seconds without a word from a kubelet until its node is marked. The long form has Kubernetes' own.
+const GRACE: usize = 20;
 
 /// Programs that must be there, and the Debian packages that bring them.
 const NEEDED: [(&str, &str); 14] = [
@@ -185,7 +189,8 @@ impl Node {
             .arg(format!("--root-ca-file={}", certificates.authority.display()))
             .arg(format!("--service-account-private-key-file={}", certificates.token_key.display()))
             .args(["--use-service-account-credentials=true", "--leader-elect=false"])
-            .args(["--allocate-node-cidrs=false", "--bind-address=127.0.0.1"]);
+            .args(["--allocate-node-cidrs=false", "--bind-address=127.0.0.1"])
+            .arg(format!("--node-monitor-grace-period={}s", long_or("GRACE", GRACE)));
         self.spawn("kube-controller-manager", &mut command)?;
         let file = self.user("kube-scheduler", "system:kube-scheduler", None)?;
         let mut command = Command::new(folder.join("kube-scheduler"));

@@ -10,13 +10,16 @@ use policy_testkit::long_or;
 use policy_tests::cluster::{Cluster, ControllerProcess, cluster_or_skip};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
 const USER: &str = "policy-controller";
 
 /// Seconds, the shortest bound there is, so that a watch that cannot be renewed counts as late soon.
 const FRESHNESS: usize = 61;
+
+/// Time for several looks at what has fallen behind: there is one every second.
+const LOOKS: Duration = Duration::from_secs(3);
 
 /// The right to read what is watched, save one kind.
 fn rights(without: Option<&str>) -> String {
@@ -132,15 +135,19 @@ async fn a_right_taken_away_takes_neither_readiness_nor_revocations_of_other_kin
     let (mut watch, _) = loser.watch().await;
     loser.lose().await;
     // Once, to look for a replica that is current.
-    let ended = loop {
-        match watch.stream.message().await {
-            Ok(message) => assert!(message.is_some(), "it ends with OK"),
-            Err(status) => break status,
+    let ended = async {
+        loop {
+            match watch.stream.message().await {
+                Ok(message) => assert!(message.is_some(), "it ends with OK"),
+                Err(status) => return status,
+            }
         }
     };
+    let ended = timeout(PATIENCE, ended).await.expect("the watch goes on");
     assert_eq!(ended.code(), Code::Unavailable, "{ended:?}");
     assert!(ended.message().contains("networkauthentications.policy.linkerd.io is stale"));
     let (mut watch, mut state) = loser.watch().await;
+    sleep(LOOKS).await;
     loser.revoke(&mut watch, &mut state).await;
 
     loser.granted().await;
@@ -157,8 +164,7 @@ async fn an_optional_kind_that_is_stale_ends_no_stream() {
     loser.granted().await;
     let (mut watch, mut state) = loser.watch().await;
     loser.lose().await;
-    // What falls behind is looked for every second.
-    sleep(Duration::from_secs(3)).await;
+    sleep(LOOKS).await;
     loser.revoke(&mut watch, &mut state).await;
     let (status, body) = loser.controller.ready().await;
     assert_eq!(status, 200, "{body}");

@@ -140,12 +140,14 @@ impl Sidecar {
 }
 
 /// What whoever may write the ConfigMap would put there: a statement of their own authority, in the
-/// place of the last one.
-fn forged(signed: &str, other: &Authority) -> String {
+/// place of the last one, with its proof and a serial that is so much later.
+fn forged(signed: &str, other: &Authority, later: u64) -> String {
     let at = signed.rfind("\nroots:\n").unwrap();
     let (head, tail) = signed.split_at(at);
+    let (before, serial) = head.rsplit_once("serial: ").unwrap();
+    let serial = serial.parse::<u64>().unwrap() + later;
     let proof = tail.find("proof:\n").unwrap();
-    format!("{head}\nroots:\n{}{}", other.pem(), &tail[proof..])
+    format!("{before}serial: {serial}\nroots:\n{}{}", other.pem(), &tail[proof..])
 }
 
 /// The same with a proof by that authority for their roots.
@@ -177,7 +179,9 @@ async fn who_may_write_a_config_map_decides_on_no_root() {
     let lies = [
         other.pem(),
         format!("{first}{}", other.pem()),
-        forged(&honest, &other),
+        forged(&honest, &other, 0),
+        // Newer than what is known, so that nothing but its proof can be held against it.
+        forged(&honest, &other, 1),
         forged_well(&other),
         format!("{honest}{}", forged_well(&other)),
     ];
@@ -196,7 +200,15 @@ async fn who_may_write_a_config_map_decides_on_no_root() {
         plane.roots(&plane.home).await.is_some_and(|roots| count(&roots) == 2)
     })
     .await;
-    sidecar.mount(&plane.signed(&plane.home).await.unwrap());
+    let both = plane.signed(&plane.home).await.unwrap();
+    sidecar.mount(&both);
+    sidecar.trusts(2).await;
+    // Who is still trusted has signed it, and it is older than what is known.
+    let before = sidecar.complaints().await;
+    sidecar.mount(&honest);
+    wait_until("it says that this is old", async || sidecar.complaints().await > before).await;
+    assert_eq!(sidecar.metric("identity_roots ").await, Some(2));
+    sidecar.mount(&both);
     sidecar.trusts(2).await;
     wait_until("the next authority is in use", async || {
         plane.held("ca.crt").await.is_some_and(|root| root != first)
@@ -215,7 +227,7 @@ async fn who_may_write_a_config_map_decides_on_no_root() {
     // What was signed once does not bring the former root back.
     let before = sidecar.complaints().await;
     sidecar.mount(&honest);
-    wait_until("it says that this is old", async || sidecar.complaints().await > before).await;
+    wait_until("nobody vouches for it", async || sidecar.complaints().await > before).await;
     assert_eq!(sidecar.metric("identity_roots ").await, Some(1));
     assert!(sidecar.usable().await);
     sidecar.end().await;
