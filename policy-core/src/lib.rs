@@ -23,6 +23,7 @@ pub mod judge;
 pub mod limit;
 mod match_form;
 pub mod matching;
+pub mod metric;
 pub mod naive;
 pub mod name;
 pub mod near;

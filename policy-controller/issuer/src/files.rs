@@ -5,9 +5,9 @@
 
 use super::authority::{Authority, Places};
 use super::error::KeepError;
-use super::held::certificates;
 use super::plan::Rotation;
 use super::shared::Shared;
+use policy_tls::identity::pem;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -115,21 +115,20 @@ impl Files {
 
 /// The roots that come with `wanted`, and those that what is in use leads to.
 fn bundle(wanted: &Authority, in_use: &Authority) -> String {
-    let pem =
-        |authority: &Authority| authority.roots().iter().map(super::held::pem).collect::<String>();
-    let mut all = certificates(pem(wanted).as_bytes());
-    for root in certificates(pem(in_use).as_bytes()) {
+    let mut all: Vec<_> = wanted.roots().iter().collect();
+    for root in in_use.roots() {
         if !all.contains(&root) {
             all.push(root);
         }
     }
-    all.concat()
+    all.into_iter().map(pem).collect()
 }
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests {
     use super::super::authority::{Lifetime, make};
+    use super::super::held::certificates;
     use super::*;
     use std::time::Duration;
 

@@ -7,7 +7,6 @@ mod allowance;
 mod client_network;
 mod limit;
 pub mod log;
-mod metric_names;
 pub mod names;
 mod process;
 mod readiness;
