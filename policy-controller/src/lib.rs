@@ -8,7 +8,8 @@
 
 pub mod source;
 
-mod metric_names;
+#[cfg(test)]
+mod metrics_tests;
 
 pub mod admin;
 pub mod args;

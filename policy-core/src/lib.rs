@@ -25,6 +25,7 @@ pub mod limit;
 mod match_form;
 pub mod matching;
 mod memo;
+pub mod metric;
 pub mod naive;
 pub mod name;
 pub mod near;

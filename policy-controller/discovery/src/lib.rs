@@ -10,7 +10,6 @@
 //! the engine does.
 
 mod keys;
-mod metric_names;
 pub mod programmed;
 pub mod replicas;
 pub mod serve;

@@ -1,8 +1,9 @@
 //! What is told of the index: how many objects there are, and what changes cost.
 
 use crate::index::Index;
-use crate::metric_names::{self as names, Metric};
+use crate::metric_names as names;
 use parking_lot::Mutex;
+use policy_core::metric::Metric;
 use policy_crds::Kind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -93,19 +94,19 @@ impl IndexMetrics {
         for (metric, family) in BY_NAMESPACE.iter().zip(&self.by_namespace) {
             registry.register(metric.name, metric.help, family.clone());
         }
-        let Metric { name, help } = names::INDEX_OBJECTS;
+        let Metric { name, help, .. } = names::INDEX_OBJECTS;
         registry.register(name, help, self.objects.clone());
-        let Metric { name, help } = names::INDEX_BATCH_CHANGES;
+        let Metric { name, help, .. } = names::INDEX_BATCH_CHANGES;
         registry.register(name, help, self.changes.clone());
-        let Metric { name, help } = names::INDEX_SECONDS;
+        let Metric { name, help, .. } = names::INDEX_SECONDS;
         registry.register(name, help, self.seconds.clone());
-        let Metric { name, help } = names::INDEX_ANSWERED;
+        let Metric { name, help, .. } = names::INDEX_ANSWERED;
         registry.register(name, help, self.answered.clone());
-        let Metric { name, help } = names::INDEX_ANSWERS;
+        let Metric { name, help, .. } = names::INDEX_ANSWERS;
         registry.register(name, help, self.answers.clone());
-        let Metric { name, help } = names::INDEX_LOOKUPS_WAITING;
+        let Metric { name, help, .. } = names::INDEX_LOOKUPS_WAITING;
         registry.register(name, help, self.waiting.clone());
-        let Metric { name, help } = names::INDEX_BATCHES_WAITING;
+        let Metric { name, help, .. } = names::INDEX_BATCHES_WAITING;
         registry.register(name, help, self.batches_waiting.clone());
     }
 

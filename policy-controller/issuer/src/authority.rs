@@ -6,12 +6,13 @@
 //! been signed is verified as a peer would before anybody gets it.
 
 pub use super::authority_error::AuthorityError;
-use super::certificate::{Fields, certificate, common_name};
+use super::certificate::{Fields, certificate};
 use super::csr::PublicKey;
-use super::time::timestamp;
-use crate::der::{SEQUENCE, context, element, only, whole};
-use policy_tls::identity::validity;
+use policy_kube::certificate::{common_name, valid};
+use policy_kube::rotation::secret::{Pair, timestamp};
+use policy_tls::civil::shown;
 use policy_tls::identity::{Statement, certificates, proof_name, provider};
+use policy_tls::x509::Certificate;
 use rcgen::PublicKeyData as _;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -99,26 +100,25 @@ impl Authority {
             .map_err(|error| text(&places.key, error.to_string()))?;
         let key = provider().key_provider.load_private_key(key);
         let key = key.map_err(|error| text(&places.key, error.to_string()))?;
-        let own = chain.first().ok_or_else(|| text(&places.certificate, "empty".to_owned()))?;
         let unreadable = || text(&places.certificate, "a certificate cannot be read".to_owned());
-        let parts = Parts::read(own).ok_or_else(unreadable)?;
-        if !parts.is_authority {
+        let links: Option<Vec<_>> = chain.iter().map(|one| Certificate::read(one)).collect();
+        let links = links.ok_or_else(unreadable)?;
+        let (own, last) = links.first().zip(links.last()).ok_or_else(unreadable)?;
+        if !own.is_authority() {
             return Err(AuthorityError::NotAnAuthority(places.certificate));
         }
-        if key.public_key().is_none_or(|key| key.as_ref() != parts.key) {
+        if key.public_key().is_none_or(|key| key.as_ref() != own.key) {
             let Places { key, certificate, .. } = places;
             return Err(AuthorityError::OtherKey { key, certificate });
         }
         let signer = key.choose_scheme(&SCHEMES);
         let scheme = signer.ok_or_else(|| AuthorityError::KeyKind(places.key.clone()))?.scheme();
-        let times: Option<Vec<_>> = chain.iter().map(|one| validity(one)).collect();
-        let times = times.ok_or_else(unreadable)?;
-        let begins = times.iter().map(|(begins, _)| *begins).max().ok_or_else(unreadable)?;
-        let ends = times.iter().map(|(_, ends)| *ends).min().ok_or_else(unreadable)?;
-        let ends = root_of(&chain, &roots).map_or(ends, |root| ends.min(root));
+        let begins = links.iter().map(|one| one.not_before).max().ok_or_else(unreadable)?;
+        let ends = links.iter().map(|one| one.not_after).min().ok_or_else(unreadable)?;
+        let ends = root_of(last, &roots).map_or(ends, |root| ends.min(root));
         let (servers, clients) =
             verifiers(&roots).map_err(|message| text(&places.roots, message))?;
-        let (subject, key_id) = (parts.subject.to_vec(), parts.key_id.map(<[u8]>::to_vec));
+        let (subject, key_id) = (own.subject.to_vec(), own.key_id().map(<[u8]>::to_vec));
         let authority = Self {
             subject,
             key_id,
@@ -319,76 +319,22 @@ fn verifiers(roots: &[CertificateDer<'static>]) -> Result<Verifiers, String> {
 
 /// The end of the root that the chain leads to. Verifiers do not look at it; what is signed should
 /// not outlive it all the same.
-fn root_of(
-    chain: &[CertificateDer<'static>],
-    roots: &[CertificateDer<'static>],
-) -> Option<SystemTime> {
-    let issuer = Parts::read(chain.last()?)?.issuer.to_vec();
-    let named = roots
-        .iter()
-        .filter(|root| Parts::read(root).is_some_and(|parts| parts.subject == issuer.as_slice()));
-    named.filter_map(|root| validity(root)).map(|(_, ends)| ends).max()
+fn root_of(last: &Certificate<'_>, roots: &[CertificateDer<'static>]) -> Option<SystemTime> {
+    let read = roots.iter().filter_map(|root| Certificate::read(root));
+    read.filter(|root| root.subject == last.issuer).map(|root| root.not_after).max()
 }
-
-/// What is needed of an authority's certificate.
-struct Parts<'a> {
-    issuer: &'a [u8],
-    subject: &'a [u8],
-    /// SubjectPublicKeyInfo.
-    key: &'a [u8],
-    key_id: Option<&'a [u8]>,
-    is_authority: bool,
-}
-
-impl<'a> Parts<'a> {
-    fn read(certificate: &'a [u8]) -> Option<Self> {
-        let (body, _) = element(only(certificate, SEQUENCE)?, SEQUENCE)?;
-        let body = element(body, context(0)).map_or(body, |(_version, rest)| rest);
-        let (_serial, rest) = element(body, crate::der::INTEGER)?;
-        let (_algorithm, rest) = element(rest, SEQUENCE)?;
-        let (issuer, rest) = whole(rest, SEQUENCE)?;
-        let (_validity, rest) = element(rest, SEQUENCE)?;
-        let (subject, rest) = whole(rest, SEQUENCE)?;
-        let (key, mut rest) = whole(rest, SEQUENCE)?;
-        let mut parts = Self { issuer, subject, key, key_id: None, is_authority: false };
-        // Unique identifiers, long out of use, may stand before the extensions.
-        while let Some((tag, content, after)) = crate::der::next(rest) {
-            rest = after;
-            if tag == context(3) {
-                parts.extensions(only(content, SEQUENCE)?)?;
-            }
-        }
-        Some(parts)
-    }
-
-    fn extensions(&mut self, mut left: &'a [u8]) -> Option<()> {
-        while !left.is_empty() {
-            let (extension, rest) = element(left, SEQUENCE)?;
-            left = rest;
-            let (kind, value) = element(extension, crate::der::OID)?;
-            let value = element(value, crate::der::BOOLEAN).map_or(value, |(_, value)| value);
-            let value = only(value, crate::der::OCTET_STRING)?;
-            match kind {
-                SUBJECT_KEY_IDENTIFIER => self.key_id = only(value, crate::der::OCTET_STRING),
-                BASIC_CONSTRAINTS => {
-                    let constraints = only(value, SEQUENCE)?;
-                    let authority = element(constraints, crate::der::BOOLEAN);
-                    self.is_authority = authority.is_some_and(|(value, _)| value == [0xff]);
-                }
-                _ => {}
-            }
-        }
-        Some(())
-    }
-}
-
-const SUBJECT_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x0e];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
 /// An authority made here, PEM: it is its own root.
 pub(super) struct Made {
     pub(super) certificate: String,
     pub(super) key: String,
+}
+
+impl Made {
+    /// The same as a Secret holds it.
+    pub(super) fn pair(self) -> Pair {
+        Pair { certificate: self.certificate.into_bytes(), key: self.key.into_bytes() }
+    }
 }
 
 /// Makes an authority that is valid from `now` for `lifetime`.
@@ -401,13 +347,10 @@ pub(super) fn make(
     let mut params = rcgen::CertificateParams::default();
     // Authorities that replace each other are in one bundle. Told apart by their names as well as by
     // their keys they are easier to look at.
-    let day =
-        jiff::Timestamp::try_from(now).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-    params.distinguished_name =
-        common_name(&format!("identity.{trust_domain} {}", day.unwrap_or_default()));
+    params.distinguished_name = common_name(&format!("identity.{trust_domain} {}", shown(now)));
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
-    policy_kube::certificate::valid(&mut params, now, lifetime)?;
+    valid(&mut params, now, lifetime)?;
     let certificate = params.self_signed(&key)?;
     Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }

@@ -1,7 +1,6 @@
 //! How many roots are published: as many as those who follow them read.
 
-use super::pem::pem;
-use policy_tls::identity::MOST_ROOTS;
+use policy_tls::identity::{MOST_ROOTS, pem};
 use rustls::pki_types::CertificateDer;
 
 /// The roots that are published of `all`, in their order, PEM, and how many are left out. Of more than

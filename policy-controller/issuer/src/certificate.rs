@@ -1,10 +1,10 @@
 //! A workload's certificate, put together (RFC 5280 section 4.1).
 
-use super::time::timestamp;
-use crate::der::{
-    GENERALIZED_TIME, OCTET_STRING, OID, SEQUENCE, UTC_TIME, bits, context, number, write,
+use policy_tls::der::{
+    BIT_STRING, BOOLEAN, OCTET_STRING, OID, SEQUENCE, bits, context, number, write,
 };
-use rcgen::{DistinguishedName, DnType};
+use policy_tls::oid::{BASIC_CONSTRAINTS, ECDSA_WITH_SHA256, ED25519, SUBJECT_ALT_NAME};
+use policy_tls::x509::{DNS_NAME, write_time};
 use rustls::SignatureScheme;
 use std::time::SystemTime;
 
@@ -34,7 +34,8 @@ pub(super) fn certificate(
 ) -> Option<Vec<u8>> {
     let algorithm = algorithm(fields.scheme)?;
     let version = write(context(0), &[&number(&[2])]);
-    let validity = write(SEQUENCE, &[&time(fields.not_before)?, &time(fields.not_after)?]);
+    let validity =
+        write(SEQUENCE, &[&write_time(fields.not_before), &write_time(fields.not_after)]);
     let subject = write(SEQUENCE, &[]);
     let extensions = write(context(3), &[&write(SEQUENCE, &[&extensions(fields)])]);
     let serial = number(&fields.serial);
@@ -56,10 +57,9 @@ pub(super) fn certificate(
 }
 
 fn extensions(fields: &Fields<'_>) -> Vec<u8> {
-    // GeneralName: dNSName [2].
-    let names = write(SEQUENCE, &[&write(0x82, &[fields.identity.as_bytes()])]);
+    let names = write(SEQUENCE, &[&write(DNS_NAME, &[fields.identity.as_bytes()])]);
     // digitalSignature alone: bit 0, the seven others unused.
-    let usage = write(crate::der::BIT_STRING, &[&[7, 0x80]]);
+    let usage = write(BIT_STRING, &[&[7, 0x80]]);
     let purposes = write(SEQUENCE, &[&write(OID, &[SERVER_AUTH]), &write(OID, &[CLIENT_AUTH])]);
     let mut all = [
         extension(KEY_USAGE, true, &usage),
@@ -77,19 +77,8 @@ fn extensions(fields: &Fields<'_>) -> Vec<u8> {
 }
 
 fn extension(kind: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
-    let critical: &[u8] = if critical { &[crate::der::BOOLEAN, 1, 0xff] } else { &[] };
+    let critical: &[u8] = if critical { &[BOOLEAN, 1, 0xff] } else { &[] };
     write(SEQUENCE, &[&write(OID, &[kind]), critical, &write(OCTET_STRING, &[value])])
-}
-
-/// UTCTime until 2049, GeneralizedTime from 2050 on (section 4.1.2.5).
-fn time(at: SystemTime) -> Option<Vec<u8>> {
-    let civil = timestamp(at).to_zoned(jiff::tz::TimeZone::UTC);
-    let (tag, format) = match civil.year() {
-        1950..=2049 => (UTC_TIME, "%y%m%d%H%M%SZ"),
-        2050..=9999 => (GENERALIZED_TIME, "%Y%m%d%H%M%SZ"),
-        _ => return None,
-    };
-    Some(write(tag, &[civil.strftime(format).to_string().as_bytes()]))
 }
 
 /// The AlgorithmIdentifier of signatures made by this scheme.
@@ -104,20 +93,9 @@ fn algorithm(scheme: SignatureScheme) -> Option<Vec<u8>> {
     Some(write(SEQUENCE, &[&write(OID, &[kind]), parameters]))
 }
 
-/// A name of one part.
-pub(super) fn common_name(name: &str) -> DistinguishedName {
-    let mut names = DistinguishedName::new();
-    names.push(DnType::CommonName, name);
-    names
-}
-
-const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 const ECDSA_WITH_SHA384: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03];
-const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
 const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];

@@ -4,11 +4,13 @@
 //! proves to be the client's. Nothing of it but that key goes into a certificate: what else it asks
 //! for is refused rather than left out, so that nobody believes to have got it.
 
-use crate::der::{
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use policy_tls::der::{
     BIT_STRING, BOOLEAN, INTEGER, OCTET_STRING, OID, PRINTABLE_STRING, SEQUENCE, SET, UTF8_STRING,
     context, element, next, only, whole,
 };
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use policy_tls::oid::{ECDSA_WITH_SHA256, ED25519, EXTENSION_REQUEST, SUBJECT_ALT_NAME};
+use policy_tls::x509::DNS_NAME;
 use std::fmt::Write as _;
 
 /// The largest request that is looked at, in bytes. One for the longest name has under a kilobyte.
@@ -96,7 +98,8 @@ pub(super) fn check(request: &[u8], identity: &str) -> Checked<PublicKey> {
     };
 
     let point = p256_point(key)?;
-    if algorithm != ECDSA_WITH_SHA256 {
+    // An AlgorithmIdentifier without parameters (RFC 5758 section 3.2).
+    if only(algorithm, OID) != Some(ECDSA_WITH_SHA256) {
         return Err(CsrError::Algorithm);
     }
     let signature = signature.strip_prefix(&[0]).ok_or(malformed("no whole bytes of signature"))?;
@@ -261,18 +264,10 @@ fn dotted(oid: &[u8]) -> String {
     text
 }
 
-/// `[2] IMPLICIT IA5String` (RFC 5280 section 4.2.1.6).
-const DNS_NAME: u8 = 0x82;
-
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const PRIME256V1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const SECP384R1: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
-/// The content of an AlgorithmIdentifier: no parameters (RFC 5758 section 3.2).
-const ECDSA_WITH_SHA256: &[u8] = &[0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 #[cfg(test)]

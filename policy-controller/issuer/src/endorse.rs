@@ -5,8 +5,7 @@
 //! replica goes on from what it says.
 
 use super::authority::{Authority, AuthorityError, FOREVER};
-use super::pem::pem;
-use policy_tls::identity::{SignedRoots, Statement, certificates, validity};
+use policy_tls::identity::{SignedRoots, Statement, certificates, pem, validity};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
 

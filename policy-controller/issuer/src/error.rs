@@ -2,6 +2,7 @@
 
 use super::authority::AuthorityError;
 use super::own::OwnError;
+use policy_kube::rotation::StoreError;
 
 /// Why the authority cannot be kept at the moment.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +15,9 @@ pub(super) enum KeepError {
     Make(#[from] rcgen::Error),
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    #[error("the Secret is being changed by others all the time")]
+    #[error(transparent)]
+    Secret(#[from] StoreError),
+    #[error("the roots' ConfigMap is being changed by others all the time")]
     Contended,
     #[error("{0}")]
     Files(String),
@@ -27,10 +30,10 @@ pub(super) enum KeepError {
 impl KeepError {
     pub(super) fn label(&self) -> &'static str {
         match self {
-            Self::Api(_) | Self::Late => "api",
+            Self::Secret(StoreError::Contended) | Self::Contended => "contended",
+            Self::Api(_) | Self::Late | Self::Secret(_) => "api",
             Self::Make(_) => "make",
             Self::Authority(_) => "authority",
-            Self::Contended => "contended",
             Self::Files(_) => "files",
             Self::Roots(_) => "roots",
             Self::Own(_) => "own_certificate",

@@ -2,30 +2,18 @@
 
 use super::authority::{Authority, AuthorityError, Made, Places};
 use super::bounded::bounded;
-use super::pem::pem;
-use super::plan::{Next, Rotation, Times};
-use super::time::timestamp;
-use k8s_openapi::ByteString;
-use policy_tls::identity::MOST_ROOTS;
-use rustls::pki_types::CertificateDer;
-use std::collections::BTreeMap;
+use super::plan::{Rotation, Times};
+use policy_kube::rotation::Next;
+use policy_kube::rotation::secret::{
+    self, CERTIFICATE, Data, KEY, NEXT_CERTIFICATE, NEXT_KEY, Pair, ROOTS, put, put_time,
+};
+use policy_tls::identity::{MOST_ROOTS, pem, readable};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The data of a Secret.
-pub(super) type Data = BTreeMap<String, ByteString>;
-
-/// The authority in use, as every Secret of type `kubernetes.io/tls` has it, and the root it leads to.
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
-const ROOT: &str = "ca.crt";
 /// Former roots that something valid may still lead to, and until when.
 const FORMER: &str = "ca-previous.crt";
 const FORMER_UNTIL: &str = "previous.until";
-/// The authority that waits, which is its own root, and since when its root is published.
-const NEXT_CERTIFICATE: &str = "next.crt";
-const NEXT_KEY: &str = "next.key";
-const NEXT_SINCE: &str = "next.since";
 /// The most seconds that what the authority in use has signed may be valid.
 const LONGEST: &str = "longest.seconds";
 /// The operator's wish that has been fulfilled.
@@ -35,31 +23,15 @@ const ASKED: &str = "rotate.done";
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) authority: Arc<Authority>,
-    /// The texts of the authority in use.
-    texts: Texts,
-    next: Option<(Texts, Next)>,
+    /// The authority in use as it is written, and the root it leads to.
+    texts: Pair,
+    root: Vec<u8>,
+    /// The authority that waits, which is its own root.
+    next: Option<(Pair, Next)>,
     former: Vec<String>,
     former_until: Option<SystemTime>,
     longest: Duration,
     asked: String,
-}
-
-/// An authority, PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Texts {
-    certificate: Vec<u8>,
-    key: Secret,
-    root: Vec<u8>,
-}
-
-/// Bytes that no log gets.
-#[derive(Clone, PartialEq, Eq)]
-struct Secret(Vec<u8>);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 impl Held {
@@ -68,34 +40,27 @@ impl Held {
     /// # Errors
     /// Why the authority in use cannot be used. What waits and cannot be used is left out.
     pub(super) fn read(data: &Data) -> Result<Self, AuthorityError> {
-        let bytes = |key: &str| data.get(key).map(|bytes| bytes.0.clone());
-        let text = |key: &str| String::from_utf8(bytes(key)?).ok();
-        let time = |key: &str| text(key)?.parse::<jiff::Timestamp>().ok().map(SystemTime::from);
+        let text = |key: &str| String::from_utf8(secret::bytes(data, key)?).ok();
         let needed = |key: &str| {
             let place = key.to_owned();
             let missing = || AuthorityError::Text { place, message: "missing".to_owned() };
-            bytes(key).ok_or_else(missing)
+            secret::bytes(data, key).ok_or_else(missing)
         };
-        let texts = Texts {
-            certificate: needed(CERTIFICATE)?,
-            key: Secret(needed(KEY)?),
-            root: needed(ROOT)?,
-        };
-        let authority = texts.read([CERTIFICATE, KEY, ROOT])?;
-        let next = bytes(NEXT_CERTIFICATE).zip(bytes(NEXT_KEY)).zip(time(NEXT_SINCE));
-        let next = next.and_then(|((certificate, key), since)| {
-            let texts = Texts { root: certificate.clone(), certificate, key: Secret(key) };
-            let places = [NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE];
-            let ends = texts.read(places).ok()?.ends();
+        let texts = Pair { certificate: needed(CERTIFICATE)?, key: needed(KEY)? };
+        let root = needed(ROOTS)?;
+        let authority = in_use(&texts, &root)?;
+        let next = Pair::waiting(data).and_then(|(texts, since)| {
+            let ends = waiting(&texts).ok()?.ends();
             Some((texts, Next { ends, since }))
         });
         let seconds = text(LONGEST).and_then(|text| text.parse().ok());
         Ok(Self {
             authority: Arc::new(authority),
             texts,
+            root,
             next,
-            former: bytes(FORMER).map(|bytes| certificates(&bytes)).unwrap_or_default(),
-            former_until: time(FORMER_UNTIL),
+            former: data.get(FORMER).map(|bytes| certificates(&bytes.0)).unwrap_or_default(),
+            former_until: secret::time(data, FORMER_UNTIL),
             longest: Duration::from_secs(seconds.unwrap_or_default()),
             asked: text(ASKED).unwrap_or_default(),
         })
@@ -110,14 +75,15 @@ impl Held {
         rotation: &Rotation,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = Texts::of(made);
-        let authority = Arc::new(texts.read([CERTIFICATE, KEY, ROOT])?);
-        let left = [ROOT, FORMER].into_iter().filter_map(|key| before.get(key));
+        let texts = made.pair();
+        let root = texts.certificate.clone();
+        let authority = Arc::new(in_use(&texts, &root)?);
+        let left = [ROOTS, FORMER].into_iter().filter_map(|key| before.get(key));
         let former: Vec<String> = left.flat_map(|bytes| certificates(&bytes.0)).collect();
         let longest = rotation.longest();
         let former_until = (!former.is_empty()).then(|| rotation.former_until(longest, now));
         let asked = asked.to_owned();
-        Ok(Self { authority, texts, next: None, former, former_until, longest, asked })
+        Ok(Self { authority, texts, root, next: None, former, former_until, longest, asked })
     }
 
     /// The same with an authority that waits, for what the operator `asked`. One that waited already
@@ -128,8 +94,8 @@ impl Held {
         asked: &str,
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
-        let texts = Texts::of(made);
-        let ends = texts.read([NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE])?.ends();
+        let texts = made.pair();
+        let ends = waiting(&texts)?.ends();
         self.next = Some((texts, Next { ends, since: now }));
         self.asked = asked.to_owned();
         Ok(self)
@@ -142,8 +108,9 @@ impl Held {
         now: SystemTime,
     ) -> Result<Self, AuthorityError> {
         let Some((next, _)) = self.next.take() else { return Ok(self) };
-        self.authority = Arc::new(next.read([CERTIFICATE, KEY, ROOT])?);
-        self.former.extend(certificates(&self.texts.root));
+        let root = next.certificate.clone();
+        self.authority = Arc::new(in_use(&next, &root)?);
+        self.former.extend(certificates(&std::mem::replace(&mut self.root, root)));
         let until = rotation.former_until(self.longest, now);
         self.former_until = Some(self.former_until.map_or(until, |earlier| earlier.max(until)));
         self.texts = next;
@@ -203,10 +170,10 @@ impl Held {
     /// What everybody must trust: the root in use first, then the one to come, then former ones. Former
     /// ones of long ago are left out where they are more than anybody reads; how many.
     pub(super) fn bundle(&self) -> (String, usize) {
-        let next = self.next.iter().map(|(texts, _)| texts.root.as_slice());
-        let next: Vec<_> = next.flat_map(read).collect();
-        let mut all = read(&self.texts.root);
-        let former = self.former.iter().flat_map(|root| read(root.as_bytes()));
+        let next = self.next.iter().map(|(texts, _)| texts.certificate.as_slice());
+        let next: Vec<_> = next.flat_map(readable).collect();
+        let mut all = readable(&self.root);
+        let former = self.former.iter().flat_map(|root| readable(root.as_bytes()));
         for root in next.iter().cloned().chain(former) {
             if !all.contains(&root) {
                 all.push(root);
@@ -226,23 +193,14 @@ impl Held {
 
     /// Puts it into a Secret's data and leaves other keys alone.
     pub(super) fn write(&self, data: &mut Data) {
-        let mut put = |key: &str, bytes: Option<Vec<u8>>| match bytes {
-            Some(bytes) => _ = data.insert(key.to_owned(), ByteString(bytes)),
-            None => _ = data.remove(key),
-        };
-        let time = |at: SystemTime| timestamp(at).to_string().into_bytes();
-        put(CERTIFICATE, Some(self.texts.certificate.clone()));
-        put(KEY, Some(self.texts.key.0.clone()));
-        put(ROOT, Some(self.texts.root.clone()));
-        let next = self.next.as_ref();
-        put(NEXT_CERTIFICATE, next.map(|(texts, _)| texts.certificate.clone()));
-        put(NEXT_KEY, next.map(|(texts, _)| texts.key.0.clone()));
-        put(NEXT_SINCE, next.map(|(_, next)| time(next.since)));
+        self.texts.write(self.next.as_ref().map(|(texts, next)| (texts, *next)), data);
+        put(data, ROOTS, Some(self.root.clone()));
         let former = (!self.former.is_empty()).then(|| self.former.concat().into_bytes());
-        put(FORMER, former);
-        put(FORMER_UNTIL, self.former_until.map(time));
-        put(LONGEST, Some(self.longest.as_secs().to_string().into_bytes()));
-        put(ASKED, (!self.asked.is_empty()).then(|| self.asked.clone().into_bytes()));
+        put(data, FORMER, former);
+        put_time(data, FORMER_UNTIL, self.former_until);
+        put(data, LONGEST, Some(self.longest.as_secs().to_string().into_bytes()));
+        let asked = (!self.asked.is_empty()).then(|| self.asked.clone().into_bytes());
+        put(data, ASKED, asked);
     }
 }
 
@@ -269,30 +227,26 @@ impl State {
     }
 }
 
-impl Texts {
-    fn of(made: Made) -> Self {
-        let certificate = made.certificate.into_bytes();
-        Self { root: certificate.clone(), certificate, key: Secret(made.key.into_bytes()) }
-    }
+/// The authority in use.
+fn in_use(texts: &Pair, root: &[u8]) -> Result<Authority, AuthorityError> {
+    authority(texts, root, [CERTIFICATE, KEY, ROOTS])
+}
 
-    fn read(&self, [certificate, key, roots]: [&str; 3]) -> Result<Authority, AuthorityError> {
-        let places = Places {
-            certificate: certificate.to_owned(),
-            key: key.to_owned(),
-            roots: roots.to_owned(),
-        };
-        Authority::read(places, &self.certificate, &self.key.0, &self.root)
-    }
+/// The authority that waits.
+fn waiting(texts: &Pair) -> Result<Authority, AuthorityError> {
+    authority(texts, &texts.certificate, [NEXT_CERTIFICATE, NEXT_KEY, NEXT_CERTIFICATE])
+}
+
+fn authority(texts: &Pair, roots: &[u8], places: [&str; 3]) -> Result<Authority, AuthorityError> {
+    let [certificate, key, places_roots] = places.map(str::to_owned);
+    let places = Places { certificate, key, roots: places_roots };
+    Authority::read(places, &texts.certificate, &texts.key, roots)
 }
 
 /// The certificates of a bundle, each as PEM of its own. What else is in it, such as a key that
 /// somebody put there, is not published.
 pub(super) fn certificates(bundle: &[u8]) -> Vec<String> {
-    read(bundle).iter().map(pem).collect()
-}
-
-fn read(bundle: &[u8]) -> Vec<CertificateDer<'static>> {
-    policy_tls::identity::certificates(bundle).unwrap_or_default()
+    readable(bundle).iter().map(pem).collect()
 }
 
 #[cfg(test)]

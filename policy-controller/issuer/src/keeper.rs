@@ -8,13 +8,13 @@ use super::authority::make;
 use super::authority::{Authority, AuthorityError};
 use super::error::KeepError;
 use super::files::Files;
-use super::held::{Data, Held};
-use super::plan::{Rotation, Step};
+use super::held::Held;
+use super::plan::{Change, Rotation};
 use super::shared::{Shared, Told};
-use super::time::timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use policy_kube::rotation::secret::{Data, timestamp};
+use policy_kube::rotation::{ATTEMPTS, SecretStore, Step, StoreError};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,14 +26,6 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// How soon after something changed, so that a burst is one look.
 const BURST: Duration = Duration::from_millis(100);
-
-/// How often a write is tried in a row where others write too.
-const ATTEMPTS: u32 = 5;
-
-/// How long the API server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-const CONFLICT: u16 = 409;
 
 /// The annotation by which an operator asks for a rotation: any value that was not there before.
 pub const ROTATE: &str = "portcullis.dev/rotate";
@@ -107,28 +99,29 @@ impl Keeper {
 #[derive(Debug)]
 pub(super) struct SecretKeeper {
     settings: Provision,
-    secrets: Api<Secret>,
+    secret: SecretStore,
     /// What was held at the last look, in case the Secret gets lost.
     last: Option<Held>,
 }
 
 impl SecretKeeper {
     pub(super) fn new(client: Client, settings: Provision) -> Self {
-        let secrets = Api::namespaced(client, &settings.namespace);
-        Self { settings, secrets, last: None }
+        let Provision { namespace, secret, .. } = &settings;
+        let secret = SecretStore::new(client, namespace, secret, Some("portcullis-issuer"));
+        Self { settings, secret, last: None }
     }
 
     async fn look(&mut self, shared: &mut Shared) -> Result<(), KeepError> {
         for _ in 0..ATTEMPTS {
             let read = Instant::now();
-            let secret = self.get().await?;
+            let secret = self.secret.read().await?;
             let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
             let asked = asked(secret.as_ref());
             let held = match Held::read(&data) {
                 Ok(held) => held,
                 Err(error) => {
                     let changed = self.restore(&data, &asked, &error, &shared.told)?;
-                    let written = self.write(secret, &changed).await?;
+                    let written = self.secret.write(secret, |data| changed.write(data)).await?;
                     if written && self.last.is_none() {
                         shared.roots.begin_anew();
                     }
@@ -146,7 +139,7 @@ impl SecretKeeper {
                 // While the former one is in memory: proxies follow nobody else.
                 let bundle = shared.told_of(kept.bundle());
                 shared.roots.endorse(&bundle, &last, now).await?;
-                self.write(secret, &kept).await?;
+                self.secret.write(secret, |data| kept.write(data)).await?;
                 self.last = None;
                 continue;
             }
@@ -156,17 +149,17 @@ impl SecretKeeper {
             let used = shared.put_in_use(&held.authority, &bundle, Some(read), longest);
             shared.metrics.state(held.state());
             self.last = Some(held.clone());
-            let step = self.settings.rotation.plan(Some(held.times(&asked)), published, now);
+            let change = self.settings.rotation.plan(held.times(&asked), published, now);
             let ended = held.authority.ends();
-            let Some(changed) = self.change(step, held, (&data, &asked), now)? else {
+            let Some(changed) = self.change(change, held, (&data, &asked), now)? else {
                 return used;
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
-            if self.write(secret, &changed).await? {
-                self.tell(step, (ended, &changed), &shared.told);
+            if self.secret.write(secret, |data| changed.write(data)).await? {
+                tell(change, (ended, &changed), &shared.told);
             }
         }
-        Err(KeepError::Contended)
+        Err(StoreError::Contended.into())
     }
 
     /// The authority of the last look and those of its roots that `held` leaves out, where somebody
@@ -211,90 +204,53 @@ impl SecretKeeper {
     /// What is to be held instead; `None`: what is held.
     fn change(
         &self,
-        step: Step,
+        change: Change,
         held: Held,
         (data, asked): (&Data, &str),
         now: SystemTime,
     ) -> Result<Option<Held>, KeepError> {
         let rotation = &self.settings.rotation;
         let made = || make(&self.settings.trust_domain, now, rotation.lifetime);
-        Ok(Some(match step {
-            Step::Keep => return Ok(None),
-            Step::Create => Held::create(made()?, data, asked, rotation, now)?,
-            Step::Widen => held.widen(rotation.longest()),
-            Step::Stage => held.stage(made()?, asked, now)?,
-            Step::Promote => held.promote(rotation, now)?,
-            Step::Retire => held.retire(),
+        Ok(Some(match change {
+            Change::Widen => held.widen(rotation.longest()),
+            Change::Rotate(Step::Keep) => return Ok(None),
+            Change::Rotate(Step::Create) => Held::create(made()?, data, asked, rotation, now)?,
+            Change::Rotate(Step::Stage) => held.stage(made()?, asked, now)?,
+            Change::Rotate(Step::Promote) => held.promote(rotation, now)?,
+            Change::Rotate(Step::Retire) => held.retire(),
         }))
     }
+}
 
-    /// Tells what was done. `ended`: when the authority before ends or ended.
-    fn tell(&self, step: Step, (ended, held): (SystemTime, &Held), told: &Told) {
-        let ends = timestamp(held.authority.ends());
-        match step {
-            Step::Keep => {}
-            Step::Widen => tracing::info!("certificates may be valid for longer from now on"),
-            Step::Create => told.warn(
-                "AuthorityExpired",
-                &format!(
-                    "the authority expired at {}, and none waited to follow it; a new one is made, \
-                     valid until {ends}. Everything that the former one signed has expired, and \
-                     workloads that run do not trust the new one: restart them",
-                    timestamp(ended)
-                ),
+/// Tells what was done. `ended`: when the authority before ends or ended.
+fn tell(change: Change, (ended, held): (SystemTime, &Held), told: &Told) {
+    let ends = timestamp(held.authority.ends());
+    let step = match change {
+        Change::Widen => return tracing::info!("certificates may be valid for longer from now on"),
+        Change::Rotate(step) => step,
+    };
+    match step {
+        Step::Keep => {}
+        Step::Create => told.warn(
+            "AuthorityExpired",
+            &format!(
+                "the authority expired at {}, and none waited to follow it; a new one is made, \
+                 valid until {ends}. Everything that the former one signed has expired, and \
+                 workloads that run do not trust the new one: restart them",
+                timestamp(ended)
             ),
-            Step::Stage => told.note(
-                "RotationStaged",
-                "the next root is published; nothing is issued from it yet",
-            ),
-            Step::Promote => told.note(
-                "RotationPromoted",
-                &format!(
-                    "certificates are issued from the next root, valid until {ends}; the former \
-                     one stays published while anything that it signed is valid"
-                ),
-            ),
-            Step::Retire => {
-                told.note("RotationRetired", "former roots are not published any more");
-            }
+        ),
+        Step::Stage => {
+            told.note("RotationStaged", "the next root is published; nothing is issued from it yet")
         }
-    }
-
-    async fn get(&self) -> Result<Option<Secret>, KeepError> {
-        let getting = self.secrets.get_opt(&self.settings.secret);
-        Ok(tokio::time::timeout(PATIENCE, getting).await.map_err(|_| KeepError::Late)??)
-    }
-
-    /// Writes it, unless somebody else was faster.
-    async fn write(&self, secret: Option<Secret>, held: &Held) -> Result<bool, KeepError> {
-        let exists = secret.is_some();
-        let mut secret = secret.unwrap_or_else(|| self.new_secret());
-        held.write(secret.data.get_or_insert_default());
-        let params = PostParams::default();
-        let writing = async {
-            match exists {
-                // With the version that was read: a change in between is a conflict.
-                true => self.secrets.replace(&self.settings.secret, &params, &secret).await,
-                false => self.secrets.create(&params, &secret).await,
-            }
-        };
-        match tokio::time::timeout(PATIENCE, writing).await.map_err(|_| KeepError::Late)? {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
-            // Deleted since it was read: the next look makes it.
-            Err(kube::Error::Api(status)) if status.code == 404 && exists => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn new_secret(&self) -> Secret {
-        let mut secret =
-            Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
-        secret.metadata.name = Some(self.settings.secret.clone());
-        secret.metadata.namespace = Some(self.settings.namespace.clone());
-        let label = ("app.kubernetes.io/managed-by".to_owned(), "portcullis-issuer".to_owned());
-        secret.metadata.labels = Some([label].into());
-        secret
+        Step::Promote => told.note(
+            "RotationPromoted",
+            &format!(
+                "certificates are issued from the next root, valid until {ends}; the former one \
+                 stays published while anything that it signed is valid"
+            ),
+        ),
+        Step::Retire => told.note("RotationRetired", "former roots are not published any more"),
     }
 }
 

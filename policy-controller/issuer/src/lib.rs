@@ -19,16 +19,13 @@ mod bundle;
 mod certificate;
 mod config;
 mod csr;
-mod der;
 mod endorse;
 mod error;
 mod files;
 mod held;
 mod keeper;
-mod metric_names;
 mod metrics;
 mod own;
-mod pem;
 mod plan;
 mod process;
 mod roots;
@@ -40,7 +37,6 @@ mod spread;
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "test times are small")]
 mod tests;
-mod time;
 mod token;
 mod watch;
 

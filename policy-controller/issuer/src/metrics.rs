@@ -1,14 +1,11 @@
 //! What the issuer counts.
 
 use super::held::State;
-use super::metric_names as names;
-use policy_engine::metric_names as declared;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry};
 use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,60 +18,33 @@ struct InState {
     state: &'static str,
 }
 
-/// Handles on the issuer's metrics; clones share them.
-#[derive(Clone, Debug)]
-pub struct IssuerMetrics {
-    issued: Counter,
-    refused: Family<Reason, Counter>,
-    seconds: Histogram,
-    connections: Family<Reason, Counter>,
-    expiry: Gauge,
-    state: Family<InState, Gauge>,
-    roots: Gauge,
-    namespaces: Family<InState, Gauge>,
-    restored: Counter,
-    failures: Family<Reason, Counter>,
-}
-
-impl Default for IssuerMetrics {
-    fn default() -> Self {
-        Self {
-            issued: Counter::default(),
-            refused: Family::default(),
-            seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
-            connections: Family::default(),
-            expiry: Gauge::default(),
-            state: Family::default(),
-            roots: Gauge::default(),
-            namespaces: Family::default(),
-            restored: Counter::default(),
-            failures: Family::default(),
-        }
+policy_core::metrics! {
+    /// Handles on the issuer's metrics; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct IssuerMetrics {
+        issued: Counter = "issuer_certificates", "Certificates issued to workloads";
+        refused: Family<Reason, Counter> = "issuer_refused",
+            "Requests for certificates that were refused, by reason";
+        seconds: Histogram = "issuer_certify_seconds",
+            "Time that a request for a certificate took, review of its token included"
+            => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]);
+        connections: Family<Reason, Counter> = "issuer_connections_refused",
+            "Connections to the port of the issuer that came to nothing, by reason";
+        expiry: Gauge = "issuer_authority_expiry_timestamp_seconds",
+            "When the authority that certificates are issued from expires, in seconds of Unix time";
+        state: Family<InState, Gauge> = "issuer_rotation",
+            "1 for the state that the rotation of the authority is in: steady, staged or overlap";
+        roots: Gauge = "issuer_roots", "Roots that are published";
+        namespaces: Family<InState, Gauge> = "issuer_roots_namespaces",
+            "Namespaces that have the current roots, and that should have and have not";
+        restored: Counter = "issuer_roots_restored",
+            "ConfigMaps of roots that were not as they should be and were written";
+        failures: Family<Reason, Counter> = "issuer_failures",
+            "Looks at the authority, its Secret or files and its own certificate that failed";
     }
 }
 
 impl IssuerMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        let mut add = |metric: &declared::Metric,
-                       family: &dyn Fn(&mut Registry, &declared::Metric)| {
-            family(registry, metric);
-        };
-        fn one<M: Metric + Clone>(family: &M) -> impl Fn(&mut Registry, &declared::Metric) + '_ {
-            |registry, metric| registry.register(metric.name, metric.help, family.clone())
-        }
-        add(&names::ISSUER_CERTIFICATES, &one(&self.issued));
-        add(&names::ISSUER_REFUSED, &one(&self.refused));
-        add(&names::ISSUER_SECONDS, &one(&self.seconds));
-        add(&names::ISSUER_CONNECTIONS_REFUSED, &one(&self.connections));
-        add(&names::ISSUER_AUTHORITY_EXPIRY, &one(&self.expiry));
-        add(&names::ISSUER_ROTATION, &one(&self.state));
-        add(&names::ISSUER_ROOTS, &one(&self.roots));
-        add(&names::ISSUER_NAMESPACES, &one(&self.namespaces));
-        add(&names::ISSUER_ROOTS_RESTORED, &one(&self.restored));
-        add(&names::ISSUER_FAILURES, &one(&self.failures));
-    }
-
     /// A certificate was issued.
     pub(super) fn issued(&self, took: Duration) {
         self.issued.inc();

@@ -1,15 +1,8 @@
 //! When the authority that the issuer makes for itself is replaced: a pure function of what its Secret
-//! holds and of the time.
-//!
-//! ```text
-//! steady ──Stage──▶ staged ──Promote──▶ overlap ──Retire──▶ steady
-//! tls, ca           next waits;         next is tls;        nothing is left that the
-//!                   its root is         the former root     former one signed
-//!                   published           is published
-//! ```
-//! Each step is one write of the Secret, so that a process that ends between two leaves a state from
-//! which any replica goes on.
+//! holds and of the time. An authority is announced by publishing its root, and former roots are
+//! needed while anything that they vouch for may be valid.
 
+use policy_kube::rotation::{Held, Next, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// How the authority is kept.
@@ -52,28 +45,13 @@ pub(super) struct Times {
     pub(super) asked: bool,
 }
 
-/// The authority that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Next {
-    pub(super) ends: SystemTime,
-    pub(super) since: SystemTime,
-}
-
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Nothing.
-    Keep,
-    /// Make an authority and use it at once: there is none that could be used.
-    Create,
+pub(super) enum Change {
     /// Note that certificates may be valid for longer than before, before any is.
     Widen,
-    /// Make the next authority, and publish its root.
-    Stage,
-    /// Use the next authority. What the former signed stays trusted.
-    Promote,
-    /// Publish the former roots no longer.
-    Retire,
+    /// A step of the rotation.
+    Rotate(Step),
 }
 
 impl Rotation {
@@ -95,53 +73,21 @@ impl Rotation {
         begins.checked_add(part).unwrap_or(ends)
     }
 
-    /// What is to be done now. `held`: what the Secret holds, if it can be used. `published`: for how
-    /// long every namespace has had the roots that are held, without a gap.
-    pub(super) fn plan(
-        &self,
-        held: Option<Times>,
-        published: Option<Duration>,
-        now: SystemTime,
-    ) -> Step {
-        let Some(held) = held else { return Step::Create };
-        let next = held.next.filter(|next| next.ends > now);
-        if held.ends <= now {
-            return if next.is_some() { Step::Promote } else { Step::Create };
-        }
-        if self.longest() > held.longest {
-            return Step::Widen;
-        }
-        if let Some(next) = next {
-            return self.promote(held, next, published, now);
+    /// What is to be done now. `published`: for how long every namespace has had the roots that are
+    /// held, without a gap.
+    pub(super) fn plan(&self, held: Times, published: Option<Duration>, now: SystemTime) -> Change {
+        let usable = held.ends > now;
+        if usable && self.longest() > held.longest {
+            return Change::Widen;
         }
         let due = held.asked || now >= self.due(held.begins, held.ends);
-        if held.former_until.is_some_and(|until| until <= now) {
-            Step::Retire
-        } else if due && held.formers < MAX_FORMER {
-            Step::Stage
-        } else {
-            Step::Keep
-        }
-    }
-
-    fn promote(
-        &self,
-        held: Times,
-        next: Next,
-        published: Option<Duration>,
-        now: SystemTime,
-    ) -> Step {
-        let waited = match now.duration_since(next.since) {
-            Ok(waited) => waited >= self.settle,
-            // From the future: somebody's clock was wrong, and the wait must not be for ever.
-            Err(ahead) if ahead.duration() > self.settle => return Step::Stage,
-            Err(_) => false,
-        };
+        let Times { next, former_until, .. } = held;
+        let known = Held { usable, due: due && held.formers < MAX_FORMER, next, former_until };
         let seen = published.is_some_and(|published| published >= self.settle);
         // Better a namespace that has not the new root yet than one authority less.
         let left = held.ends.duration_since(now).unwrap_or_default();
         let pressing = left <= self.longest();
-        if waited && (seen || pressing) { Step::Promote } else { Step::Keep }
+        Change::Rotate(step(Some(known), self.settle, seen || pressing, now))
     }
 }
 

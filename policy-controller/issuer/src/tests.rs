@@ -1,7 +1,7 @@
 //! The service with an API server that does not answer as it should.
 
 use super::authority::{Lifetime, make};
-use super::held::{Data, Held};
+use super::held::Held;
 use super::metrics::IssuerMetrics;
 use super::plan::{Rotation, STALE};
 use super::service::Certifier;
@@ -10,6 +10,7 @@ use super::token::Tokens;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use policy_engine::config::ControllerConfig;
+use policy_kube::rotation::secret::Data;
 use policy_kube::testing::refusing_client;
 use policy_proto::linkerd::identity::CertifyRequest;
 use policy_proto::linkerd::identity::identity_server::Identity;

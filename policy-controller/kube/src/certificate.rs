@@ -1,6 +1,6 @@
 //! What certificates that are made here and kept in Secrets have in common.
 
-use rcgen::{CertificateParams, date_time_ymd};
+use rcgen::{CertificateParams, DistinguishedName, DnType, date_time_ymd};
 use std::time::{Duration, SystemTime};
 
 /// Makes what is made of `params` valid from `now` for `lifetime`, and a little before.
@@ -21,6 +21,13 @@ pub fn valid(
     params.not_before = at(since.saturating_sub(BACKDATED))?;
     params.not_after = at(since.saturating_add(lifetime))?;
     Ok(())
+}
+
+/// A name of one part.
+pub fn common_name(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::CommonName, name);
+    names
 }
 
 /// How long before it is made a certificate is valid, for clocks that are behind.

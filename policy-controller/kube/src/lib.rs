@@ -7,15 +7,15 @@
 //! ```
 //!
 //! `cluster` makes clients, `lease` elects the leader, `rbac` states the rights that all of this takes,
-//! and `reviewer` asks whom a token stands for.
+//! `reviewer` asks whom a token stands for, and `rotation` replaces certificates that a Secret holds.
 
 pub mod certificate;
 pub mod cluster;
 pub mod lease;
-mod metric_names;
 pub mod names;
 pub mod rbac;
 mod reviewer;
+pub mod rotation;
 pub mod source;
 pub mod status;
 #[cfg(any(test, feature = "testing"))]

@@ -1,12 +1,14 @@
 //! Flags of the admission webhook.
 
-use super::text::{items, socket_address};
+use super::text::items;
+use super::value::address;
 use clap::Args;
 use policy_webhooks::admission::{
     AdmissionSettings, CertificateFiles, CertificateSource, Provisioning, WEBHOOK_CONFIGURATION,
     WEBHOOK_SECRET,
 };
 use rustls::pki_types::ServerName;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Flags of the admission webhook, as written.
@@ -14,8 +16,8 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Admission")]
 pub struct AdmissionArgs {
     /// Where the admission webhook is served over HTTPS.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:443")]
-    pub server_addr: String,
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:443", value_parser = address)]
+    pub server_addr: SocketAddr,
 
     /// Certificates of the webhook, PEM, leaf first; read again when they change. Without them one
     /// is made and kept in a Secret.
@@ -52,9 +54,6 @@ pub struct AdmissionArgs {
 /// A flag of the webhook whose value makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionArgsError {
-    /// Not an address.
-    #[error("--server-addr: `{0}` is not an address and port (for example `0.0.0.0:443`)")]
-    Address(String),
     /// One of the two files alone.
     #[error("--{given} needs --{missing}: a certificate is served with its key")]
     OneFile {
@@ -85,8 +84,7 @@ impl AdmissionArgs {
         if self.admission_controller_disabled {
             return Ok(None);
         }
-        let wrong = || AdmissionArgsError::Address(self.server_addr.clone());
-        let listen = socket_address(&self.server_addr).ok_or_else(wrong)?;
+        let listen = self.server_addr;
         let certificate = match (&self.server_tls_certs, &self.server_tls_key) {
             (Some(certificates), Some(key)) => CertificateSource::Files(CertificateFiles {
                 certificates: certificates.clone(),
@@ -139,7 +137,8 @@ mod tests {
     }
 
     fn settings(flags: &[&str]) -> Result<Option<AdmissionSettings>, String> {
-        let command = Command::try_parse_from(["run"].iter().chain(flags)).unwrap();
+        let command = Command::try_parse_from(["run"].iter().chain(flags));
+        let command = command.map_err(|error| error.to_string())?;
         command.admission.settings("mesh").map_err(|error| error.to_string())
     }
 
@@ -182,10 +181,8 @@ mod tests {
 
     #[test]
     fn refusals_name_the_flag_the_value_and_what_is_allowed() {
-        assert_eq!(
-            settings(&["--server-addr=everywhere"]).unwrap_err(),
-            "--server-addr: `everywhere` is not an address and port (for example `0.0.0.0:443`)"
-        );
+        let refused = settings(&["--server-addr=everywhere"]).unwrap_err();
+        assert!(refused.contains("'everywhere' for '--server-addr <ADDR>': expected"), "{refused}");
         assert_eq!(
             settings(&["--webhook-names=127.0.0.1,a b"]).unwrap_err(),
             "--webhook-names: `a b` is neither a DNS name nor an address"

@@ -19,8 +19,8 @@ pub const AUDIENCE: &str = "portcullis.dev/policy";
 pub struct ServeAuthArgs {
     /// Where policies are served in plaintext too, on loopback: whoever reaches it there sees
     /// everything.
-    #[arg(long, value_name = "ADDR")]
-    pub grpc_plaintext_addr: Option<String>,
+    #[arg(long, value_name = "ADDR", value_parser = loopback)]
+    pub grpc_plaintext_addr: Option<SocketAddr>,
 
     /// PEM file with the private key of the gRPC port. With it, the port speaks mutual TLS.
     #[arg(long, value_name = "FILE")]
@@ -97,12 +97,11 @@ impl ServeAuthArgs {
         if tls.is_none() && !is_loopback(grpc) {
             return Err(AuthArgsError::TlsMissing(grpc));
         }
-        let plaintext = self.grpc_plaintext_addr.as_deref().map(plaintext).transpose()?;
         let names = self.viewer_identities.split(',').map(str::trim);
         Ok(ServeAuth {
             grpc,
             tls,
-            plaintext,
+            plaintext: self.grpc_plaintext_addr,
             viewers: names.filter(|name| !name.is_empty()).map(Arc::from).collect(),
             tokens: self.tokens()?,
         })
@@ -147,10 +146,16 @@ impl ServeAuthArgs {
     }
 }
 
-fn plaintext(value: &str) -> Result<SocketAddr, AuthArgsError> {
-    let wrong = || AuthArgsError::Address { flag: "grpc-plaintext-addr", value: value.to_owned() };
-    let address = value.parse().map_err(|_| wrong())?;
-    if is_loopback(address) { Ok(address) } else { Err(AuthArgsError::PlaintextOutside(address)) }
+/// Nowhere else, because in plaintext callers cannot prove who they are.
+fn loopback(value: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an address and port, for example `127.0.0.1:8092`";
+    let address = value.parse().map_err(|_| expected)?;
+    match is_loopback(address) {
+        true => Ok(address),
+        false => Err("it is not on loopback; in plaintext callers cannot prove who they are \
+                      (allowed: 127.0.0.0/8 and ::1)"
+            .to_owned()),
+    }
 }
 
 fn is_loopback(address: SocketAddr) -> bool {
@@ -170,7 +175,8 @@ mod tests {
     }
 
     fn settings(grpc: &str, flags: &[&str]) -> Result<ServeAuth, String> {
-        let args = Command::try_parse_from(["command"].iter().chain(flags)).unwrap().auth;
+        let args = Command::try_parse_from(["command"].iter().chain(flags));
+        let args = args.map_err(|error| error.to_string())?.auth;
         args.settings(grpc.parse().unwrap(), &ControllerConfig::default())
             .map_err(|error| error.to_string())
     }
@@ -253,9 +259,10 @@ mod tests {
             "--grpc-tls-certs: must be given, because --grpc-tls-key is"
         );
         let outside = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=10.0.0.1:80"]);
-        assert!(outside.starts_with("--grpc-plaintext-addr: `10.0.0.1:80` is not on"), "{outside}");
+        let want = "'10.0.0.1:80' for '--grpc-plaintext-addr <ADDR>': it is not on loopback";
+        assert!(outside.contains(want), "{outside}");
         let mapped = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=[::ffff:10.0.0.1]:80"]);
-        assert!(mapped.contains("is not on loopback"), "{mapped}");
+        assert!(mapped.contains("it is not on loopback"), "{mapped}");
         assert_eq!(
             refusal("127.0.0.1:8090", &["--viewer-token-keys=/k"]),
             "--viewer-token-issuer: must be given, because --viewer-token-keys is"

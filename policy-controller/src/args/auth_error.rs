@@ -5,20 +5,6 @@ use std::net::SocketAddr;
 /// A flag of who may watch that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthArgsError {
-    /// Not an address.
-    #[error("--{flag}: `{value}` is not an address and port (for example `127.0.0.1:8092`)")]
-    Address {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: String,
-    },
-    /// Plaintext where others could reach it.
-    #[error(
-        "--grpc-plaintext-addr: `{0}` is not on loopback; in plaintext callers cannot prove who \
-         they are (allowed: 127.0.0.0/8 and ::1)"
-    )]
-    PlaintextOutside(SocketAddr),
     /// No TLS where others could reach it.
     #[error(
         "--grpc-addr: `{0}` is not on loopback, and without --identity=certify or --grpc-tls-key, --grpc-tls-certs and \

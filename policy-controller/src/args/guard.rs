@@ -1,5 +1,6 @@
 //! Flags of the guard.
 
+use super::value::{List, addresses};
 use crate::guard::{GuardSettings, NAME, loopback};
 use clap::Args;
 use ipnet::IpNet;
@@ -21,48 +22,26 @@ pub struct GuardArgs {
     pub pod_namespace: Option<String>,
 
     /// Addresses of the controller's own node, separated by commas, until its Node has been read.
-    #[arg(long, value_name = "IPS", env = "HOST_IPS", default_value = "")]
-    pub host_ips: String,
-}
-
-/// A flag of the guard that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GuardArgsError {
-    /// Not an address.
-    #[error("--host-ips: `{0}` is not an IP address")]
-    Address(String),
+    #[arg(long, value_name = "IPS", env = "HOST_IPS", default_value = "", value_parser = addresses)]
+    pub host_ips: List<IpAddr>,
 }
 
 impl GuardArgs {
     /// What the flags mean. `pod`: the name of our own pod, if there is one; `control_plane`: the
     /// namespace it is in unless told otherwise.
-    ///
-    /// # Errors
-    /// [`GuardArgsError`] names the flag and the value.
-    pub fn settings(
-        &self,
-        pod: Option<&str>,
-        control_plane: &str,
-    ) -> Result<GuardSettings, GuardArgsError> {
+    pub fn settings(&self, pod: Option<&str>, control_plane: &str) -> GuardSettings {
         let named = |name: &&str| !name.is_empty();
         let namespace = self.pod_namespace.as_deref().filter(named).unwrap_or(control_plane);
-        let addresses = self.host_ips.split(',').map(str::trim).filter(named);
-        let node: Result<Vec<IpNet>, _> = addresses
-            .map(|text| {
-                let address = text.parse::<IpAddr>();
-                address.map(IpNet::from).map_err(|_| GuardArgsError::Address(text.to_owned()))
-            })
-            .collect();
-        let mut node = node?;
+        let mut node: Vec<_> = self.host_ips.iter().copied().map(IpNet::from).collect();
         node.extend(loopback());
-        Ok(GuardSettings {
+        GuardSettings {
             component: NAME,
             local_policy: self.local_policy.clone(),
             namespace: namespace.to_owned(),
             pod: pod.filter(named).map(ToOwned::to_owned),
             node,
             gateways: DefaultGateways::of_process(),
-        })
+        }
     }
 }
 
@@ -72,8 +51,9 @@ mod tests {
 
     #[test]
     fn flags_become_settings_and_wrong_ones_are_named() {
-        let args = GuardArgs { host_ips: "10.0.0.5, fd00::5".to_owned(), ..GuardArgs::default() };
-        let settings = args.settings(Some("pod-0"), "mesh").unwrap();
+        let host_ips = addresses("10.0.0.5, fd00::5").unwrap();
+        let args = GuardArgs { host_ips, ..GuardArgs::default() };
+        let settings = args.settings(Some("pod-0"), "mesh");
         let node = ["10.0.0.5/32", "fd00::5/128", "127.0.0.0/8", "::1/128"];
         assert_eq!(
             settings,
@@ -87,10 +67,10 @@ mod tests {
             }
         );
         let own = GuardArgs { pod_namespace: Some("own".to_owned()), ..GuardArgs::default() };
-        let settings = own.settings(None, "mesh").unwrap();
+        let settings = own.settings(None, "mesh");
         assert_eq!((settings.namespace.as_str(), settings.pod), ("own", None));
-        let wrong = GuardArgs { host_ips: "node-1".to_owned(), ..GuardArgs::default() };
-        let error = wrong.settings(None, "mesh").unwrap_err().to_string();
-        assert_eq!(error, "--host-ips: `node-1` is not an IP address");
+        let error = addresses("node-1").unwrap_err();
+        assert_eq!(error, "`node-1` is not an IP address");
+        assert_eq!(addresses(""), Ok(Vec::new()));
     }
 }

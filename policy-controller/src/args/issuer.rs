@@ -3,9 +3,12 @@
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::guard::GuardArgs;
+use super::value::{address, lasting};
 use clap::Args;
 use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What people are told below the flags.
 pub(super) const AFTER_HELP: &str = "\
@@ -51,12 +54,12 @@ pub struct IssuerArgs {
     pub log_format: LogFormat,
 
     /// Where certificates are issued, over TLS.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
-    pub grpc_addr: String,
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
+    pub grpc_addr: SocketAddr,
 
     /// Where /live, /ready and /metrics are served.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9990")]
-    pub admin_addr: String,
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9990", value_parser = address)]
+    pub admin_addr: SocketAddr,
 
     /// Trust domain that ends every mesh identity.
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
@@ -76,12 +79,12 @@ pub struct IssuerArgs {
     pub identity_audiences: String,
 
     /// How long a certificate is valid: 1m to 30d.
-    #[arg(long, value_name = "DURATION", default_value = "24h")]
-    pub issuance_lifetime: String,
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = lasting("1m", "30d"))]
+    pub issuance_lifetime: Duration,
 
     /// How far clocks may differ: so much earlier a certificate begins, and so much later it ends.
-    #[arg(long, value_name = "DURATION", default_value = "20s")]
-    pub clock_skew: String,
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = lasting("0s", "1h"))]
+    pub clock_skew: Duration,
 
     /// PEM file with a supplied authority's certificate, what leads to a root after it.
     #[arg(long, value_name = "FILE", requires_all = ["issuer_key", "roots"], conflicts_with = "issuer_secret")]
@@ -100,16 +103,16 @@ pub struct IssuerArgs {
     pub issuer_secret: String,
 
     /// How long that authority is valid.
-    #[arg(long, value_name = "DURATION", default_value = "365d")]
-    pub ca_lifetime: String,
+    #[arg(long, value_name = "DURATION", default_value = "365d", value_parser = lasting("1h", "36500d"))]
+    pub ca_lifetime: Duration,
 
     /// Percent of its life after which the next one is made: 10 to 90.
-    #[arg(long, value_name = "PERCENT", default_value_t = 66)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 66, value_parser = clap::value_parser!(u8).range(10..=90))]
     pub rotate_after: u8,
 
     /// How long a root is published before anything is issued from it.
-    #[arg(long, value_name = "DURATION", default_value = "1h")]
-    pub root_settle: String,
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = lasting("1s", "30d"))]
+    pub root_settle: Duration,
 
     /// ConfigMap that the roots are published in.
     #[arg(long, value_name = "NAME", default_value = CONFIG_MAP)]
@@ -121,16 +124,16 @@ pub struct IssuerArgs {
     pub roots_namespaces: Option<String>,
 
     /// Requests of one address in a row.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_burst_per_client: u32,
 
     /// Requests of one address a second, after that.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_rate_per_client: u32,
 
     /// How long a request may take.
-    #[arg(long, value_name = "DURATION", default_value = "10s")]
-    pub request_timeout: String,
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = lasting("1s", "1m"))]
+    pub request_timeout: Duration,
 
     /// Name of the issuer's own pod, for Events.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]

@@ -3,16 +3,6 @@
 /// A flag of the issuer that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssuerArgsError {
-    /// Not a time.
-    #[error("--{flag}: `{value}` is not {allowed}")]
-    Duration {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: String,
-        /// What is allowed.
-        allowed: &'static str,
-    },
     /// Nobody could come.
     #[error(
         "--identity-audiences: `{0}` names no audience (for example `portcullis.dev/identity`)"
@@ -23,11 +13,8 @@ pub enum IssuerArgsError {
     ServiceAccount(String),
     /// Certificates would outlive their authority.
     #[error(
-        "--ca-lifetime: `{ca}` is too short: --issuance-lifetime and --root-settle have to fit into \
+        "--ca-lifetime: it is too short: --issuance-lifetime and --root-settle have to fit into \
          what is left of it after --rotate-after percent"
     )]
-    TooShort {
-        /// What was written.
-        ca: String,
-    },
+    TooShort,
 }

@@ -2,12 +2,10 @@
 
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
-use super::duration::{DAY, HOUR, MINUTE, SECOND, duration};
 use super::error::ArgsError;
 use super::issuer::IssuerArgs;
 use super::issuer_error::IssuerArgsError;
 use super::text::items;
-use super::value::address;
 use crate::guard::GuardSettings;
 use policy_engine::config::ControllerConfig;
 use policy_issuer::{
@@ -15,7 +13,6 @@ use policy_issuer::{
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What the label portcullis.dev/component of its pods says.
 const COMPONENT: &str = "issuer";
@@ -60,10 +57,8 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
         if audiences.is_empty() {
             return Err(IssuerArgsError::Audiences(args.identity_audiences).into());
         }
-        let guard = args.guard.settings(args.pod_name.as_deref(), &namespace)?;
+        let guard = args.guard.settings(args.pod_name.as_deref(), &namespace);
         let rotation = args.rotation()?;
-        let grpc = address("grpc-addr", &args.grpc_addr)?;
-        let admin = address("admin-addr", &args.admin_addr)?;
         let issuer = IssuerConfig {
             identity: identity.ok_or_else(|| IssuerArgsError::ServiceAccount(account.clone()))?,
             audiences,
@@ -73,14 +68,14 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
                 None => Where::Injected,
                 Some(list) => Where::These(items(list).map(ToOwned::to_owned).collect()),
             },
-            rate: args.rate()?,
-            request_timeout: duration("request-timeout", &args.request_timeout, SECOND, MINUTE)?,
+            rate: Rate { per_second: args.max_rate_per_client, burst: args.max_burst_per_client },
+            request_timeout: args.request_timeout,
             controller,
             roots_configmap: args.roots_configmap,
         };
         Ok(Self {
-            grpc,
-            admin,
+            grpc: args.grpc_addr,
+            admin: args.admin_addr,
             issuer,
             guard: GuardSettings { component: COMPONENT, ..guard },
             cluster: args.cluster,
@@ -93,37 +88,15 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
 
 impl IssuerArgs {
     fn rotation(&self) -> Result<Rotation, ArgsError> {
-        let days = |count: u32| DAY.saturating_mul(count);
-        let value = u64::from(self.rotate_after);
-        if !(10..=90).contains(&value) {
-            return Err(ArgsError::Range { flag: "rotate-after", value, allowed: "10 to 90" });
-        }
-        let certificates = Lifetime {
-            lifetime: duration("issuance-lifetime", &self.issuance_lifetime, MINUTE, days(30))?,
-            skew: duration("clock-skew", &self.clock_skew, Duration::ZERO, HOUR)?,
-        };
-        let lifetime = duration("ca-lifetime", &self.ca_lifetime, HOUR, days(36_500))?;
-        let settle = duration("root-settle", &self.root_settle, SECOND, days(30))?;
-        let after = self.rotate_after;
+        let certificates = Lifetime { lifetime: self.issuance_lifetime, skew: self.clock_skew };
+        let (lifetime, settle, after) = (self.ca_lifetime, self.root_settle, self.rotate_after);
         let rotation = Rotation { lifetime, after, settle, certificates };
-        let left = lifetime.checked_div(100).unwrap_or_default();
+        let left = self.ca_lifetime.checked_div(100).unwrap_or_default();
         let left = left.saturating_mul(u32::from(100_u8.saturating_sub(after)));
         if left < rotation.longest().saturating_add(settle) {
-            return Err(IssuerArgsError::TooShort { ca: self.ca_lifetime.clone() }.into());
+            return Err(IssuerArgsError::TooShort.into());
         }
         Ok(rotation)
-    }
-
-    fn rate(&self) -> Result<Rate, ArgsError> {
-        let rate = Rate { per_second: self.max_rate_per_client, burst: self.max_burst_per_client };
-        for (flag, value) in
-            [("max-rate-per-client", rate.per_second), ("max-burst-per-client", rate.burst)]
-        {
-            if value == 0 {
-                return Err(ArgsError::Range { flag, value: 0, allowed: "at least 1" });
-            }
-        }
-        Ok(rate)
     }
 
     fn authority(&self, controller: &ControllerConfig, rotation: Rotation) -> AuthoritySettings {
@@ -152,11 +125,14 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
     use policy_issuer::{AUDIENCE, SECRET};
+    use std::time::Duration;
 
-    fn settings(flags: &[&str]) -> Result<IssuerSettings, ArgsError> {
+    fn settings(flags: &[&str]) -> Result<IssuerSettings, String> {
         let command = ["policy-controller", "issuer"].iter().chain(flags);
-        match Cli::try_parse_from(command).unwrap().command {
-            Command::Issuer(args) => IssuerSettings::try_from(*args),
+        match Cli::try_parse_from(command).map_err(|error| error.to_string())?.command {
+            Command::Issuer(args) => {
+                IssuerSettings::try_from(*args).map_err(|error| error.to_string())
+            }
             Command::Run(_) => panic!("another command"),
         }
     }
@@ -166,7 +142,7 @@ mod tests {
         let settings = settings(&[]).unwrap();
         let longest = Duration::from_secs(86_420);
         assert_eq!(settings.issuer.rotation.longest(), longest);
-        assert_eq!(settings.issuer.rotation.lifetime, 365 * DAY);
+        assert_eq!(settings.issuer.rotation.lifetime, Duration::from_secs(365 * 86_400));
         assert_eq!(settings.issuer.audiences, [AUDIENCE]);
         assert_eq!(settings.issuer.roots_to, Where::Injected);
         assert_eq!(settings.guard.component, "issuer");
@@ -182,21 +158,28 @@ mod tests {
 
     #[test]
     fn refusals_name_the_flag_the_value_and_what_is_allowed() {
-        let refusal = |flag: &str| settings(&[flag]).unwrap_err().to_string();
+        let refusal = |flag: &str| settings(&[flag]).unwrap_err();
         for (flag, want) in [
             (
                 "--issuance-lifetime=24",
-                "--issuance-lifetime: `24` is not a whole number with s, m,",
+                "'--issuance-lifetime <DURATION>': expected a whole number with",
             ),
-            ("--issuance-lifetime=1s", "--issuance-lifetime: `1s` is not within 1m to 30d"),
-            ("--issuance-lifetime=99999999999999999999d", "is not a whole number"),
-            ("--clock-skew=2h", "--clock-skew: `2h` is not within 0s to 1h"),
-            ("--ca-lifetime=25h", "--ca-lifetime: `25h` is too short: --issuance-lifetime"),
-            ("--rotate-after=95", "--rotate-after: `95` is out of range; 10 to 90"),
+            (
+                "--issuance-lifetime=1s",
+                "'1s' for '--issuance-lifetime <DURATION>': expected a whole",
+            ),
+            ("--issuance-lifetime=31d", "from 1m to 30d"),
+            ("--issuance-lifetime=99999999999999999999d", "expected a whole number"),
+            ("--issuance-lifetime=24hh", "expected a whole number"),
+            ("--issuance-lifetime=", "expected a whole number"),
+            ("--clock-skew=2h", "'2h' for '--clock-skew <DURATION>'"),
+            ("--request-timeout=61s", "from 1s to 1m"),
+            ("--ca-lifetime=25h", "--ca-lifetime: it is too short: --issuance-lifetime"),
+            ("--rotate-after=95", "'95' for '--rotate-after <PERCENT>': 95 is not in 10..=90"),
             ("--identity-audiences=,", "--identity-audiences: `,` names no audience"),
             ("--service-account=A", "--service-account: `A` makes no identity"),
-            ("--grpc-addr=localhost", "--grpc-addr: `localhost` is not an address"),
-            ("--max-rate-per-client=0", "--max-rate-per-client: `0` is out of range"),
+            ("--grpc-addr=localhost", "'localhost' for '--grpc-addr <ADDR>': expected an address"),
+            ("--max-rate-per-client=0", "'--max-rate-per-client <N>': 0 is not in 1..="),
             ("--control-plane-namespace=A", "`A`"),
         ] {
             let refused = refusal(flag);

@@ -9,12 +9,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The shortest bound: a watch without changes is heard of once a minute.
-const MIN_FRESHNESS: u64 = 61;
-
-/// The largest page: more than that is no page any more.
-const MAX_PAGE: u32 = 10_000;
-
 /// Flags of a cluster as the source of objects.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -30,7 +24,7 @@ pub struct KubernetesArgs {
 
     /// Seconds of silence after which a watch is stale: it is told, and streams end once to look for a
     /// replica that is current. The API server sends something every 60.
-    #[arg(long, value_name = "S", default_value_t = 150)]
+    #[arg(long, value_name = "S", default_value_t = 150, value_parser = clap::value_parser!(u64).range(61..=86_400))]
     pub watch_freshness: u64,
 
     /// With --watch-namespace: the addresses from which each node reaches its pods, as
@@ -39,7 +33,7 @@ pub struct KubernetesArgs {
     pub node_addresses: Option<String>,
 
     /// Objects of one page of a list.
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub list_page_size: u32,
 }
 
@@ -71,16 +65,6 @@ pub enum KubernetesArgsError {
     /// Nodes are asked of the API server.
     #[error("--node-addresses: only with --watch-namespace; otherwise the cluster's Nodes say it")]
     NodesAreWatched,
-    /// A number out of range.
-    #[error("--{flag}: `{value}` is out of range; {allowed}")]
-    Range {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: u64,
-        /// What is allowed.
-        allowed: &'static str,
-    },
 }
 
 impl KubernetesArgs {
@@ -101,14 +85,6 @@ impl KubernetesArgs {
             Some(nodes) => node_addresses(nodes)?,
             None => BTreeMap::new(),
         };
-        let range = |flag, value, allowed| KubernetesArgsError::Range { flag, value, allowed };
-        if !(MIN_FRESHNESS..=86_400).contains(&self.watch_freshness) {
-            let allowed = "61 to 86400 seconds are, as the API server may be silent for 60";
-            return Err(range("watch-freshness", self.watch_freshness, allowed));
-        }
-        if !(1..=MAX_PAGE).contains(&self.list_page_size) {
-            return Err(range("list-page-size", self.list_page_size.into(), "1 to 10000 are"));
-        }
         Ok(KubernetesConfig {
             scope,
             freshness: Freshness { bound: Duration::from_secs(self.watch_freshness) },
@@ -207,14 +183,19 @@ mod tests {
             (["--watch-namespace", " ,"], "--watch-namespace: no namespace is named"),
             (["--watch-namespace", "-a"], "--watch-namespace: `-a` is not a namespace"),
             (["--node-addresses", "a=::1"], "--node-addresses: only with --watch-namespace"),
-            (["--watch-freshness", "60"], "--watch-freshness: `60` is out of range; 61 to 86400"),
-            (["--list-page-size", "0"], "--list-page-size: `0` is out of range; 1 to 10000"),
         ];
         for (flags, beginning) in wrong {
             let flag = format!("{}={}", flags[0], flags[1]);
             let flags = [flag.as_str()];
             let message = message(&flags);
             assert!(message.starts_with(beginning), "{message}");
+        }
+        for (flag, want) in [
+            ("--watch-freshness=60", "60 is not in 61..=86400"),
+            ("--list-page-size=0", "0 is not in 1..=10000"),
+        ] {
+            let Err(error) = Flags::try_parse_from(["x", flag]) else { panic!("{flag}") };
+            assert!(error.to_string().contains(want), "{error}");
         }
         let nodes = |nodes| message(&["--watch-namespace", "a", "--node-addresses", nodes]);
         assert!(nodes("a").contains("`a` is not NODE=ADDRESS"));

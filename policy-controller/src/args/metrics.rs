@@ -1,10 +1,9 @@
 //! Flags about who may read the proxies' metrics.
 
-use super::error::ArgsError;
 use super::text::items;
-use super::value::networks;
+use super::value::{List, networks};
 use clap::Args;
-use policy_core::IdentityMatch;
+use policy_core::{IdentityMatch, NetworkMatch};
 use policy_crds::{Body, Resource};
 use policy_engine::config::MetricsReaders;
 use serde_json::json;
@@ -14,42 +13,45 @@ use serde_json::json;
 pub struct MetricsArgs {
     /// Mesh identities that may read the metrics of proxies, as a MeshTLSAuthentication lists them,
     /// separated by commas; empty: none.
-    #[arg(long, value_name = "IDENTITIES", default_value = "*")]
-    pub metrics_allow_identities: String,
+    #[arg(long, value_name = "IDENTITIES", default_value = "*", value_parser = identities)]
+    pub metrics_allow_identities: List<IdentityMatch>,
 
     /// Networks from which the metrics of proxies may be read without an identity: CIDRs,
     /// `node-local` (the pod's own node) and `cluster`, separated by commas; empty: none.
-    #[arg(long, value_name = "NETWORKS", default_value = "node-local")]
-    pub metrics_allow_networks: String,
+    #[arg(long, value_name = "NETWORKS", default_value = "node-local", value_parser = networks)]
+    pub metrics_allow_networks: List<NetworkMatch>,
 }
 
 impl MetricsArgs {
-    pub(super) fn settings(&self) -> Result<MetricsReaders, ArgsError> {
-        let identities = items(&self.metrics_allow_identities).map(identity);
-        Ok(MetricsReaders {
-            identities: identities.collect::<Result<_, _>>()?,
-            networks: networks("metrics-allow-networks", &self.metrics_allow_networks)?,
-        })
+    pub(super) fn settings(&self) -> MetricsReaders {
+        MetricsReaders {
+            identities: self.metrics_allow_identities.clone(),
+            networks: self.metrics_allow_networks.clone(),
+        }
     }
 }
 
+fn identities(list: &str) -> Result<List<IdentityMatch>, String> {
+    items(list).map(identity).collect()
+}
+
 /// Read by the rules of the kind that lists such identities.
-fn identity(item: &str) -> Result<IdentityMatch, ArgsError> {
+fn identity(item: &str) -> Result<IdentityMatch, String> {
     let parsed = policy_crds::parse(&json!({
         "apiVersion": "policy.linkerd.io/v1alpha1",
         "kind": "MeshTLSAuthentication",
         "metadata": {"name": "flag", "namespace": "flag"},
         "spec": {"identities": [item]},
     }));
-    let wrong = |why: String| ArgsError::Identity { value: item.to_owned(), why };
-    match parsed.map_err(|error| wrong(error.to_string()))?.body {
+    let nobody = || "names nobody".to_owned();
+    match parsed.map_err(|error| error.to_string())?.body {
         Body::Valid(Resource::MeshTlsAuthentication(one)) => {
-            one.identities.first().cloned().ok_or_else(|| wrong("names nobody".to_owned()))
+            one.identities.first().cloned().ok_or_else(nobody)
         }
-        Body::Valid(_) => Err(wrong("names nobody".to_owned())),
+        Body::Valid(_) => Err(nobody()),
         Body::Invalid(invalid) => {
             let errors: Vec<_> = invalid.errors.iter().map(|e| e.message.to_string()).collect();
-            Err(wrong(errors.join("; ")))
+            Err(errors.join("; "))
         }
     }
 }
@@ -57,14 +59,12 @@ fn identity(item: &str) -> Result<IdentityMatch, ArgsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy_core::{NetworkMatch, NetworkSymbol};
+    use policy_core::NetworkSymbol;
 
-    fn read(identities: &str, networks: &str) -> Result<MetricsReaders, String> {
-        let args = MetricsArgs {
-            metrics_allow_identities: identities.to_owned(),
-            metrics_allow_networks: networks.to_owned(),
-        };
-        args.settings().map_err(|error| error.to_string())
+    fn read(listed: &str, from: &str) -> Result<MetricsReaders, String> {
+        let metrics_allow_identities = identities(listed)?;
+        let metrics_allow_networks = networks(from)?;
+        Ok(MetricsArgs { metrics_allow_identities, metrics_allow_networks }.settings())
     }
 
     #[test]
@@ -85,15 +85,13 @@ mod tests {
         assert_eq!(read("a.b, *.c.d", "10.0.0.0/8,cluster"), Ok(some));
         assert_eq!(
             read("A.b", ""),
-            Err(
-                "--metrics-allow-identities: `A.b` is not an identity: expected `*`, `*.<suffix>` \
+            Err("`A.b` is not an identity: expected `*`, `*.<suffix>` \
                  or a lower-case DNS name"
-                    .to_owned()
-            )
+                .to_owned())
         );
         assert_eq!(
             read("", "10.0.0.0/33"),
-            Err("--metrics-allow-networks: `10.0.0.0/33` is not a CIDR or address, `node-local` or \
+            Err("`10.0.0.0/33` is not a CIDR or address, `node-local` or \
                  `cluster`"
                 .to_owned())
         );

@@ -1,5 +1,5 @@
-//! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written,
-//! [`Settings`] is what it means. Every rule and every message is in the second.
+//! The command line of `policy-controller`, in two stages: [`RunArgs`] is what was written, each value
+//! read by clap (`value`); [`Settings`] is what it means, with every rule about several of them.
 //!
 //! Flags that Linkerd's policy controller has too keep their names, and their defaults except
 //! `--grpc-addr` (on loopback), `--cluster-networks` (IPv6 is part of them),
@@ -13,7 +13,6 @@ mod choice;
 mod cli;
 mod cluster;
 mod connection;
-mod duration;
 mod error;
 mod guard;
 mod injector;
@@ -31,7 +30,7 @@ mod serve_auth;
 mod settings;
 mod status;
 mod text;
-pub(crate) mod value;
+mod value;
 
 pub use admission::{AdmissionArgs, AdmissionArgsError};
 pub use auth::{AUDIENCE, ServeAuthArgs};
@@ -41,7 +40,7 @@ pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, U
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;
 pub use error::ArgsError;
-pub use guard::{GuardArgs, GuardArgsError};
+pub use guard::GuardArgs;
 pub use injector::{InjectorArgs, InjectorArgsError};
 pub use issuer::IssuerArgs;
 pub use issuer_error::IssuerArgsError;

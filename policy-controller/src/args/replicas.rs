@@ -1,5 +1,7 @@
 //! Flags about the other replicas.
 
+use super::text::items;
+use super::value::List;
 use clap::Args;
 use policy_discovery::replicas::Replica;
 use std::collections::BTreeSet;
@@ -17,11 +19,11 @@ pub struct ReplicaArgs {
     pub replicas_service: String,
 
     /// Addresses of the other replicas' policy ports, separated by commas, instead of a Service.
-    #[arg(long, value_name = "ADDRS", conflicts_with = "replicas_service")]
-    pub replica_peers: Option<String>,
+    #[arg(long, value_name = "ADDRS", conflicts_with = "replicas_service", value_parser = peers)]
+    pub replica_peers: Option<List<SocketAddr>>,
 
     /// Seconds that another replica may be silent before what is in force cannot be said.
-    #[arg(long, value_name = "S", default_value_t = 10)]
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub replica_timeout: u64,
 
     /// Name of this replica: of its pod [default: $HOSTNAME].
@@ -61,23 +63,13 @@ pub enum Whom {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaArgsError {
     /// Not an address.
-    #[error("--{flag}: `{value}` is not {allowed}")]
-    Address {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: String,
-        /// What is allowed.
-        allowed: &'static str,
-    },
+    #[error("--replica-address: `{0}` is not an IP address")]
+    Address(String),
     /// Not the name of a Service.
     #[error(
         "--replicas-service: `{0}` is not the name of a Service: up to 63 lower-case letters, digits and `-`"
     )]
     Service(String),
-    /// Too short for the heartbeats of a replica.
-    #[error("--replica-timeout: `{0}` is out of range; 5 to 600")]
-    Timeout(u64),
 }
 
 impl ReplicaArgs {
@@ -86,9 +78,6 @@ impl ReplicaArgs {
     /// # Errors
     /// [`ReplicaArgsError`] names flag, value and what is allowed.
     pub fn settings(&self) -> Result<ReplicaSettings, ReplicaArgsError> {
-        if !(5..=600).contains(&self.replica_timeout) {
-            return Err(ReplicaArgsError::Timeout(self.replica_timeout));
-        }
         let named = self.replica_name.clone().filter(|name| !name.is_empty());
         let name = named.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
         let address = self.replica_address.as_deref().filter(|text| !text.is_empty());
@@ -102,8 +91,8 @@ impl ReplicaArgs {
 
     fn whom(&self) -> Result<Whom, ReplicaArgsError> {
         if let Some(list) = &self.replica_peers {
-            let items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
-            return Ok(Whom::Peers(items.map(peer).collect::<Result<_, _>>()?));
+            let peer = |address: &SocketAddr| Replica { address: *address, name: None };
+            return Ok(Whom::Peers(list.iter().map(peer).collect()));
         }
         let name = &self.replicas_service;
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -118,22 +107,17 @@ impl ReplicaArgs {
 }
 
 fn ip(value: &str) -> Result<std::net::IpAddr, ReplicaArgsError> {
-    value.parse().map_err(|_| ReplicaArgsError::Address {
-        flag: "replica-address",
-        value: value.to_owned(),
-        allowed: "an IP address",
-    })
+    value.parse().map_err(|_| ReplicaArgsError::Address(value.to_owned()))
 }
 
-fn peer(value: &str) -> Result<Replica, ReplicaArgsError> {
-    let address: Option<SocketAddr> = value.parse().ok();
-    let address = address.filter(|address| address.port() != 0);
-    let address = address.ok_or_else(|| ReplicaArgsError::Address {
-        flag: "replica-peers",
-        value: value.to_owned(),
-        allowed: "an address and port (for example `10.1.2.3:8090`)",
-    })?;
-    Ok(Replica { address, name: None })
+fn peers(list: &str) -> Result<List<SocketAddr>, String> {
+    let peer = |item: &str| {
+        let address = item.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+        address.ok_or_else(|| {
+            format!("`{item}` is not an address and port (for example `10.1.2.3:8090`)")
+        })
+    };
+    items(list).map(peer).collect()
 }
 
 #[cfg(test)]
@@ -147,9 +131,11 @@ mod tests {
         args: ReplicaArgs,
     }
 
-    fn settings(flags: &[&str]) -> Result<ReplicaSettings, ReplicaArgsError> {
+    fn settings(flags: &[&str]) -> Result<ReplicaSettings, String> {
         let name = ["test", "--replica-name=me"];
-        Flags::try_parse_from(name.iter().chain(flags)).unwrap().args.settings()
+        let flags = Flags::try_parse_from(name.iter().chain(flags));
+        let args = flags.map_err(|error| error.to_string())?.args;
+        args.settings().map_err(|error| error.to_string())
     }
 
     #[test]
@@ -161,7 +147,8 @@ mod tests {
             timeout: Duration::from_secs(10),
         };
         assert_eq!(settings(&[]), Ok(expected.clone()));
-        let peers = ["10.0.0.1:8090", "[fd00::1]:1"].map(|address| peer(address).unwrap());
+        let peers = ["10.0.0.1:8090", "[fd00::1]:1"]
+            .map(|address| Replica { address: address.parse().unwrap(), name: None });
         assert_eq!(
             settings(&["--replica-peers=10.0.0.1:8090, [fd00::1]:1", "--replica-timeout=5"]),
             Ok(ReplicaSettings {
@@ -182,19 +169,15 @@ mod tests {
 
     #[test]
     fn refusals_name_the_flag_the_value_and_what_is_allowed() {
-        let refusal = |flag| settings(&[flag]).unwrap_err().to_string();
-        assert_eq!(
-            refusal("--replica-peers=10.0.0.1"),
-            "--replica-peers: `10.0.0.1` is not an address and port (for example `10.1.2.3:8090`)"
-        );
+        let refusal = |flag| settings(&[flag]).unwrap_err();
+        let refused = refusal("--replica-peers=10.0.0.1");
+        assert!(refused.contains("'--replica-peers <ADDRS>': `10.0.0.1` is not an"), "{refused}");
+        assert!(refusal("--replica-peers=10.0.0.1:0").contains("is not an address and port"));
         assert_eq!(
             refusal("--replica-address=here"),
             "--replica-address: `here` is not an IP address"
         );
-        assert_eq!(
-            refusal("--replica-timeout=4"),
-            "--replica-timeout: `4` is out of range; 5 to 600"
-        );
+        assert!(refusal("--replica-timeout=4").contains("4 is not in 5..=600"));
         assert!(refusal("--replicas-service=Policy").contains("`Policy` is not the name"));
     }
 }

@@ -14,7 +14,12 @@ use super::outbound::OutboundArgs;
 use super::replicas::ReplicaArgs;
 use super::serve::ServeArgs;
 use super::status::StatusArgs;
+use super::value::{List, address, cidrs, default_policy, ports, probe_networks};
 use clap::Args;
+use ipnet::IpNet;
+use policy_core::{DefaultPolicy, NetworkMatch};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 /// Flags that mean nothing where a directory is read.
@@ -77,25 +82,24 @@ pub struct RunArgs {
     pub log_format: LogFormat,
 
     /// Where /live, /ready and /metrics are served.
-    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
-    pub admin_addr: String,
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080", value_parser = address)]
+    pub admin_addr: SocketAddr,
 
     /// Where policies are served over gRPC: under mutual TLS if the files are given, else in
     /// plaintext and on loopback only.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090")]
-    pub grpc_addr: String,
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = address)]
+    pub grpc_addr: SocketAddr,
 
     /// What `cluster` means in policies: CIDRs, separated by commas.
     #[arg(
         long,
         value_name = "CIDRS",
-        default_value = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8"
-    )]
-    pub cluster_networks: String,
+        default_value = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8", value_parser = cidrs)]
+    pub cluster_networks: List<IpNet>,
 
     /// Policy of ports that no Server selects and no annotation decides.
-    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
-    pub default_policy: String,
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated", value_parser = default_policy)]
+    pub default_policy: DefaultPolicy,
 
     /// Trust domain that ends every mesh identity.
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
@@ -107,8 +111,8 @@ pub struct RunArgs {
 
     /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
     /// by commas; empty: nowhere.
-    #[arg(long, value_name = "NETWORKS", default_value = "node-local")]
-    pub probe_networks: String,
+    #[arg(long, value_name = "NETWORKS", default_value = "node-local", value_parser = probe_networks)]
+    pub probe_networks: List<NetworkMatch>,
 
     /// Whose the first addresses of a node's pod networks (podCIDRs) are: `node-local` names the
     /// node's own.
@@ -147,8 +151,8 @@ pub struct RunArgs {
 
     /// Ports of the proxy itself, declared on every workload beside the one that its annotation
     /// config.linkerd.io/admin-port states, separated by commas; empty: there is no proxy.
-    #[arg(long, value_name = "PORTS", default_value = "4191")]
-    pub proxy_ports: String,
+    #[arg(long, value_name = "PORTS", default_value = "4191", value_parser = ports)]
+    pub proxy_ports: List<NonZeroU16>,
 
     /// Who may read the proxies' metrics.
     #[command(flatten)]

@@ -1,6 +1,5 @@
 //! Flags that bound serving.
 
-use super::error::ArgsError;
 use clap::Args;
 use policy_discovery::serve::ServeConfig;
 use policy_engine::config::Limits;
@@ -13,15 +12,15 @@ use std::time::Duration;
 #[command(next_help_heading = "Bounds")]
 pub struct ServeArgs {
     /// Open watches of one client address.
-    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_streams_per_peer)]
+    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_streams_per_peer, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_streams_per_peer: u32,
 
     /// Open connections of one client address.
-    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_connections_per_peer)]
+    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_connections_per_peer, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections_per_peer: u32,
 
     /// Open streams of one connection.
-    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_concurrent_streams)]
+    #[arg(long, value_name = "N", default_value_t = ServeConfig::default().max_concurrent_streams, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_concurrent_streams: u32,
 
     /// Ports of one native watch that the workload does not declare.
@@ -49,15 +48,16 @@ pub struct ServeArgs {
     pub max_update_bytes: usize,
 
     /// HTTP/2 window of a stream and of a connection, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = ServeConfig::default().window_bytes)]
+    // RFC 9113 section 6.9.1: a window is at most 2^31-1; below 16 KiB a frame does not fit.
+    #[arg(long, value_name = "BYTES", default_value_t = ServeConfig::default().window_bytes, value_parser = clap::value_parser!(u32).range(0x4000..=0x7fff_ffff))]
     pub http2_window_bytes: u32,
 
     /// Seconds of silence after which a connection is pinged.
-    #[arg(long, value_name = "S", default_value_t = ServeConfig::default().keepalive_interval.as_secs())]
+    #[arg(long, value_name = "S", default_value_t = ServeConfig::default().keepalive_interval.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub keepalive_interval: u64,
 
     /// Seconds that the answer to a ping may take.
-    #[arg(long, value_name = "S", default_value_t = ServeConfig::default().keepalive_timeout.as_secs())]
+    #[arg(long, value_name = "S", default_value_t = ServeConfig::default().keepalive_timeout.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub keepalive_timeout: u64,
 
     /// Seconds after which a client is asked to connect again, more or less a fifth; 0: never.
@@ -70,33 +70,8 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    pub(super) fn settings(&self, listen: SocketAddr) -> Result<ServeConfig, ArgsError> {
-        // RFC 9113 section 6.9.1: a window is at most 2^31-1; below 16 KiB a frame does not fit.
-        if !(16 * 1024..=0x7fff_ffff).contains(&self.http2_window_bytes) {
-            return Err(ArgsError::Range {
-                flag: "http2-window-bytes",
-                value: self.http2_window_bytes.into(),
-                allowed: "16384 to 2147483647",
-            });
-        }
-        for (flag, value) in [
-            ("keepalive-interval", self.keepalive_interval),
-            ("keepalive-timeout", self.keepalive_timeout),
-        ] {
-            if !(1..=86_400).contains(&value) {
-                return Err(ArgsError::Range { flag, value, allowed: "1 to 86400" });
-            }
-        }
-        for (flag, value) in [
-            ("max-streams-per-peer", self.max_streams_per_peer),
-            ("max-connections-per-peer", self.max_connections_per_peer),
-            ("max-concurrent-streams", self.max_concurrent_streams),
-        ] {
-            if value == 0 {
-                return Err(ArgsError::Range { flag, value: 0, allowed: "at least 1" });
-            }
-        }
-        Ok(ServeConfig {
+    pub(super) fn settings(&self, listen: SocketAddr) -> ServeConfig {
+        ServeConfig {
             listen,
             max_streams_per_peer: self.max_streams_per_peer,
             max_connections_per_peer: self.max_connections_per_peer,
@@ -114,6 +89,6 @@ impl ServeArgs {
                 seconds => Some(Duration::from_secs(seconds)),
             },
             drain_timeout: Duration::from_secs(self.drain_timeout),
-        })
+        }
     }
 }

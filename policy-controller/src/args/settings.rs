@@ -10,7 +10,6 @@ use super::replicas::ReplicaSettings;
 use super::run::RunArgs;
 use super::serve_auth::ServeAuth;
 use super::text::items;
-use super::value::{address, default_policy, network, probe_networks};
 use crate::guard::GuardSettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
@@ -89,15 +88,14 @@ impl TryFrom<RunArgs> for Settings {
     type Error = ArgsError;
 
     fn try_from(args: RunArgs) -> Result<Self, ArgsError> {
-        let grpc = address("grpc-addr", &args.grpc_addr)?;
-        let serve = args.serve.settings(grpc)?;
+        let serve = args.serve.settings(args.grpc_addr);
         let config = controller(&args)?;
         Ok(Self {
-            admin: address("admin-addr", &args.admin_addr)?,
-            auth: args.auth.settings(grpc, &config)?,
+            admin: args.admin_addr,
+            auth: args.auth.settings(args.grpc_addr, &config)?,
             controller: config,
             serve,
-            guard: guard(&args)?,
+            guard: guard(&args),
             replicas: args.replicas.settings()?,
             outbound: args.outbound.settings()?,
             source: source(&args)?,
@@ -109,12 +107,12 @@ impl TryFrom<RunArgs> for Settings {
 
 /// On a laptop there is neither a node nor an identity that a guard could tell apart: with manifests
 /// the ports are guarded only if asked for.
-fn guard(args: &RunArgs) -> Result<Option<GuardSettings>, ArgsError> {
+fn guard(args: &RunArgs) -> Option<GuardSettings> {
     if args.manifests.is_some() && args.guard.local_policy.is_none() {
-        return Ok(None);
+        return None;
     }
     let pod = args.replicas.replica_name.as_deref();
-    Ok(Some(args.guard.settings(pod, &args.control_plane_namespace)?))
+    Some(args.guard.settings(pod, &args.control_plane_namespace))
 }
 
 fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
@@ -165,11 +163,9 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
         None => [namespace.clone()].into(),
     };
     let config = ControllerConfig {
-        default_policy: default_policy(&args.default_policy)?,
-        cluster_networks: items(&args.cluster_networks)
-            .map(|item| network("cluster-networks", item, ""))
-            .collect::<Result<_, _>>()?,
-        probe_networks: probe_networks(&args.probe_networks)?,
+        default_policy: args.default_policy,
+        cluster_networks: args.cluster_networks.clone(),
+        probe_networks: args.probe_networks.clone(),
         control_plane_namespace: namespace,
         identity_domain: args.identity_domain.as_str().into(),
         pod_gateways: match args.pod_gateways {
@@ -195,10 +191,8 @@ fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
             UndeclaredArg::Default => UndeclaredPorts::Default,
             UndeclaredArg::Deny => UndeclaredPorts::Deny,
         },
-        proxy_ports: items(&args.proxy_ports)
-            .map(|item| item.parse().map_err(|_| ArgsError::Port(item.to_owned())))
-            .collect::<Result<_, _>>()?,
-        metrics: args.metrics.settings()?,
+        proxy_ports: args.proxy_ports.iter().copied().collect(),
+        metrics: args.metrics.settings(),
         detect_timeout: Duration::from_secs(args.detect_timeout.into()),
         namespaces: match args.manifests {
             Some(_) => Namespaces::Optional,

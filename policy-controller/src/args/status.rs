@@ -30,19 +30,20 @@ pub struct StatusArgs {
     pub lease_name: String,
 
     /// For how long a leader that is silent is waited for, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    // Below 3 s a renewal that takes a second would end leadership.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub lease_duration: u64,
 
     /// How long one request to read or write a status may take, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 5000)]
+    #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     pub patch_timeout_ms: u64,
 
     /// Objects whose status is written per second.
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub status_writes_per_second: u32,
 
     /// Objects whose status is written at the same time.
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub status_parallelism: u32,
 }
 
@@ -59,24 +60,13 @@ pub enum StatusArgsError {
         /// What is allowed.
         allowed: &'static str,
     },
-    /// A bound that nothing could meet.
-    #[error("--{flag}: `{value}` is out of range; {allowed}")]
-    Range {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: u64,
-        /// What is allowed.
-        allowed: &'static str,
-    },
 }
 
 impl StatusArgs {
     /// What the flags mean. `namespaces`: those that are watched; absent: all.
     ///
     /// # Errors
-    /// [`StatusArgsError`]: a name that the API server would refuse, a bound that nothing could meet, or
-    /// what is Linkerd's beside Linkerd.
+    /// [`StatusArgsError`]: a name that the API server would refuse, or what is Linkerd's beside Linkerd.
     pub fn settings(
         &self,
         namespaces: Option<Vec<Arc<str>>>,
@@ -95,15 +85,6 @@ impl StatusArgs {
                 value: self.controller_name.clone(),
                 allowed: "a name of its own with --beside-linkerd",
             });
-        }
-        for (flag, value) in [
-            ("patch-timeout-ms", self.patch_timeout_ms),
-            ("status-writes-per-second", self.status_writes_per_second.into()),
-            ("status-parallelism", self.status_parallelism.into()),
-        ] {
-            if value == 0 {
-                return Err(StatusArgsError::Range { flag, value, allowed: "at least 1" });
-            }
         }
         Ok(StatusSettings {
             controller_name: self.controller_name.as_str().into(),
@@ -131,14 +112,6 @@ impl StatusArgs {
         }
         if self.beside_linkerd && self.lease_name == LINKERD_LEASE {
             return Err(wrong("a name of its own with --beside-linkerd"));
-        }
-        // Below 3 s a renewal that takes a second would end leadership.
-        if !(3..=3600).contains(&self.lease_duration) {
-            return Err(StatusArgsError::Range {
-                flag: "lease-duration",
-                value: self.lease_duration,
-                allowed: "3 to 3600",
-            });
         }
         Ok(LeaseSettings {
             namespace: namespace.into(),
@@ -182,7 +155,10 @@ mod tests {
     }
 
     fn refusal(flags: &[&str]) -> String {
-        let args = parsed(flags);
+        let args = match Line::try_parse_from(std::iter::once(&"x").chain(flags)) {
+            Ok(line) => line.status,
+            Err(error) => return error.to_string(),
+        };
         let settings = args.settings(None).and_then(|_| args.lease("linkerd"));
         settings.unwrap_err().to_string()
     }
@@ -199,14 +175,13 @@ mod tests {
 
     #[test]
     fn refusals_name_the_flag_the_value_and_what_is_allowed() {
-        assert_eq!(
-            refusal(&["--lease-duration=1"]),
-            "--lease-duration: `1` is out of range; 3 to 3600"
+        let refused = refusal(&["--lease-duration=1"]);
+        assert!(
+            refused.contains("'--lease-duration <SECONDS>': 1 is not in 3..=3600"),
+            "{refused}"
         );
-        assert_eq!(
-            refusal(&["--status-parallelism=0"]),
-            "--status-parallelism: `0` is out of range; at least 1"
-        );
+        let refused = refusal(&["--status-parallelism=0"]);
+        assert!(refused.contains("'--status-parallelism <N>': 0 is not in 1..="), "{refused}");
         for name in ["portcullis", "a b/c", "A.dev/x", "a.dev/", "a..b/c"] {
             let flag = format!("--controller-name={name}");
             let refused = refusal(&[&flag]);

@@ -1,49 +1,90 @@
-//! Values of flags that several parts have.
+//! Readers of values of flags. clap names the flag and the value where one makes no sense; what is said
+//! here is what is wrong with it, and what is allowed.
 
-use super::error::ArgsError;
 use super::text::{items, socket_address};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::time::Duration;
 
-/// The same for a flag, which is named where it is none.
-pub(crate) fn address(flag: &'static str, value: &str) -> Result<SocketAddr, ArgsError> {
-    socket_address(value).ok_or_else(|| ArgsError::Address { flag, value: value.to_owned() })
+/// A list that is one value of a flag. clap would take a flag whose type it knows as `Vec` for one that
+/// may be repeated.
+pub(super) type List<T> = Vec<T>;
+
+type Read<T> = Result<T, String>;
+
+pub(super) fn address(value: &str) -> Read<SocketAddr> {
+    let expected = "expected an address and port, for example `0.0.0.0:8090`";
+    socket_address(value).ok_or_else(|| expected.to_owned())
 }
 
-pub(crate) fn network(
-    flag: &'static str,
-    item: &str,
-    also: &'static str,
-) -> Result<IpNet, ArgsError> {
-    item.parse::<IpNet>()
-        .or_else(|_| item.parse::<IpAddr>().map(IpNet::from))
-        .map_err(|_| ArgsError::Network { flag, value: item.to_owned(), also })
+pub(super) fn addresses(list: &str) -> Read<List<IpAddr>> {
+    let wrong = |item: &str| format!("`{item}` is not an IP address");
+    items(list).map(|item| item.parse().map_err(|_| wrong(item))).collect()
 }
 
-pub(crate) fn probe_networks(list: &str) -> Result<Vec<NetworkMatch>, ArgsError> {
-    items(list)
-        .map(|item| match item {
-            "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
-            item => network("probe-networks", item, " or `node-local`").map(NetworkMatch::net),
+pub(super) fn cidrs(list: &str) -> Read<List<IpNet>> {
+    items(list).map(|item| cidr(item, "")).collect()
+}
+
+pub(super) fn probe_networks(list: &str) -> Read<List<NetworkMatch>> {
+    let one = |item: &str| match item {
+        "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
+        item => cidr(item, " or `node-local`").map(NetworkMatch::net),
+    };
+    items(list).map(one).collect()
+}
+
+/// Networks and the symbols that stand for some.
+pub(super) fn networks(list: &str) -> Read<List<NetworkMatch>> {
+    let one = |item: &str| match item {
+        "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
+        "cluster" => Ok(NetworkMatch::symbol(NetworkSymbol::Cluster)),
+        item => cidr(item, ", `node-local` or `cluster`").map(NetworkMatch::net),
+    };
+    items(list).map(one).collect()
+}
+
+fn cidr(item: &str, also: &str) -> Read<IpNet> {
+    let net = item.parse::<IpNet>().or_else(|_| item.parse::<IpAddr>().map(IpNet::from));
+    net.map_err(|_| format!("`{item}` is not a CIDR or address{also}"))
+}
+
+pub(super) fn ports(list: &str) -> Read<List<NonZeroU16>> {
+    let wrong = |item: &str| format!("`{item}` is not a port from 1 to 65535");
+    items(list).map(|item| item.parse().map_err(|_| wrong(item))).collect()
+}
+
+pub(super) fn default_policy(value: &str) -> Read<DefaultPolicy> {
+    let allowed = || DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
+    DefaultPolicy::parse(value).ok_or_else(|| format!("expected one of {}", allowed()))
+}
+
+/// A duration within bounds, which are written as durations are.
+pub(super) fn lasting(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&str) -> Read<Duration> + Clone + Send + Sync + 'static {
+    move |value| {
+        let within =
+            |lasts: &Duration| Some(*lasts) >= duration(least) && Some(*lasts) <= duration(most);
+        duration(value.trim()).filter(within).ok_or_else(|| {
+            format!("expected a whole number with s, m, h or d, from {least} to {most}")
         })
-        .collect()
+    }
 }
 
-pub(crate) fn default_policy(value: &str) -> Result<DefaultPolicy, ArgsError> {
-    DefaultPolicy::parse(value).ok_or_else(|| ArgsError::DefaultPolicy {
-        value: value.to_owned(),
-        allowed: DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", "),
-    })
-}
-
-/// Networks and the symbols that stand for some, for the flag `flag`.
-pub(crate) fn networks(flag: &'static str, list: &str) -> Result<Vec<NetworkMatch>, ArgsError> {
-    items(list)
-        .map(|item| match item {
-            "node-local" => Ok(NetworkMatch::symbol(NetworkSymbol::NodeLocal)),
-            "cluster" => Ok(NetworkMatch::symbol(NetworkSymbol::Cluster)),
-            item => network(flag, item, ", `node-local` or `cluster`").map(NetworkMatch::net),
-        })
-        .collect()
+/// A whole number with `s`, `m`, `h` or `d`.
+fn duration(text: &str) -> Option<Duration> {
+    let unit = text.chars().last()?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    number.checked_mul(seconds).map(Duration::from_secs)
 }

@@ -15,7 +15,7 @@ use tonic::Code;
 async fn mesh() -> (Mesh, Guard) {
     let config = ControllerConfig { default_policy: DefaultPolicy::Deny, ..Default::default() };
     let ports = GuardedPorts { grpc: port(8090), admission: None, admin: port(8080) };
-    let settings = GuardArgs::default().settings(Some("controller-0"), "ns").unwrap();
+    let settings = GuardArgs::default().settings(Some("controller-0"), "ns");
     let guard = Guard::new(&settings, ports, &config).unwrap();
     let access = AccessConfig::default();
     (Mesh::behind(Some(guard.grpc()), access, ServeConfig::default()).await, guard)

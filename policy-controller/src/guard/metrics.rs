@@ -1,7 +1,5 @@
 //! Metrics of the guard.
 
-use crate::metric_names;
-use crate::metric_names::Metric;
 use policy_core::Denied;
 use policy_enforce::record::Verdict;
 use policy_enforce::{Record, Recorder};
@@ -9,7 +7,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use std::num::NonZeroU16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -18,22 +15,18 @@ struct Refused {
     reason: &'static str,
 }
 
-/// Handles on the guard's metrics; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct GuardMetrics {
-    refused: Family<Refused, Counter>,
-    follows: Gauge,
+policy_core::metrics! {
+    /// Handles on the guard's metrics; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct GuardMetrics {
+        refused: Family<Refused, Counter> = "policy_guard_refused",
+            "Connections and requests refused on the controller's own ports, by port and reason";
+        follows: Gauge = "policy_guard_follows",
+            "Whether the controller's own ports follow the cluster's Servers; 0: the local policy holds";
+    }
 }
 
 impl GuardMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        let Metric { name, help } = metric_names::GUARD_REFUSED;
-        registry.register(name, help, self.refused.clone());
-        let Metric { name, help } = metric_names::GUARD_FOLLOWS;
-        registry.register(name, help, self.follows.clone());
-    }
-
     pub(super) fn refused(&self, port: NonZeroU16, reason: Denied) {
         let labels = Refused { port: port.get(), reason: reason.as_str() };
         self.refused.get_or_create(&labels).inc();

@@ -40,7 +40,7 @@ pub(crate) mod testing {
 
     /// A guard with the built-in policy on a node of these addresses.
     pub(crate) fn on_node(network: &str) -> Guard {
-        let mut settings = GuardArgs::default().settings(None, "ns").unwrap();
+        let mut settings = GuardArgs::default().settings(None, "ns");
         settings.node = vec![network.parse().unwrap()];
         let port = |number| NonZeroU16::new(number).unwrap();
         let ports =

@@ -25,7 +25,7 @@ fn ports() -> GuardedPorts {
 }
 
 fn settings() -> GuardSettings {
-    GuardArgs::default().settings(Some("policy-controller-0"), "ns").unwrap()
+    GuardArgs::default().settings(Some("policy-controller-0"), "ns")
 }
 
 /// A guard under a cluster whose default policy is to deny.
@@ -92,8 +92,8 @@ fn webhooks_are_for_whoever_speaks_tls_there() {
 
 #[test]
 fn metrics_are_for_the_node_and_for_identities_and_probes_for_all_until_the_node_is_known() {
-    let args = GuardArgs { host_ips: "10.0.0.5".to_owned(), ..GuardArgs::default() };
-    let settings = args.settings(Some("policy-controller-0"), "ns").unwrap();
+    let args = GuardArgs { host_ips: vec!["10.0.0.5".parse().unwrap()], ..GuardArgs::default() };
+    let settings = args.settings(Some("policy-controller-0"), "ns");
     let guard = Guard::new(&settings, ports(), &ControllerConfig::default()).unwrap();
     assert_eq!(metrics(&guard, "10.0.0.5", PeerTls::Absent), Ok(()));
     assert_eq!(metrics(&guard, "127.0.0.1", PeerTls::Absent), Ok(()));

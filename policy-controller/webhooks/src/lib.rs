@@ -15,7 +15,6 @@ pub mod beside;
 mod certificate;
 pub mod injector;
 mod installation;
-mod metric_names;
 mod metrics;
 mod review;
 mod validation;

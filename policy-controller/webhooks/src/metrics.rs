@@ -1,15 +1,10 @@
 //! What admission counts.
 
-use crate::metric_names::{
-    ADMISSION_CERTIFICATE_EXPIRY, ADMISSION_CERTIFICATE_FAILURES, ADMISSION_REFUSED,
-    ADMISSION_RESPONSES, ADMISSION_SECONDS,
-};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -51,44 +46,25 @@ impl EncodeLabelValue for Outcome {
     }
 }
 
-/// Handles on admission's metrics; clones share them.
-#[derive(Clone, Debug)]
-pub struct AdmissionMetrics {
-    answers: Family<Answered, Counter>,
-    seconds: Histogram,
-    refused: Family<Refusal, Counter>,
-    expiry: Gauge,
-    failures: Counter,
-}
-
-impl Default for AdmissionMetrics {
-    fn default() -> Self {
-        Self {
-            answers: Family::default(),
-            seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]),
-            refused: Family::default(),
-            expiry: Gauge::default(),
-            failures: Counter::default(),
-        }
+policy_core::metrics! {
+    /// Handles on admission's metrics; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct AdmissionMetrics {
+        answers: Family<Answered, Counter> = "admission_responses",
+            "Admission reviews answered, by kind of object and verdict";
+        seconds: Histogram = "admission_response_seconds",
+            "Time from the last byte of an admission review to its answer"
+            => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0]);
+        refused: Family<Refusal, Counter> = "admission_refused",
+            "Connections and requests of the webhook that were over a bound or made no sense";
+        expiry: Gauge = "admission_certificate_expiry_timestamp_seconds",
+            "When the certificate that the webhook serves expires, in seconds of Unix time";
+        failures: Counter = "admission_certificate_failures",
+            "Attempts to renew, load or publish the webhook's certificate that failed";
     }
 }
 
 impl AdmissionMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        let (name, help) = (ADMISSION_RESPONSES.name, ADMISSION_RESPONSES.help);
-        registry.register(name, help, self.answers.clone());
-        let (name, help) = (ADMISSION_SECONDS.name, ADMISSION_SECONDS.help);
-        registry.register(name, help, self.seconds.clone());
-        let (name, help) = (ADMISSION_REFUSED.name, ADMISSION_REFUSED.help);
-        registry.register(name, help, self.refused.clone());
-        let (name, help) = (ADMISSION_CERTIFICATE_EXPIRY.name, ADMISSION_CERTIFICATE_EXPIRY.help);
-        registry.register(name, help, self.expiry.clone());
-        let (name, help) =
-            (ADMISSION_CERTIFICATE_FAILURES.name, ADMISSION_CERTIFICATE_FAILURES.help);
-        registry.register(name, help, self.failures.clone());
-    }
-
     /// A review was answered.
     pub(crate) fn answered(&self, kind: &'static str, verdict: Outcome, took: Duration) {
         self.answers.get_or_create(&Answered { kind, verdict }).inc();

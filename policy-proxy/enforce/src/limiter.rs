@@ -3,6 +3,10 @@
 //! Order (proxy-semantics 3.6): `total`, then the override that names the client, else `identity`.
 //! The total is spent even if the client's own limit then refuses. Clients without an identity share
 //! one bucket. The state lives as long as the limit's configuration is equal, across policy updates.
+//!
+//! Not the crate `governor`, which a test holds it against: its limiters read the clock themselves, where
+//! one reading serves a whole request here, and its keyed store has a bucket for every identity that
+//! ever came, where hostile ones share one here.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -183,7 +187,10 @@ const SECOND: u64 = Duration::from_secs(1).as_nanos() as u64;
 mod tests {
     #![allow(clippy::arithmetic_side_effects, reason = "tests")]
     use super::*;
+    use governor::clock::FakeRelativeClock;
+    use governor::{Quota, RateLimiter};
     use policy_core::{LimitOverride, Source};
+    use proptest::prelude::*;
 
     fn rps(rate: u32) -> Option<NonZeroU32> {
         NonZeroU32::new(rate)
@@ -264,5 +271,26 @@ mod tests {
         let later = now + Duration::from_secs(5);
         limiter.client(Some("one more"), later);
         assert!(limiter.clients() < 10, "full buckets are forgotten");
+    }
+    proptest! {
+        /// At rates of which a nanosecond is a whole part, so that neither rounds.
+        #[test]
+        fn a_bucket_admits_what_another_implementation_admits(
+            rate in prop::sample::select(vec![1, 2, 5, 10, 64, 1000]),
+            waits in prop::collection::vec(0_u64..300_000, 1..200),
+        ) {
+            let (rate, clock) = (rps(rate).unwrap(), FakeRelativeClock::default());
+            let other = RateLimiter::direct_with_clock(Quota::per_second(rate), clock.clone());
+            let bucket = Bucket::new(rate);
+            let mut now = 0;
+            // Several at a time, so that the larger bursts are used up too.
+            for wait in waits.into_iter().map(Duration::from_micros) {
+                clock.advance(wait);
+                now += u64::try_from(wait.as_nanos()).unwrap();
+                for _ in 0..20 {
+                    prop_assert_eq!(bucket.take(now).is_ok(), other.check().is_ok());
+                }
+            }
+        }
     }
 }

@@ -10,5 +10,4 @@ pub mod http1;
 pub mod http2;
 pub mod reused;
 pub mod signal;
-pub mod slots;
 pub mod stall;

@@ -8,7 +8,6 @@ mod client_network;
 mod gateways;
 mod limit;
 pub mod log;
-mod metric_names;
 pub mod names;
 mod process;
 mod readiness;

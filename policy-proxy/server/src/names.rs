@@ -1,6 +1,6 @@
 //! The metrics of this crate. Names are those that Prometheus' own clients use.
 
-policy_tls::metrics! {
+policy_core::metrics! {
     CPU = "process_cpu_seconds", "", "Processor time used, user and system, in seconds";
     THREADS = "process_threads", "", "Threads of the process";
     START = "process_start_time_seconds", "", "When the process began, in seconds since 1970";

@@ -1,11 +1,9 @@
 //! Metrics of mutual TLS on a port: handshakes, and the certificate in force.
 
-use super::metric_names::{self, Metric};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What came of a handshake.
@@ -46,25 +44,20 @@ struct Outcome {
     result: &'static str,
 }
 
-/// Handles on the metrics of a port's TLS; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct TlsMetrics {
-    handshakes: Family<Outcome, Counter>,
-    expiry: Gauge,
-    reloads: Family<Outcome, Counter>,
+policy_core::metrics! {
+    /// Handles on the metrics of a port's TLS; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct TlsMetrics {
+        handshakes: Family<Outcome, Counter> = "policy_watch_tls_handshakes",
+            "TLS handshakes of the gRPC port";
+        reloads: Family<Outcome, Counter> = "policy_watch_certificate_reloads",
+            "Changes of the certificate files of the gRPC port, by what came of them";
+        expiry: Gauge = "policy_watch_certificate_expiry_timestamp_seconds",
+            "When the certificate of the gRPC port expires";
+    }
 }
 
 impl TlsMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        let Metric { name, help } = metric_names::TLS_HANDSHAKES;
-        registry.register(name, help, self.handshakes.clone());
-        let Metric { name, help } = metric_names::CERTIFICATE_RELOADS;
-        registry.register(name, help, self.reloads.clone());
-        let Metric { name, help } = metric_names::CERTIFICATE_EXPIRY;
-        registry.register(name, help, self.expiry.clone());
-    }
-
     pub(super) fn handshake(&self, result: Handshake) {
         self.handshakes.get_or_create(&Outcome { result: result.as_str() }).inc();
     }

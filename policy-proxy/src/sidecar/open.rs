@@ -25,8 +25,8 @@ use policy_enforce::telemetry::{Caller, Meter, Series, Side};
 use policy_http::ending::Ending;
 use policy_http::http2::Watched;
 use policy_http::signal::Signal;
-use policy_http::slots::Slots;
 use policy_tls::peer::Peer;
+use slab::Slab;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -52,7 +52,7 @@ pub(super) struct HttpConnection {
     caller: Caller,
     /// What the application is told of the client.
     pub(super) informed: Informed,
-    open: RefCell<Slots<Open>>,
+    open: RefCell<Slab<Open>>,
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
     _seat: Seat,
@@ -109,7 +109,7 @@ impl HttpConnection {
             ending: Signal::new(),
             caller,
             informed: Informed::new(&peer, Some(upstream)),
-            open: RefCell::new(Slots::new()),
+            open: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _seat: seat,
             membership: OnceCell::new(),
@@ -165,13 +165,19 @@ impl HttpConnection {
             begun: None,
             guards: 1,
         };
-        let place = self.open.borrow_mut().insert(open);
+        let mut all = self.open.borrow_mut();
+        if all.capacity() == 0 {
+            // Most connections never have more than one; a vector would begin with room for four.
+            all.reserve_exact(1);
+        }
+        let place = all.insert(open);
+        drop(all);
         OpenGuard { connection: Rc::clone(self), place, upload: false }
     }
 
     /// Whether a body of a request is being sent.
     fn is_uploading(&self) -> bool {
-        self.open.borrow().iter().any(|open| open.exchange.is_uploading())
+        self.open.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
     }
 
     /// Whether a request is open.
@@ -185,7 +191,7 @@ impl HttpConnection {
             shared.guards = shared.guards.saturating_sub(1);
             return;
         }
-        open.remove(place);
+        open.try_remove(place);
         if open.is_empty() {
             self.handle.rests();
             self.idle_since.set(self.worker.now());

@@ -7,8 +7,8 @@ use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{Decided, Recorder, RequestRecord, Sampler};
 use policy_enforce::store::{PolicyStore, PortHandle};
 use policy_enforce::telemetry::{Caller, Side, TcpSeries};
-use policy_http::slots::Slots;
 use policy_tls::identity::{IdentityHandle, Judge};
+use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
@@ -47,7 +47,7 @@ pub(super) struct Worker {
     /// Seconds since the worker began, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
-    members: RefCell<Slots<Weak<dyn Member>>>,
+    members: RefCell<Slab<Weak<dyn Member>>>,
     /// Connections of this worker.
     connections: Cell<usize>,
     left: Notify,
@@ -84,7 +84,7 @@ impl Worker {
             index,
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
-            members: RefCell::new(Slots::new()),
+            members: RefCell::new(Slab::new()),
             connections: Cell::new(0),
             left: Notify::new(),
         }
@@ -194,14 +194,15 @@ impl Worker {
 
     fn each(&self, act: impl Fn(&dyn Member)) {
         // Members may leave, or join, while they are told.
-        let members: Vec<_> = self.members.borrow().iter().filter_map(Weak::upgrade).collect();
+        let members: Vec<_> =
+            self.members.borrow().iter().filter_map(|(_, member)| member.upgrade()).collect();
         members.iter().for_each(|member| act(&**member));
     }
 
     /// Lets every member decide again, and other tasks run in between. Who joins meanwhile has decided
     /// by what is published already, so that it does not matter on which side of the review it stands.
     pub(super) async fn review(&self) {
-        let places = self.members.borrow().places();
+        let places = self.members.borrow().capacity();
         for place in 0..places {
             let member = self.members.borrow().get(place).and_then(Weak::upgrade);
             if let Some(member) = member {
@@ -233,7 +234,7 @@ impl Worker {
     /// between.
     async fn prove(&self) {
         let mut judge = Judge::new(self.shared.identity.current().clone());
-        let places = self.members.borrow().places();
+        let places = self.members.borrow().capacity();
         for place in 0..places {
             let member = self.members.borrow().get(place).and_then(Weak::upgrade);
             if let Some(member) = member {
@@ -274,7 +275,7 @@ impl Drop for Seat {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.worker.members.borrow_mut().remove(self.place);
+        self.worker.members.borrow_mut().try_remove(self.place);
     }
 }
 

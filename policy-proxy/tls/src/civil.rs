@@ -1,95 +1,58 @@
-//! Times of day and calendar, both ways, in UTC (proleptic Gregorian calendar).
+//! Times in writing, and back: RFC 3339, and the digits of certificates. Always UTC.
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A date and a time of day, as far as they are written out: `1970-01-01T00:00:00`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Civil {
-    pub(crate) year: u64,
-    pub(crate) month: u64,
-    pub(crate) day: u64,
-    pub(crate) hour: u64,
-    pub(crate) minute: u64,
-    pub(crate) second: u64,
-}
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// With milliseconds: `1970-01-01T00:00:00.000Z`. What lies before 1970 is shown as its beginning.
+/// With milliseconds: `1970-01-01T00:00:00.000Z`. What lies before 1970 is shown as its beginning, what
+/// lies after the year 9999 as its end.
 pub fn rfc3339(at: SystemTime) -> String {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = since.subsec_millis();
-    format!("{}.{millis:03}Z", of(since.as_secs()))
+    format!("{:.3}Z", civil(at))
 }
 
 /// To the second: `1970-01-01T00:00:00Z`.
 pub fn shown(at: SystemTime) -> String {
-    format!("{}Z", of(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()))
+    format!("{:.0}Z", civil(at))
+}
+
+/// Without anything between: `19700101000000Z`.
+pub(crate) fn digits(at: SystemTime) -> String {
+    let at = civil(at);
+    let (year, month, day) = (at.year(), at.month(), at.day());
+    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z")
 }
 
 /// The instant, if there is such a date. What lies before 1970 counts as its beginning; a leap second
 /// as the next.
-pub(crate) fn instant(civil: Civil) -> Option<SystemTime> {
-    let Civil { year, month, day, hour, minute, second } = civil;
-    if year > 9999 || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let before = months(year).into_iter().take(usize::try_from(month.checked_sub(1)?).ok()?);
-    let length = *months(year).get(usize::try_from(month.checked_sub(1)?).ok()?)?;
-    if day == 0 || day > length {
-        return None;
-    }
-    if year < 1970 {
-        return Some(UNIX_EPOCH);
-    }
-    let years: u64 = (1970..year).map(|year| months(year).iter().sum::<u64>()).sum();
-    let days = years.checked_add(before.sum())?.checked_add(day.checked_sub(1)?)?;
-    let seconds = hour.checked_mul(3600)?.checked_add(minute.checked_mul(60)?)?;
-    let seconds = days.checked_mul(86_400)?.checked_add(seconds)?.checked_add(second)?;
-    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+pub(crate) fn instant(
+    year: i16,
+    [month, day, hour, minute, second]: [i8; 5],
+) -> Option<SystemTime> {
+    let leap = u64::from(second == 60);
+    let second = if second == 60 { 59 } else { second };
+    let at = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
+    // No timestamp of the library, because these end a day before the year 9999 does, which stands
+    // for no end at all (RFC 5280 section 4.1.2.5).
+    let since = Duration::try_from(at.duration_since(EPOCH)).unwrap_or_default();
+    UNIX_EPOCH.checked_add(since)?.checked_add(Duration::from_secs(leap))
 }
 
-/// What lies after the year 9999 is shown as its end: somebody else may have said the number, and
-/// years are counted one by one.
-fn of(seconds: u64) -> Civil {
-    let seconds = seconds.min(LAST);
-    let (mut day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let mut year = 1970;
-    while let Some(rest) = day.checked_sub(months(year).iter().sum()) {
-        (day, year) = (rest, year.saturating_add(1));
-    }
-    let mut month = 1;
-    for length in months(year) {
-        let Some(rest) = day.checked_sub(length) else { break };
-        (day, month) = (rest, u64::saturating_add(month, 1));
-    }
-    Civil {
-        year,
-        month,
-        day: day.saturating_add(1),
-        hour: second.div_euclid(3600),
-        minute: second.rem_euclid(3600).div_euclid(60),
-        second: second.rem_euclid(60),
-    }
-}
-
-/// 9999-12-31T23:59:59, in seconds since 1970.
-const LAST: u64 = 253_402_300_799;
-
-/// The days of each month.
-fn months(year: u64) -> [u64; 12] {
-    let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
-    [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-}
-
-impl std::fmt::Display for Civil {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { year, month, day, hour, minute, second } = self;
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-    }
+fn civil(at: SystemTime) -> DateTime {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SignedDuration::try_from(since).ok();
+    since.and_then(|since| EPOCH.checked_add(since).ok()).unwrap_or(DateTime::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
+    #![allow(
+        clippy::arithmetic_side_effects,
+        clippy::string_slice,
+        reason = "test times are small"
+    )]
     use super::*;
     use proptest::prelude::*;
 
@@ -101,13 +64,18 @@ mod tests {
         assert_eq!(shown(last_of_a_leap_year), "2024-12-31T23:59:59Z");
         let leap_day = UNIX_EPOCH + Duration::from_millis(951_782_400_250);
         assert_eq!(rfc3339(leap_day), "2000-02-29T00:00:00.250Z");
+        let nearly = UNIX_EPOCH + Duration::from_nanos(1_999_999_999);
+        assert_eq!(rfc3339(nearly), "1970-01-01T00:00:01.999Z", "nothing is rounded up");
+        assert_eq!(shown(nearly), "1970-01-01T00:00:01Z");
+        assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_secs(1)), "1970-01-01T00:00:00.000Z");
     }
 
     #[test]
     fn there_is_no_instant_for_what_is_no_date() {
-        let date = |year, month, day| {
-            instant(Civil { year, month, day, hour: 0, minute: 0, second: 0 }).is_some()
-        };
+        let date = |year, month, day| instant(year, [month, day, 0, 0, 0]).is_some();
+        assert_eq!(instant(1949, [12, 31, 0, 0, 0]), Some(UNIX_EPOCH));
+        let next_day = UNIX_EPOCH + Duration::from_secs(1_483_228_800);
+        assert_eq!(instant(2016, [12, 31, 23, 59, 60]), Some(next_day), "a leap second");
         assert!(date(2024, 2, 29) && date(1949, 12, 31) && date(9999, 12, 31));
         for (year, month, day) in [
             (2023, 2, 29),
@@ -130,14 +98,16 @@ mod tests {
     proptest! {
         #[test]
         fn every_second_is_found_again(seconds in 0_u64..253_402_300_800) {
-            prop_assert_eq!(instant(of(seconds)), Some(UNIX_EPOCH + Duration::from_secs(seconds)));
+            let at = UNIX_EPOCH + Duration::from_secs(seconds);
+            let text = digits(at);
+            let year = text[..4].parse().unwrap();
+            let rest = [4, 6, 8, 10, 12].map(|from| text[from..from + 2].parse().unwrap());
+            prop_assert_eq!(instant(year, rest), Some(at));
         }
 
         #[test]
-        fn no_numbers_panic(
-            year: u64, month: u64, day: u64, hour: u64, minute: u64, second: u64,
-        ) {
-            instant(Civil { year, month, day, hour, minute, second });
+        fn no_numbers_panic(year: i16, rest: [i8; 5]) {
+            instant(year, rest);
         }
     }
 }

@@ -10,7 +10,9 @@ pub mod der;
 pub mod identity;
 pub mod metric;
 pub mod names;
+pub mod oid;
 pub mod peer;
 pub mod termination;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod x509;

@@ -1,7 +1,7 @@
 //! The metrics of this crate. Names that Linkerd's proxy has too are spelled as there
 //! (proxy-semantics 4).
 
-crate::metrics! {
+policy_core::metrics! {
     IDENTITY_USABLE = "identity_usable", "", "Whether others would accept our certificate now";
     CERT_EXPIRATION = "control_identity_cert_expiration_timestamp_seconds", "",
         "When our certificate expires";

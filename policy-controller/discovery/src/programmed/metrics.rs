@@ -1,45 +1,25 @@
 //! How far objects are in force, as numbers.
 
-use crate::metric_names::{
-    OBJECTS_NOT_PROGRAMMED, PROGRAMMED_SECONDS, REPLICAS_ANSWERING, REPLICAS_KNOWN,
-};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 use std::time::Duration;
 
-/// Handles on the metrics of counting; clones share them.
-#[derive(Clone, Debug)]
-pub struct ProgrammedMetrics {
-    seconds: Histogram,
-    not_programmed: Gauge,
-    known: Gauge,
-    answering: Gauge,
-}
-
-impl Default for ProgrammedMetrics {
-    fn default() -> Self {
-        let bounds = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
-        Self {
-            seconds: Histogram::new(bounds),
-            not_programmed: Gauge::default(),
-            known: Gauge::default(),
-            answering: Gauge::default(),
-        }
+policy_core::metrics! {
+    /// Handles on the metrics of counting; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct ProgrammedMetrics {
+        seconds: Histogram = "policy_programmed_seconds",
+            "Time from publishing a change to the acknowledgement of the last proxy concerned"
+            => Histogram::new([0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]);
+        not_programmed: Gauge = "policy_objects_not_programmed",
+            "Objects that are not in force on every proxy concerned, where this replica counts";
+        known: Gauge = "policy_replicas_known", "Other replicas, where this one counts";
+        answering: Gauge = "policy_replicas_answering",
+            "Other replicas that say what their clients have in force, where this one counts";
     }
 }
 
 impl ProgrammedMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        let of = PROGRAMMED_SECONDS;
-        registry.register(of.name, of.help, self.seconds.clone());
-        let of = OBJECTS_NOT_PROGRAMMED;
-        registry.register(of.name, of.help, self.not_programmed.clone());
-        registry.register(REPLICAS_KNOWN.name, REPLICAS_KNOWN.help, self.known.clone());
-        registry.register(REPLICAS_ANSWERING.name, REPLICAS_ANSWERING.help, self.answering.clone());
-    }
-
     pub(super) fn took(&self, time: Duration) {
         self.seconds.observe(time.as_secs_f64());
     }

@@ -1,12 +1,9 @@
 //! Metrics of who may watch.
 
-use crate::metric_names;
-use policy_engine::metric_names::Metric;
 use policy_server::TlsMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
 /// Why a caller is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +54,19 @@ struct Outcome {
     result: &'static str,
 }
 
-/// Handles on the metrics of who may watch; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct AccessMetrics {
-    refused: Family<Reason, Counter>,
-    pub(crate) tls: TlsMetrics,
-    reviews: Family<Outcome, Counter>,
+policy_core::metrics! {
+    /// Handles on the metrics of who may watch; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct AccessMetrics {
+        reviews: Family<Outcome, Counter> = "policy_watch_viewer_reviews",
+            "Reviews of viewers' tokens and rights, by result";
+        refused: Family<Reason, Counter> = "policy_watch_callers_refused",
+            "Requests and streams refused or ended for who their caller is, by reason";
+    }
+    with { pub(crate) tls: TlsMetrics; }
 }
 
 impl AccessMetrics {
-    /// Adds the metrics to `registry`.
-    pub fn register(&self, registry: &mut Registry) {
-        self.tls.register(registry);
-        let Metric { name, help } = metric_names::VIEWER_REVIEWS;
-        registry.register(name, help, self.reviews.clone());
-        let Metric { name, help } = metric_names::CALLERS_REFUSED;
-        registry.register(name, help, self.refused.clone());
-    }
-
     pub(crate) fn refused(&self, reason: Unwelcome) {
         self.refused.get_or_create(&Reason { reason: reason.as_str() }).inc();
     }

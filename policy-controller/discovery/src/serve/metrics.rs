@@ -2,7 +2,6 @@
 //! (controller-semantics 6.4); the `policy_watch_` family is ours.
 
 use super::access_metrics::AccessMetrics;
-use crate::metric_names as names;
 use policy_core::Owner;
 use policy_proto::Replacement;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -10,7 +9,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -90,112 +88,40 @@ struct Refusal {
     reason: &'static str,
 }
 
-/// Handles on the policy server's metrics; clones share them.
-#[derive(Clone, Debug)]
-pub struct ServeMetrics {
-    started: Family<Method, Counter>,
-    received: Family<Method, Counter>,
-    sent: Family<Method, Counter>,
-    handled: Family<Handled, Counter>,
-    seconds: Family<Method, Histogram, fn() -> Histogram>,
-    open: Family<Method, Gauge>,
-    connections: Gauge,
-    refused: Family<Refusal, Counter>,
-    encodings: Family<Api, Counter>,
-    shared: Family<Api, Counter>,
-    too_large: Family<Api, Counter>,
-    replaced: Family<Api, Counter>,
-    ack_seconds: Histogram,
-    nacks: Family<Refusal, Counter>,
-    holding: Gauge,
-    /// Who may watch.
-    pub access: AccessMetrics,
-}
-
-impl Default for ServeMetrics {
-    fn default() -> Self {
-        Self {
-            started: Family::default(),
-            received: Family::default(),
-            sent: Family::default(),
-            handled: Family::default(),
-            seconds: Family::new_with_constructor(|| Histogram::new([0.1, 1.0, 300.0, 3600.0])),
-            open: Family::default(),
-            connections: Gauge::default(),
-            refused: Family::default(),
-            encodings: Family::default(),
-            shared: Family::default(),
-            too_large: Family::default(),
-            replaced: Family::default(),
-            ack_seconds: Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
-            nacks: Family::default(),
-            holding: Gauge::default(),
-            access: AccessMetrics::default(),
-        }
+policy_core::metrics! {
+    /// Handles on the policy server's metrics; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct ServeMetrics {
+        started: Family<Method, Counter> = "grpc_server_started", "RPCs started";
+        received: Family<Method, Counter> = "grpc_server_msg_received", "Messages received";
+        sent: Family<Method, Counter> = "grpc_server_msg_sent", "Messages sent on streams";
+        handled: Family<Handled, Counter> = "grpc_server_handled",
+            "RPCs completed, by status code";
+        seconds: Family<Method, Histogram, fn() -> Histogram> = "grpc_server_handling_seconds",
+            "Time from the start of an RPC to its end"
+            => Family::new_with_constructor(|| Histogram::new([0.1, 1.0, 300.0, 3600.0]));
+        open: Family<Method, Gauge> = "policy_watch_open_streams", "RPCs in progress";
+        connections: Gauge = "policy_watch_open_connections", "Connections of clients";
+        refused: Family<Refusal, Counter> = "policy_watch_refused",
+            "Connections and RPCs over a bound";
+        encodings: Family<Api, Counter> = "policy_watch_encodings", "Policies encoded";
+        shared: Family<Api, Counter> = "policy_watch_encodings_shared",
+            "Policies sent from an encoding that existed";
+        too_large: Family<Api, Counter> = "policy_watch_too_large",
+            "Policies sent as a denial because they were too large for the client";
+        replaced: Family<Api, Counter> = "policy_watch_encodings_replaced",
+            "Encodings that say less than the policy, for what the client cannot enforce";
+        ack_seconds: Histogram = "policy_watch_ack_seconds",
+            "Time from publishing a policy to a client's acknowledgement"
+            => Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]);
+        nacks: Family<Refusal, Counter> = "policy_watch_nacks", "Updates that clients refused";
+        holding: Gauge = "policy_watch_held_streams",
+            "Streams held because their client applied what this replica has not seen";
     }
+    with { pub access: AccessMetrics; }
 }
 
 impl ServeMetrics {
-    /// Adds the metrics to `registry`, under their full names.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(names::GRPC_STARTED.name, names::GRPC_STARTED.help, self.started.clone());
-        registry.register(
-            names::GRPC_RECEIVED.name,
-            names::GRPC_RECEIVED.help,
-            self.received.clone(),
-        );
-        registry.register(names::GRPC_SENT.name, names::GRPC_SENT.help, self.sent.clone());
-        registry.register(names::GRPC_HANDLED.name, names::GRPC_HANDLED.help, self.handled.clone());
-        registry.register(names::GRPC_SECONDS.name, names::GRPC_SECONDS.help, self.seconds.clone());
-        registry.register(
-            names::WATCH_OPEN_STREAMS.name,
-            names::WATCH_OPEN_STREAMS.help,
-            self.open.clone(),
-        );
-        registry.register(
-            names::WATCH_OPEN_CONNECTIONS.name,
-            names::WATCH_OPEN_CONNECTIONS.help,
-            self.connections.clone(),
-        );
-        registry.register(
-            names::WATCH_REFUSED.name,
-            names::WATCH_REFUSED.help,
-            self.refused.clone(),
-        );
-        registry.register(
-            names::WATCH_ENCODINGS.name,
-            names::WATCH_ENCODINGS.help,
-            self.encodings.clone(),
-        );
-        registry.register(
-            names::WATCH_ENCODINGS_SHARED.name,
-            names::WATCH_ENCODINGS_SHARED.help,
-            self.shared.clone(),
-        );
-        registry.register(
-            names::WATCH_TOO_LARGE.name,
-            names::WATCH_TOO_LARGE.help,
-            self.too_large.clone(),
-        );
-        registry.register(
-            names::WATCH_ENCODINGS_REPLACED.name,
-            names::WATCH_ENCODINGS_REPLACED.help,
-            self.replaced.clone(),
-        );
-        registry.register(
-            names::WATCH_ACK_SECONDS.name,
-            names::WATCH_ACK_SECONDS.help,
-            self.ack_seconds.clone(),
-        );
-        registry.register(names::WATCH_NACKS.name, names::WATCH_NACKS.help, self.nacks.clone());
-        registry.register(
-            names::WATCH_HELD_STREAMS.name,
-            names::WATCH_HELD_STREAMS.help,
-            self.holding.clone(),
-        );
-        self.access.register(registry);
-    }
-
     pub(crate) fn open_connection(&self) -> OpenGauge {
         OpenGauge::new(self.connections.clone())
     }
@@ -367,6 +293,7 @@ fn code_name(code: Code) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prometheus_client::registry::Registry;
 
     fn text(metrics: &ServeMetrics) -> String {
         let mut registry = Registry::default();

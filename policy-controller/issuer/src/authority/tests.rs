@@ -3,7 +3,13 @@
 use super::*;
 use crate::csr;
 use policy_core::Identity;
-use policy_tls::identity::identity_of;
+use policy_tls::der::{
+    BOOLEAN, OCTET_STRING, OID, PRINTABLE_STRING, SEQUENCE, SET, UTF8_STRING, bits, context,
+    number, write,
+};
+use policy_tls::identity::{identity_of, validity};
+use policy_tls::oid::{BASIC_CONSTRAINTS, ECDSA_WITH_SHA256};
+use policy_tls::x509::write_time;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SanType, SignatureAlgorithm,
@@ -63,7 +69,7 @@ fn a_certificate_proves_the_identity_and_nothing_else() {
     let other = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
     assert_ne!(leaf.serial, other.serial);
     // It cannot vouch for others: a certificate is no authority.
-    let pem = crate::pem::pem(&leaf.certificate);
+    let pem = policy_tls::identity::pem(&leaf.certificate);
     let error = read(&pem, &made.key, &made.certificate).unwrap_err();
     assert_eq!(error, AuthorityError::NotAnAuthority("tls.crt".into()));
 }
@@ -139,4 +145,62 @@ fn what_cannot_be_used_is_named() {
     refused(&one.certificate, "", &one.certificate, "`tls.key`: ");
     refused(&one.certificate, &one.key, "", "`ca.crt`: holds no certificate");
     refused(&one.certificate, &one.certificate, &one.certificate, "`tls.key`: ");
+}
+
+/// An attribute of a name (RFC 5280 section 4.1.2.4): its type, the kind of text, the text.
+fn attribute(kind: &[u8], tag: u8, text: &[u8]) -> Vec<u8> {
+    write(SEQUENCE, &[&write(OID, &[kind]), &write(tag, &[text])])
+}
+
+/// An authority that is its own root under a name that is written like this.
+fn named(name: &[u8]) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let algorithm = write(SEQUENCE, &[&write(OID, &[ECDSA_WITH_SHA256])]);
+    let validity = write(SEQUENCE, &[&write_time(now() - DAY), &write_time(now() + 30 * DAY)]);
+    let constraints = write(SEQUENCE, &[&[BOOLEAN, 1, 0xff]]);
+    let id = write(OID, &[BASIC_CONSTRAINTS]);
+    let extension = write(SEQUENCE, &[&id, &write(OCTET_STRING, &[&constraints])]);
+    let extensions = write(context(3), &[&write(SEQUENCE, &[&extension])]);
+    let version = write(context(0), &[&number(&[2])]);
+    let info = key.subject_public_key_info();
+    let serial = number(&[1]);
+    let body = [&version, &serial, &algorithm, name, &validity, name, &info, &extensions];
+    let body = write(SEQUENCE, &body);
+    let signature = bits(&rcgen::SigningKey::sign(&key, &body).unwrap());
+    let certificate = write(SEQUENCE, &[&body, &algorithm, &signature]);
+    (policy_tls::identity::pem(&certificate.into()), key.serialize_pem())
+}
+
+#[test]
+fn an_issuers_name_is_written_as_its_own_certificate_has_it() {
+    const TELETEX: u8 = 0x14;
+    const IA5: u8 = 0x16;
+    const BMP: u8 = 0x1e;
+    let (common, unit, company) = (&[0x55, 4, 3], &[0x55, 4, 11], &[0x55, 4, 10]);
+    let domain = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x19];
+    let wide: Vec<u8> = "Söhne".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let name = |parts: &[&[Vec<u8>]]| {
+        let sets: Vec<_> = parts.iter().map(|set| write(SET, &[&set.concat()])).collect();
+        write(SEQUENCE, &[&sets.concat()])
+    };
+    let root = attribute(common, PRINTABLE_STRING, b"root");
+    let mesh = attribute(unit, UTF8_STRING, b"mesh");
+    for (what, name) in [
+        ("PrintableString", name(&[&[root.clone()]])),
+        ("UTF8String", name(&[&[attribute(common, UTF8_STRING, "Söhne".as_bytes())]])),
+        ("BMPString", name(&[&[attribute(company, BMP, &wide)]])),
+        ("TeletexString", name(&[&[attribute(company, TELETEX, b"S\xf6hne")]])),
+        ("common name first", name(&[&[root.clone()], &[mesh.clone()]])),
+        (
+            "one kind twice",
+            name(&[&[attribute(domain, IA5, b"com")], &[attribute(domain, IA5, b"a")]]),
+        ),
+        ("two values in one part", name(&[&[root.clone(), mesh.clone()]])),
+        ("and in another order", name(&[&[mesh, root]])),
+    ] {
+        let (certificate, key) = named(&name);
+        let authority = read(&certificate, &key, &certificate).unwrap();
+        let leaf = authority.sign(&request(), NAME, LIFETIME, now()).unwrap();
+        assert_eq!(Certificate::read(&leaf.certificate).unwrap().issuer, name, "{what}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::authority::{Lifetime, make};
+use k8s_openapi::ByteString;
 
 fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)

@@ -1,5 +1,6 @@
 //! When roots come and go.
 
+use super::Change::{Rotate, Widen};
 use super::*;
 use crate::authority::Lifetime;
 
@@ -37,27 +38,26 @@ fn held() -> Times {
 
 const LONG: Option<Duration> = Some(Duration::MAX);
 
-fn plan(held: Times, published: Option<Duration>, now: u64) -> Step {
-    rotation().plan(Some(held), published, at(now))
+fn plan(held: Times, published: Option<Duration>, now: u64) -> Change {
+    rotation().plan(held, published, at(now))
 }
 
 #[test]
 fn what_cannot_be_used_is_made_anew() {
-    assert_eq!(rotation().plan(None, None, at(0)), Step::Create);
-    assert_eq!(plan(held(), LONG, 100 * DAY), Step::Create);
+    assert_eq!(plan(held(), LONG, 100 * DAY), Rotate(Step::Create));
     let next = Some(Next { ends: at(200 * DAY), since: at(100 * DAY - 1) });
-    assert_eq!(plan(Times { next, ..held() }, None, 100 * DAY), Step::Promote);
+    assert_eq!(plan(Times { next, ..held() }, None, 100 * DAY), Rotate(Step::Promote));
 }
 
 #[test]
 fn the_next_one_is_made_by_time_or_when_asked_for() {
-    assert_eq!(plan(held(), LONG, 66 * DAY - 1), Step::Keep);
-    assert_eq!(plan(held(), LONG, 66 * DAY), Step::Stage);
-    assert_eq!(plan(Times { asked: true, ..held() }, LONG, 1), Step::Stage);
+    assert_eq!(plan(held(), LONG, 66 * DAY - 1), Rotate(Step::Keep));
+    assert_eq!(plan(held(), LONG, 66 * DAY), Rotate(Step::Stage));
+    assert_eq!(plan(Times { asked: true, ..held() }, LONG, 1), Rotate(Step::Stage));
     let many =
         Times { asked: true, formers: MAX_FORMER, former_until: Some(at(9 * DAY)), ..held() };
-    assert_eq!(plan(many, LONG, DAY), Step::Keep, "former ones are retired first");
-    assert_eq!(plan(many, LONG, 9 * DAY), Step::Retire);
+    assert_eq!(plan(many, LONG, DAY), Rotate(Step::Keep), "former ones are retired first");
+    assert_eq!(plan(many, LONG, 9 * DAY), Rotate(Step::Retire));
 }
 
 #[test]
@@ -65,12 +65,12 @@ fn nothing_is_issued_from_a_root_that_has_not_been_everywhere_for_a_while() {
     let next = Some(Next { ends: at(166 * DAY), since: at(66 * DAY) });
     let staged = Times { next, ..held() };
     let (early, late) = (66 * DAY + HOUR - 1, 66 * DAY + HOUR);
-    assert_eq!(plan(staged, LONG, early), Step::Keep);
-    assert_eq!(plan(staged, None, late), Step::Keep);
-    assert_eq!(plan(staged, Some(seconds(HOUR - 1)), late), Step::Keep);
-    assert_eq!(plan(staged, Some(seconds(HOUR)), late), Step::Promote);
+    assert_eq!(plan(staged, LONG, early), Rotate(Step::Keep));
+    assert_eq!(plan(staged, None, late), Rotate(Step::Keep));
+    assert_eq!(plan(staged, Some(seconds(HOUR - 1)), late), Rotate(Step::Keep));
+    assert_eq!(plan(staged, Some(seconds(HOUR)), late), Rotate(Step::Promote));
     // A namespace that refuses the root does not keep the mesh from having an authority.
-    assert_eq!(plan(staged, None, 99 * DAY), Step::Promote);
+    assert_eq!(plan(staged, None, 99 * DAY), Rotate(Step::Promote));
 }
 
 #[test]
@@ -84,27 +84,27 @@ fn a_former_root_stays_until_nothing_that_it_signed_is_valid() {
         formers: 1,
         ..held()
     };
-    assert_eq!(plan(overlap, LONG, 68 * DAY), Step::Keep);
+    assert_eq!(plan(overlap, LONG, 68 * DAY), Rotate(Step::Keep));
     let after = until.duration_since(at(0)).unwrap().as_secs();
-    assert_eq!(plan(overlap, LONG, after - 1), Step::Keep);
-    assert_eq!(plan(overlap, LONG, after), Step::Retire);
+    assert_eq!(plan(overlap, LONG, after - 1), Rotate(Step::Keep));
+    assert_eq!(plan(overlap, LONG, after), Rotate(Step::Retire));
 }
 
 #[test]
 fn longer_lives_are_noted_before_anything_lives_longer() {
     let shorter = Times { longest: seconds(HOUR), ..held() };
-    assert_eq!(plan(shorter, LONG, 70 * DAY), Step::Widen);
+    assert_eq!(plan(shorter, LONG, 70 * DAY), Widen);
     let longer = Times { longest: seconds(30 * DAY), ..held() };
-    assert_eq!(plan(longer, LONG, 1), Step::Keep, "what was issued before counts");
+    assert_eq!(plan(longer, LONG, 1), Rotate(Step::Keep), "what was issued before counts");
 }
 
 #[test]
 fn a_wrong_clock_delays_but_does_not_stop_the_rotation() {
     let next = |since| Some(Next { ends: at(166 * DAY), since: at(since) });
     let soon = Times { next: next(66 * DAY + HOUR / 2), ..held() };
-    assert_eq!(plan(soon, LONG, 66 * DAY), Step::Keep);
+    assert_eq!(plan(soon, LONG, 66 * DAY), Rotate(Step::Keep));
     let far = Times { next: next(80 * DAY), ..held() };
-    assert_eq!(plan(far, LONG, 66 * DAY), Step::Stage);
+    assert_eq!(plan(far, LONG, 66 * DAY), Rotate(Step::Stage));
 }
 
 /// Three years, looked at every hour by one replica while another still issues from what it read an
@@ -131,14 +131,14 @@ fn three_years_of_looks_never_distrust_what_is_valid() {
         let trusted = |by: u32| bundle.iter().any(|(one, _)| *one == by);
         assert!(issued.iter().all(|(by, _)| trusted(*by)), "hour {hour}: {bundle:?}");
         slow = root;
-        match rotation.plan(Some(held), LONG, now) {
-            Step::Keep => {}
-            Step::Create | Step::Widen => panic!("hour {hour}"),
-            Step::Stage => {
+        match rotation.plan(held, LONG, now) {
+            Rotate(Step::Keep) => {}
+            Rotate(Step::Create) | Widen => panic!("hour {hour}"),
+            Rotate(Step::Stage) => {
                 held.next = Some(Next { ends: now + rotation.lifetime, since: now });
                 bundle.push((root + 1, now));
             }
-            Step::Promote => {
+            Rotate(Step::Promote) => {
                 let next = held.next.take().unwrap();
                 held.former_until = Some(rotation.former_until(held.longest, now));
                 (held.begins, held.ends, held.formers) = (next.since, next.ends, 1);
@@ -147,7 +147,7 @@ fn three_years_of_looks_never_distrust_what_is_valid() {
                 // Within a minute no replica issues from what it read before.
                 slow = root;
             }
-            Step::Retire => {
+            Rotate(Step::Retire) => {
                 bundle.retain(|(one, _)| *one >= root);
                 (held.former_until, held.formers) = (None, 0);
             }

@@ -1,6 +1,6 @@
 //! Metrics of the watches. The `kube_watch_` family has Linkerd's names (controller-semantics 6.4).
 
-use crate::metric_names as names;
+use policy_core::metric::Metric;
 use policy_engine::source::{Health, WatchKey};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
@@ -47,61 +47,67 @@ impl KindLabels {
     }
 }
 
+policy_core::metrics! {
+    /// What watches count.
+    #[derive(Clone, Debug)]
+    struct Counts {
+        events: Family<EventLabels, Counter> = "kube_watch_events",
+            "Events of watches, bookmarks included";
+        errors: Family<ErrorLabels, Counter> = "kube_watch_errors",
+            "Lists and watches that failed, by error";
+        lists: Family<KindLabels, Counter> = "kube_watch_lists", "Complete lists of a kind";
+        relists: Family<KindLabels, Counter> = "kube_watch_relists",
+            "Complete lists of a kind that had been listed before";
+        nameless: Family<KindLabels, Counter> = "kube_watch_nameless",
+            "Objects that the API server sent without a name, which are left out";
+    }
+}
+
+/// How old what is known is, read from the health of the watches when it is asked for.
+const AGE: Metric = Metric {
+    name: "kube_watch_age_seconds",
+    labels: "kind group namespace",
+    help: "Seconds since the API server last said anything in a watch",
+};
+
 /// Handles on the metrics of the watches; clones share them.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
-    events: Family<EventLabels, Counter>,
-    errors: Family<ErrorLabels, Counter>,
-    lists: Family<KindLabels, Counter>,
-    relists: Family<KindLabels, Counter>,
-    nameless: Family<KindLabels, Counter>,
+    counts: Counts,
     health: watch::Receiver<Arc<Health>>,
 }
 
 impl WatchMetrics {
     /// Metrics of the watches that `health` tells of.
     pub fn new(health: watch::Receiver<Arc<Health>>) -> Self {
-        Self {
-            events: Family::default(),
-            errors: Family::default(),
-            lists: Family::default(),
-            relists: Family::default(),
-            nameless: Family::default(),
-            health,
-        }
+        Self { counts: Counts::default(), health }
     }
 
     /// Adds the metrics to `registry`, under their full names.
     pub fn register(&self, registry: &mut Registry) {
-        let counters = [
-            (names::KUBE_WATCH_LISTS, &self.lists),
-            (names::KUBE_WATCH_RELISTS, &self.relists),
-            (names::KUBE_WATCH_NAMELESS, &self.nameless),
-        ];
-        let events = names::KUBE_WATCH_EVENTS;
-        registry.register(events.name, events.help, self.events.clone());
-        let errors = names::KUBE_WATCH_ERRORS;
-        registry.register(errors.name, errors.help, self.errors.clone());
-        for (metric, family) in counters {
-            registry.register(metric.name, metric.help, family.clone());
-        }
+        self.counts.register(registry);
         registry.register_collector(Box::new(Ages(self.health.clone())));
+    }
+
+    /// Every metric, in the order of its declaration.
+    pub fn all() -> impl Iterator<Item = Metric> {
+        Counts::all().chain([AGE])
     }
 
     pub(super) fn event(&self, key: &WatchKey, version: &'static str, op: &'static str) {
         let (kind, group) = (key.kind.as_str(), key.kind.group());
-        self.events.get_or_create(&EventLabels { op, kind, group, version }).inc();
+        self.counts.events.get_or_create(&EventLabels { op, kind, group, version }).inc();
     }
 
     pub(super) fn error(&self, key: &WatchKey, error: &'static str) {
         let (kind, group) = (key.kind.as_str(), key.kind.group());
-        self.errors.get_or_create(&ErrorLabels { kind, group, error }).inc();
+        self.counts.errors.get_or_create(&ErrorLabels { kind, group, error }).inc();
     }
 
     pub(super) fn listed(&self, key: &WatchKey, again: bool) {
-        self.lists.get_or_create(&KindLabels::of(key)).inc();
+        self.counts.lists.get_or_create(&KindLabels::of(key)).inc();
         if again {
-            self.relists.get_or_create(&KindLabels::of(key)).inc();
+            self.counts.relists.get_or_create(&KindLabels::of(key)).inc();
         }
     }
 
@@ -109,7 +115,7 @@ impl WatchMetrics {
     pub(super) fn nameless(&self, key: &WatchKey, count: u64) {
         if count > 0 {
             tracing::warn!(watch = %key, count, "the API server sent objects without a name");
-            self.nameless.get_or_create(&KindLabels::of(key)).inc_by(count);
+            self.counts.nameless.get_or_create(&KindLabels::of(key)).inc_by(count);
         }
     }
 }
@@ -136,9 +142,7 @@ impl Ages {
 
 impl Collector for Ages {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let metric = names::KUBE_WATCH_AGE_SECONDS;
-        let encoder =
-            encoder.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?;
+        let encoder = encoder.encode_descriptor(AGE.name, AGE.help, None, MetricType::Gauge)?;
         self.encode_each(encoder)
     }
 }

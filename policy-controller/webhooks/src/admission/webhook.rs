@@ -5,12 +5,11 @@ use super::listener;
 use super::service::Service;
 use super::settings::{AdmissionSettings, CertificateSource};
 use crate::beside::Repoint;
-use crate::certificate::{
-    CertificateError, CertificateFiles, Provisioner, Served, Slot, Texts, follow,
-};
+use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Served, Slot, follow};
 use crate::injector::Injector;
 use crate::metrics::AdmissionMetrics;
 use policy_engine::review::ReviewHandle;
+use policy_kube::rotation::secret::Pair;
 use policy_tls::identity::provider;
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +48,7 @@ pub struct Admission {
 
 /// Who keeps the certificate fresh.
 enum Keeper {
-    Files(CertificateFiles, Slot, Texts),
+    Files(CertificateFiles, Slot, Pair),
     Provisioner(Box<Provisioner>),
 }
 

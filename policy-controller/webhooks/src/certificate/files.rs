@@ -2,6 +2,7 @@
 
 use super::pair::{CertificateError, Places, certified};
 use super::slot::Slot;
+use policy_kube::rotation::secret::Pair;
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,36 +19,29 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// Both files as they were read.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Texts {
-    certificates: Vec<u8>,
-    key: Vec<u8>,
-}
-
 impl CertificateFiles {
     /// Reads them once and puts them in use. Returns what was read, for [`follow`].
     ///
     /// # Errors
     /// [`CertificateError`] names the file that is missing or unusable.
-    pub(crate) async fn load(&self, slot: &Slot) -> Result<Texts, CertificateError> {
+    pub(crate) async fn load(&self, slot: &Slot) -> Result<Pair, CertificateError> {
         let texts = self.read().await?;
         slot.put(self.parse(&texts)?);
         Ok(texts)
     }
 
-    async fn read(&self) -> Result<Texts, CertificateError> {
-        Ok(Texts {
-            certificates: contents(&self.certificates).await?,
+    async fn read(&self) -> Result<Pair, CertificateError> {
+        Ok(Pair {
+            certificate: contents(&self.certificates).await?,
             key: contents(&self.key).await?,
         })
     }
 
-    fn parse(&self, texts: &Texts) -> Result<CertifiedKey, CertificateError> {
+    fn parse(&self, texts: &Pair) -> Result<CertifiedKey, CertificateError> {
         let (certificates, key) =
             (self.certificates.display().to_string(), self.key.display().to_string());
         let places = Places { certificates: &certificates, key: &key };
-        certified(&places, &texts.certificates, &texts.key)
+        certified(&places, texts)
     }
 }
 
@@ -58,7 +52,7 @@ async fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
 
 /// Puts changed files in use, for ever. What cannot be used is told once, and what is in use stays.
 /// `loaded`: what is in use at the start. Files may have changed since.
-pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Texts) {
+pub(crate) async fn follow(files: CertificateFiles, slot: Slot, loaded: Pair) {
     let mut seen = Some(loaded);
     loop {
         tokio::time::sleep(INTERVAL).await;

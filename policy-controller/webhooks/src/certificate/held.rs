@@ -2,31 +2,17 @@
 
 use super::issue::Issued;
 use super::pair::{CertificateError, Places, certified, chain};
-use super::plan::{Next, Times};
-use k8s_openapi::ByteString;
-use policy_tls::identity::provider;
-use policy_tls::identity::validity;
+use super::plan::Times;
+use policy_kube::rotation::Next;
+use policy_kube::rotation::secret::{self, CERTIFICATE, Data, KEY, ROOTS};
+use policy_tls::identity::{pem, provider, readable, validity};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-/// The data of a Secret.
-pub(super) type Data = BTreeMap<String, ByteString>;
-
-/// The certificate in use, as every Secret of type `kubernetes.io/tls` has it.
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
-/// The bundle: the authorities of every certificate that may be in use, newest last.
-const AUTHORITIES: &str = "ca.crt";
-/// The certificate that waits, its key, and since when it does.
-const NEXT_CERTIFICATE: &str = "next.crt";
-const NEXT_KEY: &str = "next.key";
-const NEXT_SINCE: &str = "next.since";
 
 /// Authorities that outlive a certificate made anew. Replicas of different names (two installations
 /// that share a Secret) make one anew in turns, and the Secret must not grow by it.
@@ -36,19 +22,20 @@ const MAX_LEFT_OVER: usize = 7;
 pub(super) struct Held {
     serving: Pair,
     next: Option<(Pair, SystemTime)>,
+    /// The bundle: the authorities of every certificate that may be in use, newest last.
     authorities: Vec<Authority>,
 }
 
+/// A certificate that can be served.
 struct Pair {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
+    texts: secret::Pair,
     not_before: SystemTime,
     not_after: SystemTime,
 }
 
 /// One authority of the bundle.
 struct Authority {
-    pem: String,
+    certificate: CertificateDer<'static>,
     not_after: SystemTime,
 }
 
@@ -56,23 +43,16 @@ impl Held {
     /// Reads a Secret's data. `None` if there is nothing in it that could be served under all of
     /// `names`, which is the case too if the bundle does not vouch for it.
     pub(super) fn read(data: &Data, names: &[String]) -> Option<Self> {
-        let text = |key: &str| data.get(key).map(|bytes| bytes.0.clone());
-        let authorities = authorities(&text(AUTHORITIES)?);
-        let serving = pair(text(CERTIFICATE)?, text(KEY)?, &authorities, names)?;
-        let next = text(NEXT_CERTIFICATE).zip(text(NEXT_KEY)).zip(text(NEXT_SINCE)).and_then(
-            |((certificate, key), since)| {
-                let since = std::str::from_utf8(&since).ok()?.parse::<jiff::Timestamp>().ok()?;
-                let pair = pair(certificate, key, &authorities, names)?;
-                Some((pair, SystemTime::from(since)))
-            },
-        );
+        let authorities = authorities(data);
+        let serving = pair(secret::Pair::in_use(data)?, &authorities, names)?;
+        let next = secret::Pair::waiting(data);
+        let next = next.and_then(|(next, since)| Some((pair(next, &authorities, names)?, since)));
         Some(Self { serving, next, authorities })
     }
 
     /// The authorities of a Secret's data that could still be needed, whatever else is wrong with it.
     fn left_over(data: &Data, now: SystemTime) -> Vec<Authority> {
-        let mut bundle =
-            data.get(AUTHORITIES).map(|bytes| authorities(&bytes.0)).unwrap_or_default();
+        let mut bundle = authorities(data);
         bundle.retain(|authority| authority.not_after > now);
         let newest = bundle.len().saturating_sub(MAX_LEFT_OVER);
         bundle.split_off(newest)
@@ -117,42 +97,26 @@ impl Held {
         Times {
             begins: self.serving.not_before,
             serving: self.serving.not_after,
-            next: self
-                .next
-                .as_ref()
-                .map(|(pair, since)| Next { not_after: pair.not_after, since: *since }),
+            next: self.next.as_ref().map(|(pair, since)| pair.waits(*since)),
             oldest_authority: oldest.unwrap_or(self.serving.not_after),
         }
     }
 
     /// What clients must trust.
     pub(super) fn bundle(&self) -> Vec<u8> {
-        self.authorities.iter().map(|authority| authority.pem.as_str()).collect::<String>().into()
+        self.authorities.iter().map(|one| pem(&one.certificate)).collect::<String>().into()
     }
 
     /// The certificate in use, ready for handshakes.
     pub(super) fn certified(&self) -> Result<CertifiedKey, CertificateError> {
-        certified(&PLACES, &self.serving.certificate, &self.serving.key)
+        certified(&PLACES, &self.serving.texts)
     }
 
     /// Puts it into a Secret's data and leaves other keys alone.
     pub(super) fn write(&self, data: &mut Data) {
-        let mut put = |key: &str, text: Option<Vec<u8>>| match text {
-            Some(text) => {
-                data.insert(key.to_owned(), ByteString(text));
-            }
-            None => {
-                data.remove(key);
-            }
-        };
-        put(CERTIFICATE, Some(self.serving.certificate.clone()));
-        put(KEY, Some(self.serving.key.clone()));
-        put(AUTHORITIES, Some(self.bundle()));
-        let next = self.next.as_ref();
-        put(NEXT_CERTIFICATE, next.map(|(pair, _)| pair.certificate.clone()));
-        put(NEXT_KEY, next.map(|(pair, _)| pair.key.clone()));
-        let since = next.and_then(|(_, since)| jiff::Timestamp::try_from(*since).ok());
-        put(NEXT_SINCE, since.map(|since| since.to_string().into_bytes()));
+        let next = self.next.as_ref().map(|(pair, since)| (&pair.texts, pair.waits(*since)));
+        self.serving.texts.write(next, data);
+        secret::put(data, ROOTS, Some(self.bundle()));
     }
 }
 
@@ -162,25 +126,30 @@ impl Pair {
     fn of(issued: &Issued) -> Option<Self> {
         let certificate = issued.certificate.clone().into_bytes();
         let (not_before, not_after) = validity(chain(CERTIFICATE, &certificate).ok()?.first()?)?;
-        Some(Self { certificate, key: issued.key.clone().into_bytes(), not_before, not_after })
+        let texts = secret::Pair { certificate, key: issued.key.clone().into_bytes() };
+        Some(Self { texts, not_before, not_after })
+    }
+
+    /// The same as one that waits since then.
+    fn waits(&self, since: SystemTime) -> Next {
+        Next { ends: self.not_after, since }
     }
 }
 
 impl Authority {
     fn of(issued: &Issued) -> Option<Self> {
-        let mut all = authorities(issued.authority.as_bytes());
-        all.pop()
+        readable(issued.authority.as_bytes()).pop().and_then(Self::read)
+    }
+
+    fn read(certificate: CertificateDer<'static>) -> Option<Self> {
+        let (_, not_after) = validity(&certificate)?;
+        Some(Self { certificate, not_after })
     }
 }
 
 /// A certificate and its key, if they fit each other and the bundle vouches for every name.
-fn pair(
-    certificate: Vec<u8>,
-    key: Vec<u8>,
-    authorities: &[Authority],
-    names: &[String],
-) -> Option<Pair> {
-    let usable = certified(&PLACES, &certificate, &key).ok()?;
+fn pair(texts: secret::Pair, authorities: &[Authority], names: &[String]) -> Option<Pair> {
+    let usable = certified(&PLACES, &texts).ok()?;
     let leaf = usable.cert.first()?;
     let (not_before, not_after) = validity(leaf)?;
     // Clocks differ, and its end is looked at when planning: it must have been good until then.
@@ -192,34 +161,20 @@ fn pair(
         ServerName::try_from(name.as_str())
             .is_ok_and(|name| verifier.verify_server_cert(leaf, rest, &name, &[], last).is_ok())
     });
-    vouched.then_some(Pair { certificate, key, not_before, not_after })
+    vouched.then_some(Pair { texts, not_before, not_after })
 }
 
 fn verifier(authorities: &[Authority]) -> Option<Arc<WebPkiServerVerifier>> {
     let mut roots = RootCertStore::empty();
-    let all = authorities.iter().filter_map(|authority| der(&authority.pem));
-    roots.add_parsable_certificates(all);
+    roots.add_parsable_certificates(authorities.iter().map(|one| one.certificate.clone()));
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().ok()
 }
 
-fn der(pem: &str) -> Option<CertificateDer<'static>> {
-    chain(AUTHORITIES, pem.as_bytes()).ok()?.into_iter().next()
-}
-
-/// The certificates of a bundle, each with its own text. What else is in it, such as the key of an
-/// authority that somebody put there, is not published.
-fn authorities(bundle: &[u8]) -> Vec<Authority> {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
-    let text = String::from_utf8_lossy(bundle);
-    text.split_inclusive(END)
-        .filter_map(|part| {
-            let (_, body) = part.rsplit_once(BEGIN)?;
-            let pem = format!("{BEGIN}{body}\n");
-            let (_, not_after) = validity(&der(&pem)?)?;
-            Some(Authority { pem, not_after })
-        })
-        .collect()
+/// The certificates of a Secret's bundle. What else is in it, such as the key of an authority that
+/// somebody put there, is not published.
+fn authorities(data: &Data) -> Vec<Authority> {
+    let bundle = data.get(ROOTS).map(|bytes| readable(&bytes.0));
+    bundle.unwrap_or_default().into_iter().filter_map(Authority::read).collect()
 }
 
 #[cfg(test)]
@@ -227,6 +182,7 @@ mod tests {
     use super::super::issue::issue;
     use super::super::plan::LIFETIME;
     use super::*;
+    use k8s_openapi::ByteString;
 
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_800_000_000)).unwrap()
@@ -266,7 +222,7 @@ mod tests {
         let staged = held.stage(&make(later), later).unwrap();
         let read = Held::read(&written(&staged), &names()).unwrap();
         assert_eq!(read.times().serving, now() + LIFETIME, "the former one is still in use");
-        assert_eq!(read.times().next, Some(Next { not_after: later + LIFETIME, since: later }));
+        assert_eq!(read.times().next, Some(Next { ends: later + LIFETIME, since: later }));
         assert!(read.bundle().starts_with(&first) && read.bundle().len() > first.len());
         let promoted = Held::read(&written(&read.promote()), &names()).unwrap();
         assert_eq!(promoted.times().serving, later + LIFETIME);
@@ -305,13 +261,10 @@ mod tests {
     #[test]
     fn a_certificate_made_anew_again_and_again_does_not_fill_the_secret() {
         let mut data = Data::new();
-        let mut newest = Vec::new();
         for _ in 0..20 {
-            let held = Held::create(make(now()), &data, now()).unwrap();
-            held.write(&mut data);
-            newest = held.bundle();
+            Held::create(make(now()), &data, now()).unwrap().write(&mut data);
         }
-        assert_eq!(authorities(&newest).len(), MAX_LEFT_OVER + 1);
+        assert_eq!(authorities(&data).len(), MAX_LEFT_OVER + 1);
         assert!(Held::read(&data, &names()).is_some(), "the newest is among them");
     }
 

@@ -1,10 +1,10 @@
 //! Makes a certificate and the authority that vouches for it. The authority signs nothing else: its
 //! key is forgotten at once, so that nobody can take it.
 
-use policy_kube::certificate::valid;
+use policy_kube::certificate::{common_name, valid};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -42,12 +42,6 @@ pub(super) fn issue(
     valid(&mut params, now, lifetime)?;
     let certificate = params.signed_by(&key, &issuer)?;
     Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem(), authority: root.pem() })
-}
-
-fn common_name(name: &str) -> DistinguishedName {
-    let mut names = DistinguishedName::new();
-    names.push(DnType::CommonName, name);
-    names
 }
 
 fn san(name: &str) -> Result<SanType, rcgen::Error> {

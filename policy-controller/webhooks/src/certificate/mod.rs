@@ -9,7 +9,7 @@ mod provision;
 mod slot;
 
 pub use files::CertificateFiles;
-pub(crate) use files::{Texts, follow};
+pub(crate) use files::follow;
 pub use pair::CertificateError;
 pub(crate) use provision::Provisioner;
 pub use provision::Provisioning;

@@ -1,5 +1,6 @@
 //! A certificate with its key, read from PEM.
 
+use policy_kube::rotation::secret::Pair;
 use policy_tls::identity::provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -39,11 +40,10 @@ pub(super) struct Places<'a> {
 /// Reads a chain and its key.
 pub(super) fn certified(
     places: &Places<'_>,
-    certificates: &[u8],
-    key: &[u8],
+    texts: &Pair,
 ) -> Result<CertifiedKey, CertificateError> {
-    let chain = chain(places.certificates, certificates)?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::Pem {
+    let chain = chain(places.certificates, &texts.certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&texts.key).map_err(|error| CertificateError::Pem {
         place: places.key.to_owned(),
         message: error.to_string(),
     })?;

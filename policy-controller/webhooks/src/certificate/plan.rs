@@ -6,6 +6,7 @@
 //! stays in the bundle until that certificate has expired, because a replica that has not noticed
 //! may serve it until then.
 
+use policy_kube::rotation::{Held, Next, Step, step};
 use std::time::{Duration, SystemTime};
 
 /// How long a certificate is valid.
@@ -30,58 +31,17 @@ pub(super) struct Times {
     pub(super) oldest_authority: SystemTime,
 }
 
-/// A certificate that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Next {
-    /// Its end.
-    pub(super) not_after: SystemTime,
-    /// Since when its authority is in the bundle.
-    pub(super) since: SystemTime,
-}
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Nothing.
-    Keep,
-    /// Make a certificate and put it in use at once: there is none that could be served.
-    Create,
-    /// Make the next one and add its authority to the bundle.
-    Stage,
-    /// Put the next one in use.
-    Promote,
-    /// Take authorities out of the bundle that have expired.
-    Prune,
-}
-
 /// What is to be done now. `held` is absent where nothing usable is; `published` says whether the
 /// webhook configuration has the bundle that is held.
 pub(super) fn plan(held: Option<Times>, published: bool, now: SystemTime) -> Step {
-    let Some(Times { begins, serving, next, oldest_authority }) = held else {
-        return Step::Create;
-    };
-    let next = next.filter(|next| next.not_after > now);
-    // One that is not valid yet was made by somebody whose clock is far ahead, or was.
-    if serving <= now || begins > now {
-        return if next.is_some() { Step::Promote } else { Step::Create };
-    }
-    if let Some(next) = next {
-        return match now.duration_since(next.since) {
-            Ok(waited) if waited >= SETTLE && published => Step::Promote,
-            Ok(_) => Step::Keep,
-            // From the future: somebody's clock is wrong, and the wait must not be for ever.
-            Err(ahead) if ahead.duration() > SETTLE => Step::Stage,
-            Err(_) => Step::Keep,
-        };
-    }
-    let left = serving.duration_since(now).unwrap_or_default();
-    if left <= RENEW_BEFORE {
-        Step::Stage
-    } else if oldest_authority <= now {
-        Step::Prune
-    } else {
-        Step::Keep
-    }
+    let held = held.map(|Times { begins, serving, next, oldest_authority }| Held {
+        // One that is not valid yet was made by somebody whose clock is far ahead, or was.
+        usable: serving > now && begins <= now,
+        due: serving.duration_since(now).unwrap_or_default() <= RENEW_BEFORE,
+        next,
+        former_until: Some(oldest_authority),
+    });
+    step(held, SETTLE, published, now)
 }
 
 #[cfg(test)]
@@ -99,8 +59,7 @@ mod tests {
     }
 
     fn held(serving: u64, next: Option<(u64, u64)>) -> Option<Times> {
-        let next =
-            next.map(|(not_after, since)| Next { not_after: at(not_after), since: at(since) });
+        let next = next.map(|(not_after, since)| Next { ends: at(not_after), since: at(since) });
         let begins = at(serving.saturating_sub(90 * DAY));
         Some(Times { begins, serving: at(serving), next, oldest_authority: at(serving) })
     }
@@ -135,7 +94,7 @@ mod tests {
             Some(Times { begins, serving, next: None, oldest_authority: at(oldest) })
         };
         assert_eq!(plan(times(90 * DAY), true, at(90 * DAY - 1)), Step::Keep);
-        assert_eq!(plan(times(90 * DAY), true, at(90 * DAY)), Step::Prune);
+        assert_eq!(plan(times(90 * DAY), true, at(90 * DAY)), Step::Retire);
         assert_eq!(plan(times(150 * DAY), true, at(90 * DAY)), Step::Keep);
     }
 
@@ -172,14 +131,14 @@ mod tests {
                 Step::Keep => {}
                 Step::Create => panic!("hour {hour}: had nothing to serve"),
                 Step::Stage => {
-                    next = Some(Next { not_after: now + LIFETIME, since: now });
+                    next = Some(Next { ends: now + LIFETIME, since: now });
                     bundle.push(now + LIFETIME);
                 }
                 Step::Promote => {
-                    serving = next.take().unwrap().not_after;
+                    serving = next.take().unwrap().ends;
                     renewals += 1;
                 }
-                Step::Prune => bundle.retain(|end| *end > now),
+                Step::Retire => bundle.retain(|end| *end > now),
             }
         }
         assert_eq!(renewals, 6);

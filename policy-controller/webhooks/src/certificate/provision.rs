@@ -1,16 +1,17 @@
 //! The certificate made here: kept in a Secret that all replicas share, and vouched for in the webhook
 //! configuration. Every replica does the same; whoever writes first wins, and the others read.
 
-use super::held::{Data, Held};
+use super::held::Held;
 use super::issue::issue;
-use super::plan::{LIFETIME, Step, plan};
+use super::plan::{LIFETIME, plan};
 use super::slot::Slot;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use policy_kube::rotation::secret::Data;
+use policy_kube::rotation::{ATTEMPTS, SecretStore, Step, StoreError};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 
@@ -20,11 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// How soon after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often a write is tried in a row where others write too.
-const ATTEMPTS: u32 = 5;
-
 const CONFLICT: u16 = 409;
-const FORBIDDEN: u16 = 403;
 
 /// Where the certificate is kept and for whom it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +66,7 @@ impl Webhooks for MutatingWebhookConfiguration {
 /// Keeps a certificate.
 pub(crate) struct Provisioner {
     settings: Provisioning,
-    secrets: Api<Secret>,
+    secret: SecretStore,
     client: Client,
     slot: Slot,
 }
@@ -79,27 +76,19 @@ pub(crate) struct Provisioner {
 enum ProvisionError {
     #[error("the API server: {0}")]
     Api(#[from] kube::Error),
+    #[error(transparent)]
+    Secret(#[from] StoreError),
     #[error("cannot make a certificate for {names}: {error}")]
     Issue { names: String, error: rcgen::Error },
     #[error("a certificate that was made cannot be used")]
     Unusable,
-    #[error("the Secret is being changed by others all the time")]
-    Contended,
-    #[error(
-        "Secret {0} does not exist, and this controller may not create it: `helm upgrade` makes it, \
-         and so does `kubectl create secret generic`, without data"
-    )]
-    Absent(String),
 }
 
 impl Provisioner {
     pub(crate) fn new(client: Client, settings: Provisioning, slot: Slot) -> Self {
-        Self {
-            secrets: Api::namespaced(client.clone(), &settings.namespace),
-            client,
-            settings,
-            slot,
-        }
+        let Provisioning { namespace, secret, .. } = &settings;
+        let secret = SecretStore::new(client.clone(), namespace, secret, None);
+        Self { settings, secret, client, slot }
     }
 
     /// Keeps the certificate, for ever.
@@ -137,7 +126,7 @@ impl Provisioner {
         now: SystemTime,
     ) -> Result<(), ProvisionError> {
         for _ in 0..ATTEMPTS {
-            let secret = self.secrets.get_opt(&self.settings.secret).await?;
+            let secret = self.secret.read().await?;
             let data = secret.as_ref().and_then(|secret| secret.data.clone()).unwrap_or_default();
             let held = Held::read(&data, &self.settings.names);
             let published = match &held {
@@ -153,11 +142,11 @@ impl Provisioner {
                 return published.map(|_| ()).map_err(ProvisionError::from);
             };
             // Whoever was faster has it as it should be; what they wrote is read next.
-            if self.write(secret, &changed).await? {
+            if self.secret.write(secret, |data| changed.write(data)).await? {
                 tracing::info!(?step, secret = %self.settings.secret, "webhook certificate");
             }
         }
-        Err(ProvisionError::Contended)
+        Err(StoreError::Contended.into())
     }
 
     /// What is to be held instead; `None`: what is held.
@@ -179,42 +168,9 @@ impl Provisioner {
             (Step::Create, _) | (_, None) => Held::create(made()?, data, now),
             (Step::Stage, Some(held)) => held.stage(&made()?, now),
             (Step::Promote, Some(held)) => Some(held.promote()),
-            (Step::Prune, Some(held)) => Some(held.prune(now)),
+            (Step::Retire, Some(held)) => Some(held.prune(now)),
         };
         changed.map(Some).ok_or(ProvisionError::Unusable)
-    }
-
-    /// Writes it, unless somebody else was faster.
-    async fn write(&self, secret: Option<Secret>, held: &Held) -> Result<bool, ProvisionError> {
-        let exists = secret.is_some();
-        let mut secret = secret.unwrap_or_else(|| self.new_secret());
-        held.write(secret.data.get_or_insert_default());
-        let params = PostParams::default();
-        let written = if exists {
-            // With the version that was read: a change in between is a conflict.
-            self.secrets.replace(&self.settings.secret, &params, &secret).await
-        } else {
-            self.secrets.create(&params, &secret).await
-        };
-        match written {
-            Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
-            Err(kube::Error::Api(status)) if status.code == FORBIDDEN && !exists => {
-                let Provisioning { namespace, secret, .. } = &self.settings;
-                Err(ProvisionError::Absent(format!("{namespace}/{secret}")))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// A Secret where none is. Only administrators may create one: the chart makes it before the
-    /// controller starts.
-    fn new_secret(&self) -> Secret {
-        let mut secret =
-            Secret { type_: Some("kubernetes.io/tls".to_owned()), ..Secret::default() };
-        secret.metadata.name = Some(self.settings.secret.clone());
-        secret.metadata.namespace = Some(self.settings.namespace.clone());
-        secret
     }
 
     fn serve(&self, held: &Held, serving: &mut Option<Data>) -> Result<(), ProvisionError> {

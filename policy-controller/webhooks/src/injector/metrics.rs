@@ -1,11 +1,9 @@
 //! What the injector counts.
 
-use crate::metric_names::{INJECTOR_LABEL_FAILURES, INJECTOR_PODS_WITHOUT, INJECTOR_RESPONSES};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -18,25 +16,20 @@ struct Namespace {
     namespace: String,
 }
 
-/// Handles on the injector's metrics; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct InjectorMetrics {
-    responses: Family<Answered, Counter>,
-    without: Family<Namespace, Gauge>,
-    label_failures: Counter,
+policy_core::metrics! {
+    /// Handles on the injector's metrics; clones share them.
+    #[derive(Clone, Debug)]
+    pub struct InjectorMetrics {
+        responses: Family<Answered, Counter> = "injector_responses",
+            "Pods that the injector was asked about, by what became of them";
+        without: Family<Namespace, Gauge> = "injector_pods_without_sidecar",
+            "Running pods that ought to have a sidecar and have none, by namespace; the leader counts";
+        label_failures: Counter = "injector_label_failures",
+            "Attempts to write the label of a namespace that asks for injection that failed";
+    }
 }
 
 impl InjectorMetrics {
-    /// Makes them part of a page.
-    pub fn register(&self, registry: &mut Registry) {
-        let (name, help) = (INJECTOR_RESPONSES.name, INJECTOR_RESPONSES.help);
-        registry.register(name, help, self.responses.clone());
-        let (name, help) = (INJECTOR_PODS_WITHOUT.name, INJECTOR_PODS_WITHOUT.help);
-        registry.register(name, help, self.without.clone());
-        let (name, help) = (INJECTOR_LABEL_FAILURES.name, INJECTOR_LABEL_FAILURES.help);
-        registry.register(name, help, self.label_failures.clone());
-    }
-
     /// A review was answered.
     pub(super) fn answered(&self, outcome: &'static str) {
         self.responses.get_or_create(&Answered { outcome }).inc();

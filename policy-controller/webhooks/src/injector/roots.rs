@@ -1,11 +1,8 @@
 //! The roots that sidecars begin with, as they are when a pod is created.
 
 use super::settings::{Trust, TrustSettings};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use policy_server::TlsHandle;
-use policy_tls::identity::certificates;
-use rustls::pki_types::CertificateDer;
+use policy_tls::identity::{certificates, pem};
 
 /// More than fits into a variable of the environment beside others, in bytes.
 const MOST: usize = 64 * 1024;
@@ -55,19 +52,4 @@ impl RootsSource {
 /// What is wrong with the text.
 pub fn followed(text: &[u8]) -> Result<Trust, String> {
     Ok(Trust::Followed(certificates(text)?.iter().map(pem).collect()))
-}
-
-/// One certificate as PEM.
-fn pem(certificate: &CertificateDer<'_>) -> String {
-    let text = BASE64_STANDARD.encode(certificate);
-    let mut out = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, after) = rest.split_at_checked(64).unwrap_or((rest, ""));
-        out.push_str(line);
-        out.push('\n');
-        rest = after;
-    }
-    out.push_str("-----END CERTIFICATE-----\n");
-    out
 }

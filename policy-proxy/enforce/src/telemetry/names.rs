@@ -31,7 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     ours.iter().chain(policy_tls::names::ALL).chain(build).chain(policy_server::names::ALL)
 }
 
-policy_tls::metrics! {
+policy_core::metrics! {
     // What policy decided.
     HTTP_ALLOW = "inbound_http_authz_allow", "TARGET ROUTE AUTHZ SERVER TLS",
         "HTTP requests that a policy allowed";

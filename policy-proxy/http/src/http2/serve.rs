@@ -7,12 +7,12 @@ use super::received::Received;
 use super::stream::Turn;
 use super::turns::Turns;
 use crate::ending::Ending;
-use crate::slots::Slots;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use http::request::Parts;
 use http::{Request, Response};
+use slab::Slab;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ where
     let mut turns = Turns::new();
     // Each has its first turn.
     [CLIENT, UPSTREAM, PULSE].iter().for_each(|place| turns.waker(*place).wake());
-    let streams = Slots::new();
+    let streams = Slab::new();
     let mut serving = Serving {
         connection,
         client,
@@ -111,7 +111,7 @@ struct Serving<'a, C: ClientConnection, I, A, F: 'static> {
     heard: Rc<Heard>,
     pulse: Option<Pulse>,
     turns: Turns,
-    streams: Slots<Turn<F, C>>,
+    streams: Slab<Turn<F, C>>,
     answer: A,
     /// Whether the client was told to ask for nothing more.
     told: bool,
@@ -203,15 +203,10 @@ where
     /// whether all of them has come.
     fn leave(&mut self, gone: Gone) {
         self.over = true;
-        for index in 0..self.streams.places() {
-            let kept = match self.streams.get(index) {
-                Some(Turn::Uploading(_)) => gone == Gone::Ended,
-                Some(Turn::Answering { .. } | Turn::Responding(_)) | None => false,
-            };
-            if !kept {
-                self.streams.remove(index);
-            }
-        }
+        self.streams.retain(|_, turn| match turn {
+            Turn::Uploading(_) => gone == Gone::Ended,
+            Turn::Answering { .. } | Turn::Responding(_) => false,
+        });
     }
 
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
@@ -229,6 +224,10 @@ where
 
     /// Gives something a place, and its first turn.
     fn join(&mut self, turn: Turn<F, C>) {
+        if self.streams.capacity() == 0 {
+            // Most connections never have more than one; a vector would begin with room for four.
+            self.streams.reserve_exact(1);
+        }
         let index = self.streams.insert(turn);
         let waker = self.turns.waker(index.saturating_add(FIRST));
         self.turn(index, &mut Context::from_waker(&waker));
@@ -240,7 +239,7 @@ where
         let Some(turn) = self.streams.get_mut(index) else { return };
         let place = self.turns.place(index.saturating_add(FIRST));
         if turn.poll(cx, place, (second, self.stall)).is_ready() {
-            self.streams.remove(index);
+            self.streams.try_remove(index);
         }
         while let Some(upload) = self.connection.streams().upload() {
             self.join(Turn::Uploading(upload));

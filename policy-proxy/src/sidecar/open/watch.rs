@@ -56,7 +56,7 @@ impl Member for HttpConnection {
     fn review(&self) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
-        for open in self.open.borrow_mut().iter_mut() {
+        for (_, open) in self.open.borrow_mut().iter_mut() {
             let same = policy.is_some_and(|policy| Arc::ptr_eq(policy, &open.policy));
             if same || open.lost.get().is_some() {
                 continue;
@@ -80,7 +80,7 @@ impl Member for HttpConnection {
             // A client that takes no response is not told that it broke off.
             let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
             let stuck = |open: &Open| open.lost.get().is_some() && old(open);
-            if !self.http2 && self.open.borrow().iter().any(stuck) {
+            if !self.http2 && self.open.borrow().iter().any(|(_, open)| stuck(open)) {
                 self.ending.raise(Ending::Now);
             } else if !self.http2 && self.is_uploading() {
                 // Looks whether its client is still there, while nobody takes what it sends.
@@ -120,7 +120,8 @@ impl Member for HttpConnection {
         self.worker.tcp_error(kind, self.client());
         // Tunnels do not end with the connection.
         let mut all = self.open.borrow_mut();
-        all.iter_mut().filter(|open| open.lost.get().is_none()).for_each(|open| self.revoke(open));
+        let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
+        standing.for_each(|(_, open)| self.revoke(open));
         self.ending.raise(Ending::Now);
     }
 

@@ -15,7 +15,7 @@ use super::roots::{Anchors, Known, RootsReader};
 use super::state::FailureKind;
 use crate::civil::shown;
 use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain, random};
-use crate::der::{self, DNS_NAME};
+use crate::x509::{Certificate, DNS_NAME, validity};
 use policy_proto::linkerd::identity::identity_client::IdentityClient;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
 use rustls::pki_types::CertificateDer;
@@ -280,8 +280,8 @@ impl Certify {
 
 /// Our name, and no other name of any kind.
 fn check_name(leaf: &[u8], name: &str) -> Result<(), String> {
-    let names = der::alternative_names(leaf)
-        .ok_or_else(|| "not a certificate; expected X.509 in DER".to_owned())?;
+    let names = Certificate::read(leaf).and_then(|leaf| leaf.alternative_names());
+    let names = names.ok_or_else(|| "not a certificate; expected X.509 in DER".to_owned())?;
     let ours = |(tag, found): &(u8, &[u8])| {
         *tag == DNS_NAME && found.eq_ignore_ascii_case(name.as_bytes())
     };
@@ -300,7 +300,7 @@ fn check_times(
     now: SystemTime,
 ) -> Result<SystemTime, String> {
     let (begins, ends) =
-        der::validity(leaf).ok_or_else(|| "a certificate without readable validity".to_owned())?;
+        validity(leaf).ok_or_else(|| "a certificate without readable validity".to_owned())?;
     let until = until.ok_or_else(|| "valid_until: not set, or not a time".to_owned())?;
     if begins > now {
         let (begins, now) = (shown(begins), shown(now));

@@ -4,7 +4,7 @@ use super::error::IdentityError;
 use super::name::{identity_of, is_dns_name};
 use super::provider::provider;
 use super::verify::{ExpectIdentity, OfDomain};
-use crate::der::validity;
+use crate::x509::validity;
 use policy_core::Identity;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};

@@ -1,9 +1,9 @@
 //! What is counted and shown about the process's own identity.
 
 use super::state::{CertificateState, FailureKind};
-use crate::der::validity;
 use crate::metric::{Labels, Metric};
 use crate::names;
+use crate::x509::validity;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};

@@ -1,5 +1,7 @@
 //! Certificates in PEM.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -13,5 +15,52 @@ pub fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String>
         Ok(list) if list.is_empty() => Err("holds no certificate".to_owned()),
         Ok(list) => Ok(list),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Every certificate of a PEM text that can be read, whatever else stands there.
+pub fn readable(text: &[u8]) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(text).filter_map(Result::ok).collect()
+}
+
+/// A certificate as PEM (RFC 7468), in lines of 64 characters.
+pub fn pem(certificate: &CertificateDer<'_>) -> String {
+    let text = BASE64_STANDARD.encode(certificate);
+    let mut out = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at_checked(64).unwrap_or((rest, ""));
+        out.push_str(line);
+        out.push('\n');
+        rest = after;
+    }
+    out.push_str("-----END CERTIFICATE-----\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair};
+
+    #[test]
+    fn a_text_of_another_library_is_written_again_byte_for_byte() {
+        let key = KeyPair::generate().unwrap();
+        for length in 1..64 {
+            let params = CertificateParams::new(vec!["a".repeat(length)]).unwrap();
+            let text = params.self_signed(&key).unwrap().pem();
+            let read = certificates(text.as_bytes()).unwrap();
+            assert_eq!(read.iter().map(pem).collect::<String>(), text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_hides_no_certificate() {
+        let key = KeyPair::generate().unwrap();
+        let good = CertificateParams::default().self_signed(&key).unwrap();
+        let broken = "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n";
+        let text = [broken, &key.serialize_pem(), &good.pem(), "-----BEGIN CERTIFICATE-----\nAA"];
+        assert_eq!(readable(text.concat().as_bytes()), [good.der().clone()]);
+        assert!(certificates(text.concat().as_bytes()).is_err());
     }
 }

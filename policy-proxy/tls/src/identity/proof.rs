@@ -2,7 +2,7 @@
 //! certificate expires, and a root is taken out.
 
 use super::credentials::TlsIdentity;
-use crate::der;
+use crate::x509::validity;
 use rustls::pki_types::CertificateDer;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Proof {
     /// whose end cannot be read counts as expired.
     pub fn of(own: &TlsIdentity, chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Self>> {
         let chain: Vec<_> = chain?.iter().map(|der| der.clone().into_owned()).collect();
-        let expires = der::validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
+        let expires = validity(chain.first()?).map_or(SystemTime::UNIX_EPOCH, |(_, end)| end);
         Some(Arc::new(Self { chain, expires, survived: AtomicU64::new(own.removals()) }))
     }
 }

@@ -4,10 +4,9 @@
 //! proxy has no other use for a certificate builder; tests hold it against independent readers.
 
 use super::provider::provider;
-use crate::der::{
-    self, ATTRIBUTES, BIT_STRING, DNS_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE,
-    SET, SUBJECT_ALT_NAME,
-};
+use crate::der::{OCTET_STRING, OID, SEQUENCE, SET, bits, context, number, write};
+use crate::oid::{ECDSA_WITH_SHA256, EXTENSION_REQUEST, SUBJECT_ALT_NAME};
+use crate::x509::{DNS_NAME, requested_key};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use rustls::SignatureScheme;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -53,7 +52,7 @@ impl KeyAndRequest {
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key));
         let wrong = |error| format!("key.p8: {error}; expected a private key, PKCS#8 in DER");
         let signer = provider().key_provider.load_private_key(key.clone_key()).map_err(wrong)?;
-        let requested = der::requested_key(&request)
+        let requested = requested_key(&request)
             .ok_or("csr.der: not a certificate request; expected PKCS#10 in DER")?;
         let fits = signer.public_key().is_none_or(|public| public.as_ref() == requested);
         if !fits {
@@ -70,41 +69,25 @@ fn request(key: &PrivateKeyDer<'static>, name: &str) -> Result<Vec<u8>, String> 
     let body = body(&key, name).ok_or("the private key has no public key")?;
     let signer = key.choose_scheme(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
     let signature = signer.ok_or("the private key is not of P-256")?.sign(&body).map_err(failed)?;
-    let algorithm = der::write(SEQUENCE, &[&der::write(OBJECT_IDENTIFIER, &[ECDSA_WITH_SHA256])]);
-    let signature = der::write(BIT_STRING, &[&NO_UNUSED_BITS, &signature]);
-    Ok(der::write(SEQUENCE, &[&body, &algorithm, &signature]))
+    let algorithm = write(SEQUENCE, &[&write(OID, &[ECDSA_WITH_SHA256])]);
+    Ok(write(SEQUENCE, &[&body, &algorithm, &bits(&signature)]))
 }
 
 /// `CertificationRequestInfo`: version 0, no subject, the key, and the name as a requested extension.
 fn body(key: &Arc<dyn rustls::sign::SigningKey>, name: &str) -> Option<Vec<u8>> {
-    let names = der::write(SEQUENCE, &[&der::write(DNS_NAME, &[name.as_bytes()])]);
-    let extension = der::write(
-        SEQUENCE,
-        &[
-            &der::write(OBJECT_IDENTIFIER, &[SUBJECT_ALT_NAME]),
-            &der::write(OCTET_STRING, &[&names]),
-        ],
-    );
-    let extensions = der::write(SET, &[&der::write(SEQUENCE, &[&extension])]);
-    let attribute =
-        der::write(SEQUENCE, &[&der::write(OBJECT_IDENTIFIER, &[EXTENSION_REQUEST]), &extensions]);
-    let version = der::write(INTEGER, &[&[0]]);
-    let subject = der::write(SEQUENCE, &[]);
-    let key = key.public_key()?;
-    let attributes = der::write(ATTRIBUTES, &[&attribute]);
-    Some(der::write(SEQUENCE, &[&version, &subject, key.as_ref(), &attributes]))
+    let names = write(SEQUENCE, &[&write(DNS_NAME, &[name.as_bytes()])]);
+    let extension =
+        write(SEQUENCE, &[&write(OID, &[SUBJECT_ALT_NAME]), &write(OCTET_STRING, &[&names])]);
+    let extensions = write(SET, &[&write(SEQUENCE, &[&extension])]);
+    let attribute = write(SEQUENCE, &[&write(OID, &[EXTENSION_REQUEST]), &extensions]);
+    let subject = write(SEQUENCE, &[]);
+    let attributes = write(context(0), &[&attribute]);
+    Some(write(SEQUENCE, &[&number(&[0]), &subject, key.public_key()?.as_ref(), &attributes]))
 }
-
-/// 1.2.840.10045.4.3.2 (RFC 5758 section 3.2).
-const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-/// pkcs-9-at-extensionRequest, 1.2.840.113549.1.9.14 (RFC 2985 section 5.4.2).
-const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
-const NO_UNUSED_BITS: [u8; 1] = [0];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::der::requested_key;
     use std::io::Write;
     use std::process::{Command, Stdio};
 

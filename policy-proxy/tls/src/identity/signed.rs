@@ -19,7 +19,7 @@
 
 use super::credentials::{root_store, verify_chain};
 use super::pem::certificates;
-use crate::der::{DNS_NAME, alternative_names};
+use crate::x509::{Certificate, DNS_NAME};
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::pki_types::CertificateDer;
 use std::time::SystemTime;
@@ -105,7 +105,8 @@ impl Statement {
         let (leaf, others) = self.proof.split_first().ok_or("proof: no certificate")?;
         let store = root_store(roots.to_vec()).map_err(|error| error.to_string())?;
         verify_chain(leaf, others, &store, at)?;
-        let names = alternative_names(leaf).unwrap_or_default();
+        let names = Certificate::read(leaf).and_then(|leaf| leaf.alternative_names());
+        let names = names.unwrap_or_default();
         let expected = proof_name(self.serial, &self.roots);
         match names.as_slice() {
             [(DNS_NAME, name)] if *name == expected.as_bytes() => Ok(()),

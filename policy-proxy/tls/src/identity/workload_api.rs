@@ -11,7 +11,7 @@ use super::name::{identity_of, is_spiffe_id};
 use super::publish::Publisher;
 use super::state::FailureKind;
 use crate::control::{Backoff, chain, random, within};
-use crate::der;
+use crate::x509::concatenated;
 use hyper_util::rt::TokioIo;
 use policy_core::Identity;
 use policy_proto::spiffe::spiffe_workload_api_client::SpiffeWorkloadApiClient;
@@ -232,8 +232,8 @@ impl WorkloadApi {
         let domain = domain.and_then(|rest| rest.split('/').next());
         let domain = domain.ok_or("spiffe_id: not a SPIFFE ID")?;
         let expected = "expected certificates in DER, one behind the other";
-        let chain = der::concatenated(&x509_svid).ok_or(format!("x509_svid: {expected}"))?;
-        let roots = der::concatenated(&bundle).ok_or(format!("bundle: {expected}"))?;
+        let chain = concatenated(&x509_svid).ok_or(format!("x509_svid: {expected}"))?;
+        let roots = concatenated(&bundle).ok_or(format!("bundle: {expected}"))?;
         let names = chain.first().and_then(identity_of);
         if !matches!(&names, Some(Identity::Spiffe(name)) if **name == *id) {
             return Err("x509_svid: the certificate is not for this identity".to_owned());

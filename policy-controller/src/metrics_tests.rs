@@ -1,6 +1,7 @@
-//! The documentation's table, and what a scrape says, have the names that are listed here.
+//! The documentation's table, and what a scrape says, have the metrics that sets declare.
 
 use crate::guard::GuardMetrics;
+use policy_core::metric::Metric;
 use policy_discovery::programmed::ProgrammedMetrics;
 use policy_discovery::serve::ServeMetrics;
 use policy_enforce::telemetry::names;
@@ -11,36 +12,50 @@ use policy_kube::source::WatchMetrics;
 use policy_kube::status::{EventMetrics, StatusMetrics};
 use policy_server::ProcessMetrics;
 use policy_webhooks::admission::AdmissionMetrics;
+use policy_webhooks::injector::InjectorMetrics;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names and helps, as written above.
-fn listed() -> BTreeMap<String, String> {
-    let text = [
-        include_str!("../metric_names.rs"),
-        include_str!("../../discovery/src/metric_names.rs"),
-        include_str!("../../engine/src/metric_names.rs"),
-        include_str!("../../issuer/src/metric_names.rs"),
-        include_str!("../../kube/src/metric_names.rs"),
-        include_str!("../../webhooks/src/metric_names.rs"),
-        include_str!("../../../policy-proxy/server/src/metric_names.rs"),
-    ]
-    .concat();
-    let quoted = |text: &str, field: &str| {
-        let rest = text.split_once(&format!("{field}: \""))?.1;
-        Some(rest.split_once('"')?.0.to_owned())
+/// Every metric that sets declare, and what adds the sets to a registry.
+macro_rules! sets {
+    ($($set:ident),*) => {
+        fn declared() -> Vec<Metric> {
+            let mut all = Vec::new();
+            $(all.extend($set::all());)*
+            all
+        }
+
+        fn register(registry: &mut Registry) {
+            $($set::default().register(registry);)*
+        }
+
+        const SETS: &[&str] = &[$(stringify!($set)),*];
     };
-    let constants = text.split("const ").skip(1);
-    let pairs: Vec<_> =
-        constants.map(|of| Some((quoted(of, "name")?, quoted(of, "help")?))).collect();
-    assert!(pairs.iter().all(Option::is_some), "a constant cannot be read");
+}
+
+sets!(
+    AdmissionMetrics,
+    EventMetrics,
+    GuardMetrics,
+    InjectorMetrics,
+    IssuerMetrics,
+    LeaseMetrics,
+    ProgrammedMetrics,
+    ServeMetrics,
+    StatusMetrics
+);
+
+/// Names and helps, as they are declared.
+fn listed() -> BTreeMap<String, String> {
     let process = names::all().filter(|metric| metric.name.starts_with("process_"));
-    let process = process.map(|metric| Some((metric.name.to_owned(), metric.help.to_owned())));
-    let pairs: Vec<_> = pairs.into_iter().chain(process).collect();
-    let count = pairs.len();
-    let listed: BTreeMap<_, _> = pairs.into_iter().flatten().collect();
+    let index = policy_engine::metric_names::ALL.iter();
+    let mut all = declared();
+    all.extend(index.chain(process).copied().chain(WatchMetrics::all()));
+    let count = all.len();
+    let pair = |metric: Metric| (metric.name.to_owned(), metric.help.to_owned());
+    let listed: BTreeMap<_, _> = all.into_iter().map(pair).collect();
     assert_eq!(listed.len(), count, "a name is there twice");
     listed
 }
@@ -49,21 +64,41 @@ fn listed() -> BTreeMap<String, String> {
 /// out.
 fn scraped() -> BTreeMap<String, String> {
     let mut registry = Registry::default();
-    AdmissionMetrics::default().register(&mut registry);
-    GuardMetrics::default().register(&mut registry);
+    register(&mut registry);
     IndexMetrics::default().register(&mut registry);
-    IssuerMetrics::default().register(&mut registry);
-    LeaseMetrics::default().register(&mut registry);
     ProcessMetrics.register(&mut registry);
-    ProgrammedMetrics::default().register(&mut registry);
-    ServeMetrics::default().register(&mut registry);
     WatchMetrics::new(tokio::sync::watch::channel(Arc::default()).1).register(&mut registry);
-    StatusMetrics::default().register(&mut registry);
-    EventMetrics::default().register(&mut registry);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
     lines.map(|(name, help)| (name.to_owned(), help.trim_end_matches('.').to_owned())).collect()
+}
+
+/// The names of the sets that the sources of a folder declare.
+fn sets_below(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sets_below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let marker = ["policy_core::metrics", "! {"].concat();
+            let blocks = text.split(&marker).skip(1);
+            let sets = blocks.filter_map(|block| block.split_once(" struct ")?.1.split_once(" {"));
+            found.extend(sets.map(|(name, _)| name.to_owned()));
+        }
+    }
+}
+
+#[test]
+fn every_set_of_metrics_is_listed() {
+    let mut found = Vec::new();
+    sets_below(Path::new(env!("CARGO_MANIFEST_DIR")), &mut found);
+    assert!(found.len() >= SETS.len(), "{found:?}");
+    // Parts of others: `Counts` of WatchMetrics, AccessMetrics of ServeMetrics.
+    found.retain(|set| !["Counts", "AccessMetrics"].contains(&set.as_str()));
+    found.sort();
+    assert_eq!(found, SETS);
 }
 
 #[test]
