@@ -186,11 +186,11 @@ fn an_issuers_name_is_written_as_its_own_certificate_has_it() {
     let root = attribute(common, PRINTABLE_STRING, b"root");
     let mesh = attribute(unit, UTF8_STRING, b"mesh");
     for (what, name) in [
-        ("PrintableString", name(&[&[root.clone()]])),
+        ("PrintableString", name(&[std::slice::from_ref(&root)])),
         ("UTF8String", name(&[&[attribute(common, UTF8_STRING, "Söhne".as_bytes())]])),
         ("BMPString", name(&[&[attribute(company, BMP, &wide)]])),
         ("TeletexString", name(&[&[attribute(company, TELETEX, b"S\xf6hne")]])),
-        ("common name first", name(&[&[root.clone()], &[mesh.clone()]])),
+        ("common name first", name(&[std::slice::from_ref(&root), std::slice::from_ref(&mesh)])),
         (
             "one kind twice",
             name(&[&[attribute(domain, IA5, b"com")], &[attribute(domain, IA5, b"a")]]),
