@@ -15,6 +15,7 @@ mod ports;
 mod protocols;
 mod removal;
 mod rotation;
+mod stale;
 mod ways;
 mod workloads;
 mod world;
