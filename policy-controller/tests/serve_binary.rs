@@ -21,9 +21,10 @@ fn run(flags: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn refusal(flags: &[&str]) -> String {
+/// What it says as it ends with `code`: 1, or 2 where a flag alone says what is wrong.
+fn refusal(code: i32, flags: &[&str]) -> String {
     let output = run(flags);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
     let text = String::from_utf8(output.stderr).unwrap();
     let error = text.lines().find(|line| line.starts_with("error: "));
     error.unwrap_or_else(|| panic!("no error in {text}")).to_owned()
@@ -86,15 +87,16 @@ fn errors_name_what_is_wrong_and_end_the_program() {
     let address = taken.local_addr().unwrap().to_string();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let busy = refusal(&["--manifests", path, "--grpc-addr", &address]);
+    let busy = refusal(1, &["--manifests", path, "--grpc-addr", &address]);
     let flag = format!("error: cannot listen on {address} for gRPC (--grpc-addr): ");
     assert!(busy.starts_with(&flag), "{busy}");
     let free = "--grpc-addr=127.0.0.1:0";
-    let missing = refusal(&["--manifests", "/nowhere/at/all", free]);
+    let missing = refusal(1, &["--manifests", "/nowhere/at/all", free]);
     assert!(missing.starts_with("error: /nowhere/at/all: "), "{missing}");
-    let policy = refusal(&["--manifests", path, free, "--default-policy", "open"]);
-    assert!(policy.starts_with("error: --default-policy: `open` is not one of "), "{policy}");
-    let level = refusal(&["--manifests", path, free, "--log-level", "a=b=c"]);
+    let policy = refusal(2, &["--manifests", path, free, "--default-policy", "open"]);
+    let flag = "error: invalid value 'open' for '--default-policy <POLICY>': expected one of ";
+    assert!(policy.starts_with(flag), "{policy}");
+    let level = refusal(1, &["--manifests", path, free, "--log-level", "a=b=c"]);
     assert!(level.starts_with("error: --log-level: `a=b=c`: "), "{level}");
 }
 
