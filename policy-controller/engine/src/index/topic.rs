@@ -1,9 +1,12 @@
-//! What an answer may have read.
+//! What an answer may have read and a change can touch: objects, lists of them, and references found
+//! from their far end.
 
-use super::edge::Edge;
 use super::kind_set::KindSet;
-use policy_crds::{Kind, ObjectKey};
-use std::sync::Arc;
+use policy_crds::resource::{ParentRef, ServerRef};
+use policy_crds::spec::{Named, NamedObject};
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 /// Something that can be read from the index, and that a change can touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,4 +28,110 @@ impl Topic {
             Self::Edge(edge) => edge.kinds(),
         }
     }
+}
+
+/// The far end of a reference. On it are the objects that refer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Edge {
+    /// Routes of this namespace that name this Server as a parent, valid or not. Apart by namespace,
+    /// so that who was not asked is not looked through.
+    Parent(ObjectKey, Arc<str>),
+    /// Routes of this namespace that may name any of its Servers, because a parent cannot be read.
+    AnyParent(Arc<str>),
+    /// The route of this name, compared without case: the name is in lower case.
+    Named(ObjectKey),
+    /// Policies, ServerAuthorizations and rate limits that name this object. Route names are in
+    /// lower case (controller-semantics 2.5).
+    Target(ObjectKey),
+    /// ServerAuthorizations of this namespace that select Servers by label.
+    Selects(Arc<str>),
+}
+
+impl Edge {
+    /// The kinds whose objects can be on it.
+    pub(crate) fn kinds(&self) -> KindSet {
+        match self {
+            Self::Parent(..) | Self::AnyParent(_) => *WITH_PARENTS,
+            Self::Named(route) => KindSet::of(route.kind),
+            Self::Target(_) => *WITH_TARGETS,
+            Self::Selects(_) => *WITH_SELECTORS,
+        }
+    }
+
+    /// The edge that an object of `namespace` is on by what it names; authentications are looked up
+    /// by those that name them.
+    fn of(named: Named, namespace: &Arc<str>) -> Option<Self> {
+        match (named.field, named.what) {
+            (Field::Parent, NamedObject::One(server)) => {
+                Some(Self::Parent(server, namespace.clone()))
+            }
+            (Field::Parent, NamedObject::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
+            (Field::Target | Field::Server, NamedObject::One(key)) if key.kind.is_route() => {
+                Some(Self::route(&key))
+            }
+            (Field::Target | Field::Server, NamedObject::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server, NamedObject::AnyOf(_, within)) => {
+                Some(Self::Selects(within))
+            }
+            (Field::Authentication | Field::Client, _) => None,
+        }
+    }
+
+    /// The edge of policies that target a route.
+    pub(crate) fn route(key: &ObjectKey) -> Self {
+        Self::Target(without_case(key))
+    }
+
+    /// The edge of the route that a name means.
+    pub(crate) fn named(key: &ObjectKey) -> Self {
+        Self::Named(without_case(key))
+    }
+}
+
+/// The kinds of routes.
+static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Parent]));
+
+/// The kinds of what is for an object.
+static WITH_TARGETS: LazyLock<KindSet> =
+    LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
+
+/// The kinds of what may be for objects by their labels.
+static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));
+
+/// The same key with its name in lower case.
+fn without_case(key: &ObjectKey) -> ObjectKey {
+    let name = key.name.to_ascii_lowercase().into();
+    ObjectKey { kind: key.kind, namespace: key.namespace.clone(), name }
+}
+
+/// The parents of a route, valid or not.
+pub(crate) fn parents(object: &Object) -> &[ParentRef] {
+    match &object.body {
+        Body::Valid(Resource::Route(route)) => &route.parents,
+        Body::Invalid(Invalid { claims: Claims::Route { parents, .. }, .. }) => parents,
+        Body::Valid(_) | Body::Invalid(_) => &[],
+    }
+}
+
+/// The Servers that a ServerAuthorization is for, valid or not.
+pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
+    match &object.body {
+        Body::Valid(Resource::ServerAuthorization(authorization)) => Some(&authorization.server),
+        Body::Invalid(Invalid { claims: Claims::ServerAuthorization { server }, .. }) => {
+            server.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    }
+}
+
+/// The edges that an object is on.
+pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
+    let key = &object.meta.key;
+    let named = object.named().into_iter();
+    let mut edges: BTreeSet<Edge> =
+        named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
+    if key.kind.is_route() {
+        edges.insert(Edge::named(key));
+    }
+    edges
 }
