@@ -9,7 +9,7 @@ use crate::question::condition::{ConditionTable, Conditions};
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::condition;
-use crate::review::snapshot::Snapshot;
+use crate::review::Snapshot;
 use crate::source::Batch;
 use crate::stated::{Stated, StatedTable};
 use policy_core::{ServerPolicy, WorkloadKey, WorkloadKind};

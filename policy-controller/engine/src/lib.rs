@@ -54,11 +54,10 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
-pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
+pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use question::condition as conditions;
-pub use review::ReviewHandle;

@@ -1,4 +1,5 @@
-//! A workload's shape, which its policies depend on, and its facts, which they do not.
+//! A workload's shape, which its policies depend on, and its facts, which they do not; and what its
+//! Namespace says where it says nothing itself.
 
 use crate::publish::WorkloadState;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
@@ -148,4 +149,21 @@ pub(crate) fn workload_key(key: &ObjectKey) -> Option<WorkloadKey> {
         return None;
     };
     Some(WorkloadKey { namespace: key.namespace.clone(), kind, name: key.name.clone() })
+}
+
+/// The settings of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamespaceDefaults(pub(crate) Arc<str>);
+
+/// See [`NamespaceDefaults`]; absent where the namespace says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceSettings {
+    /// Default policy.
+    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Undeclared ports.
+    pub(crate) undeclared: Option<UndeclaredPorts>,
+    /// Opaque ports, as annotated: names mean ports of each workload.
+    pub(crate) opaque: Option<Arc<str>>,
+    /// Ports whose clients must have an identity, as annotated.
+    pub(crate) require_identity: Option<Arc<str>>,
 }

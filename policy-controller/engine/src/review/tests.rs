@@ -1,7 +1,7 @@
 //! What objects are told before they exist, by example.
 
-use super::handle::{AT_ONCE, ReviewHandle};
 use crate::engine::Engine;
+use crate::handles::{AT_ONCE, ReviewHandle};
 use crate::request::{Request, Requests};
 use crate::source::{Batch, Change};
 use crate::testing;

@@ -18,7 +18,7 @@ use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use policy_crds::{FieldError, Kind, Object};
-use policy_engine::review::ReviewHandle;
+use policy_engine::ReviewHandle;
 use policy_server::{ClientNetwork, Turn, Turns};
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A copy of the index, to be asked away from the task that owns it.
+//! What an object would be told, were it applied: asked of a copy of the index, away from the task
+//! that owns it.
 
 use crate::config::ControllerConfig;
 use crate::findings::{Finder, Finding, FindingKind};
@@ -39,3 +40,6 @@ impl Snapshot {
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

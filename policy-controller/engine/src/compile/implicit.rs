@@ -1,9 +1,11 @@
-//! What the kubelet may do without an authorization (product, *Where compatible and safe differ*).
+//! What is permitted without an authorization: what the kubelet does (product, *Where compatible and safe
+//! differ*), and connections from the pod itself.
 
 use crate::config::{ControllerConfig, KubeletExemption};
+use crate::incremental::Context;
 use policy_core::{
-    Authorization, Condition, Exemption, PathPattern, Protocol, RequestMatch, Requirement, Source,
-    Test,
+    Authorization, Condition, Exemption, NetworkMatch, PathPattern, Protocol, RequestMatch,
+    Requirement, Source, Test,
 };
 use policy_crds::resource::{Probe, ProbeAction};
 use std::collections::BTreeSet;
@@ -83,4 +85,26 @@ fn grant(config: &ControllerConfig, further: Option<Test>) -> Arc<Authorization>
         requirement: Requirement::All(conditions),
         audit: false,
     })
+}
+
+/// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
+/// What is audited stays last.
+pub(super) fn with_localhost(
+    cx: &Context<'_>,
+    mut authorizations: Vec<Arc<Authorization>>,
+) -> Vec<Arc<Authorization>> {
+    if cx.config.localhost_authorization {
+        let source = Source::Default("localhost".into());
+        let loopback = [
+            ipnet::Ipv4Net::new(std::net::Ipv4Addr::LOCALHOST, 8).ok().map(|n| n.trunc().into()),
+            ipnet::Ipv6Net::new(std::net::Ipv6Addr::LOCALHOST, 128).ok().map(Into::into),
+        ];
+        let test = Test::Network(loopback.into_iter().flatten().map(NetworkMatch::net).collect());
+        let condition = Condition { source: source.clone(), test };
+        let requirement = Requirement::All([condition].into());
+        let grant = Arc::new(Authorization { source, requirement, audit: false });
+        let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
+        authorizations.insert(audited, grant);
+    }
+    authorizations
 }
