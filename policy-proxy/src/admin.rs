@@ -5,10 +5,13 @@
 //! identity and the node by default. Beside that, `/live`, `/ready` and `/probe` answer the pod's node and
 //! loopback whatever the policy says, so that a mistake in it cannot have the proxy restarted; the first
 //! two answer everybody while it is not known which addresses are the node's, and to `/probe` a mesh
-//! identity opens nothing. What changes state is for loopback only and off by default.
+//! identity opens nothing. `/metrics` answers loopback, too, because whoever is there has a right of its own
+//! (`pods/portforward`, `pods/exec`), unless a browser's page might have asked. What changes state is for
+//! loopback only and off by default.
 
 mod answer;
 mod log_level;
+mod page;
 mod probe;
 
 use crate::log::LogFilter;
@@ -87,7 +90,7 @@ impl AdminConfig {
 /// Who may read metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsAccess {
-    /// Whom the policy of the admin port lets.
+    /// Loopback clients, and whom the policy of the admin port lets.
     Policy,
     /// Loopback clients.
     Local,
@@ -324,7 +327,11 @@ impl Admin {
     fn may_read_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         match self.shared.config.metrics {
             MetricsAccess::All => Ok(()),
-            MetricsAccess::Local if peer.ip().is_loopback() => Ok(()),
+            MetricsAccess::Local | MetricsAccess::Policy
+                if peer.ip().is_loopback() && !page::may_have_asked(request) =>
+            {
+                Ok(())
+            }
             MetricsAccess::Local => Err(Denied::Unauthorized),
             MetricsAccess::Policy => self.decide(peer, request),
         }

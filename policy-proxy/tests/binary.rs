@@ -117,7 +117,7 @@ fn an_address_in_use_is_a_failed_start_and_the_termination_message_says_so() {
     assert!(said(&output).ends_with(&format!("policy-proxy: {message}\n")), "{}", said(&output));
 }
 
-/// Sends one workload with one port of this default policy, and an admin port open to everybody.
+/// Sends one workload with one port, and an admin port, of this default policy.
 struct Fake {
     port: NonZeroU16,
     admin: NonZeroU16,
@@ -141,13 +141,10 @@ impl PolicyDiscovery for Fake {
             undeclared: Undeclared::Default.into(),
             revision: None,
         };
-        let everybody = DefaultPolicy::AllUnauthenticated;
-        let updates = [(self.port, self.policy), (self.admin, everybody)].map(|(port, policy)| {
-            let mut policy = policy_core::testing::default_policy(policy);
-            policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
-            let encoded = encode_port(&policy, &Feature::ALL.into_iter().collect());
-            Kind::Port(encoded.full(port, &Revision::default()))
-        });
+        let mut policy = policy_core::testing::default_policy(self.policy);
+        policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
+        let encoded = encode_port(&policy, &Feature::ALL.into_iter().collect());
+        let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
         for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
             say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
         }
@@ -197,9 +194,13 @@ fn free_port() -> NonZeroU16 {
 }
 
 fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
+    get_with(port, path, "host: web")
+}
+
+fn get_with(port: NonZeroU16, path: &str, headers: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port.get()))?;
     stream.set_read_timeout(Some(LONG))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -289,6 +290,26 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
     let answer = open.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "what is open is finished: {answer}");
     assert_eq!(proxy.exit_code(), Some(0));
+}
+
+#[test]
+fn its_metrics_answer_loopback_whatever_the_policy_says() {
+    let proxy = Running::start_under(DefaultPolicy::Deny, Duration::ZERO);
+    let status = |headers: &str| {
+        let answer = get_with(proxy.admin, "/metrics", headers).unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let forwarded = format!("host: localhost:{}", proxy.admin);
+    assert_eq!(status(&forwarded), "200");
+    assert_eq!(status("host: web"), "403", "by a name, as of a page that was rebound");
+    assert_eq!(status(&format!("{forwarded}\r\norigin: http://page.example")), "403");
+    let line = || {
+        proxy
+            .lines
+            .try_iter()
+            .any(|line| line.contains("request denied") && line.contains("path=\"/metrics\""))
+    };
+    wait_until_blocking("the admin port's refusal is logged", line);
 }
 
 /// What is logged of five requests from its start to its end, at default settings.

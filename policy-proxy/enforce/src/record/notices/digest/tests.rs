@@ -100,7 +100,7 @@ proptest! {
         let mut digest = Digest::new(INTERVAL);
         let (mut now, mut lines) = (Instant::now(), Lines::default());
         let (mut decisions, mut told) = (0_u64, 0_u64);
-        let mut hear = |due: Due, now: Instant, lines: &mut Lines| {
+        let hear = |due: Due, now: Instant, lines: &mut Lines| {
             due.numbers.iter().for_each(|more| lines.add(now, more.client.is_stranger()));
             due.numbers.iter().map(|more| more.more).sum::<u64>() + due.left_out
         };
