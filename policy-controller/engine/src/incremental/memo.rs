@@ -15,6 +15,7 @@ use crate::question::condition::{Conditions, ObjectCondition};
 use crate::question::grant::{
     Granted, PolicyGrant, RouteGrants, ServerAuthorizationGrant, ServerGrants, Set,
 };
+use crate::question::host::{Hosted, Hosts};
 use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
 use crate::question::owner::{
     Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
@@ -129,6 +130,7 @@ questions! {
     WorkloadOf => Option<Arc<Resolved>>,
     Displaced => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
+    Hosts => Arc<Hosted>,
 }
 
 /// Answers and what they read.

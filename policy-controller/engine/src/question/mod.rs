@@ -4,6 +4,7 @@
 pub(crate) mod authentication;
 pub mod condition;
 pub(crate) mod grant;
+pub(crate) mod host;
 pub(crate) mod namespace;
 pub(crate) mod owner;
 pub(crate) mod policy;

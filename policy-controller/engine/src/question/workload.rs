@@ -1,6 +1,7 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
 
 use crate::publish::WorkloadState;
+use crate::standing::Standing;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
 use policy_crds::resource::{PortRef, Probe};
@@ -124,9 +125,8 @@ pub(crate) struct Resolved {
     pub(crate) shape: Arc<Shape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
-    /// Whether a sidecar of ours runs beside it, connected or not, so that it is expected to say
-    /// what it has in force.
-    pub(crate) answers: bool,
+    /// What decides for it.
+    pub(crate) standing: Standing,
 }
 
 /// The object that a workload key names.
