@@ -141,7 +141,7 @@ fn matched_before(value: Option<&Value>) -> Option<String> {
         condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let programmed = conditions.iter().find(|condition| text(condition, "type") == "Programmed")?;
-    let counted = text(programmed, "status") != "Unknown";
-    let some = counted && text(programmed, "reason") != "NoProxies";
+    let some = ["Programmed", "Pending", "Refused", "StoppedMatching"];
+    let some = some.contains(&&*text(programmed, "reason"));
     some.then(|| format!("its status says {}", text(programmed, "message")))
 }
