@@ -25,6 +25,7 @@ pub mod spec;
 
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
+pub use parse::name::{is_dns_label, is_dns_name};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;
 pub use policy_core::near::{nearest, nearest_within};

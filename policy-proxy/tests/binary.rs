@@ -117,6 +117,19 @@ fn an_address_in_use_is_a_failed_start_and_the_termination_message_says_so() {
     assert!(said(&output).ends_with(&format!("policy-proxy: {message}\n")), "{}", said(&output));
 }
 
+#[test]
+fn a_refused_flag_is_told_in_the_termination_log_that_the_same_command_line_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("termination-log");
+    std::fs::write(&log, "").unwrap();
+    let line = format!("run --no-such-flag --termination-log {}", log.display());
+    let output = proxy(&words(&line)).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let message = std::fs::read_to_string(&log).unwrap();
+    assert!(message.contains("'--no-such-flag'"), "{message}");
+    assert_eq!(said(&output), message);
+}
+
 /// Sends one workload with one port, and an admin port, of this default policy.
 struct Fake {
     port: NonZeroU16,

@@ -2,6 +2,7 @@
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
+use policy_crds::is_dns_name;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -251,18 +252,6 @@ fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
     } else {
         Err(ConfigError::NotAName { setting, value: value.clone() })
     }
-}
-
-/// Whether `text` can be part of an identity: labels of the DNS, lower-case, with dots between them.
-fn is_dns_name(text: &str) -> bool {
-    let label = |text: &str| {
-        !text.is_empty()
-            && text.len() <= 63
-            && !text.starts_with('-')
-            && !text.ends_with('-')
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
 }
 
 #[cfg(test)]

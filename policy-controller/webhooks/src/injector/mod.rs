@@ -42,7 +42,7 @@ mod tests;
 mod value;
 
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
-pub use chosen::Defaults;
+pub use chosen::{Defaults, Preset};
 pub use configuration::injector_configuration;
 pub(crate) use configuration::{PATH as INJECT_PATH, says_of_injection};
 pub use inject::{JOB_WARNING, Outcome, inject};
