@@ -1,7 +1,7 @@
 //! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
 
 use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
-use super::element::texts;
+use super::element::{owned, texts};
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::VERSION_ANNOTATION;
 use policy_crds::{
@@ -168,18 +168,46 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     remarks
 }
 
-/// Remarks on a valid Namespace from which our injector takes settings: the annotations that it
-/// leaves aside, where Linkerd's would heed them. A Namespace that says `linkerd.io/inject` alone may
-/// mean Linkerd's injector; where ours is at work, it has our label too.
+/// Remarks on a valid Namespace about injection: what its author is told when it is applied, save what
+/// may be meant for Linkerd's injector. A Namespace that says `linkerd.io/inject` alone may mean that
+/// one; where ours is at work, it has our label too.
 pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
-    let ObjectMeta { annotations, labels, .. } = &namespace.meta;
-    let answer = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
-    let asks = answer.is_some_and(|answer| &**answer == "enabled");
-    if !asks || !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
+    if !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
         return Vec::new();
     }
-    let text = |(name, value): (&Arc<str>, &Arc<str>)| (name.to_string(), value.to_string());
-    without_effect(&annotations.iter().map(text).collect(), OURS)
+    let ObjectMeta { annotations, labels, .. } = &namespace.meta;
+    let (annotations, labels) = (owned(annotations), owned(labels));
+    let mut remarks = mistyped(&annotations, "");
+    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(label_remark(&labels));
+    let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
+    match of_namespace(&annotations, &labels, "") {
+        Ok(_) if ours.is_some_and(|answer| answer == "enabled") => {
+            remarks.extend(without_effect(&annotations, OURS));
+        }
+        Ok(_) => {}
+        Err(_)
+            if ours.is_none()
+                && annotations.get(INJECT[1]).is_some_and(|answer| answer == INGRESS) => {}
+        Err(errors) => remarks.extend(errors),
+    }
+    remarks
+}
+
+/// A label by which no pod gets a sidecar, although it has the name of the one that does.
+fn label_remark(labels: &Texts) -> Option<FieldError> {
+    let answer = labels.get(INJECT_LABEL)?;
+    let known = ["enabled", "disabled"];
+    if known.contains(&answer.as_str()) {
+        return None;
+    }
+    let shown: String = answer.chars().take(64).collect();
+    let hint = match nearest(answer, &known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`enabled` and `disabled` are allowed".to_owned(),
+    };
+    let message = format!("unknown value `{shown}`, by which no pod gets a sidecar; {hint}");
+    Some(FieldError { field: format!("metadata.labels[\"{INJECT_LABEL}\"]"), message })
 }
 
 /// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
@@ -191,31 +219,39 @@ pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
     remarks.map(|remark| format!("{}{remark}", around.place())).collect()
 }
 
-/// Annotations of a pod that Linkerd's injector would heed and ours leaves aside, or that are near to
-/// one that asks.
-pub(super) fn doubtful(annotations: &Texts) -> Vec<String> {
-    let remarks = without_effect(annotations, THIS);
-    let remarks = strangers(annotations, "").into_iter().chain(remarks);
-    let mut warnings: Vec<String> = remarks.map(|remark| remark.to_string()).collect();
+/// Annotations of a pod that mean nothing here: that Linkerd's injector would heed and ours leaves
+/// aside, that no version or another one knows, or that are near to one that asks.
+pub(super) fn doubtful(annotations: &Texts) -> Vec<FieldError> {
+    let mut remarks = strangers(annotations, "");
+    remarks.extend(without_effect(annotations, THIS));
+    remarks.extend(nearly_asking(annotations));
+    remarks
+}
+
+/// Annotations of a pod that are near to one that asks.
+pub(super) fn nearly_asking(annotations: &Texts) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
     let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
-    for name in shown.filter(|name| nearest(name, &INJECT).is_some()) {
-        let field = annotation::field(name);
-        warnings.push(format!("{field}: has no effect; `{asks}` ask for a sidecar"));
-    }
-    warnings
+    let near = shown.filter(|name| nearest(name, &INJECT).is_some());
+    near.map(|name| FieldError {
+        field: annotation::field(name),
+        message: format!("has no effect; `{asks}` ask for a sidecar"),
+    })
+    .collect()
 }
 
+/// The answer to who asks for a sidecar that Linkerd's injector alone knows.
+const INGRESS: &str = "ingress";
 /// The sidecar of one pod.
-const THIS: &str = "this sidecar";
+pub(super) const THIS: &str = "this sidecar";
 /// Those of a namespace, which may have others too.
 const OURS: &str = "the sidecars of Portcullis";
 /// Bytes of a name that is shown.
 const LONGEST: usize = 128;
 
 /// Annotations that Linkerd's injector would heed and ours leaves aside.
-fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
+pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
     let known = known();
     let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
     let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
@@ -233,6 +269,7 @@ fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -261,7 +298,7 @@ mod tests {
         for name in ["portcullis.dev/team", "portcullis.dev/proxy-of-next-year"] {
             assert_eq!(said(name), Vec::<String>::new());
             let told = doubtful(&texts(&[name]));
-            assert!(told[0].contains("has no effect: this version ("), "{told:?}");
+            assert!(told[0].message.contains("has no effect: this version ("), "{told:?}");
         }
         assert_eq!(said("portcullis.dev/inject"), Vec::<String>::new());
         assert_eq!(said("example.com/injct"), Vec::<String>::new());
@@ -269,23 +306,6 @@ mod tests {
         assert_eq!(said("config.linkerd.io/default-inbound-policy"), Vec::<String>::new());
     }
 
-#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
-    #[test]
-    fn annotations_of_others_are_never_refused() {
-        let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
-        assert_eq!(unknown(&texts(&names)), []);
-        assert_eq!(
-            doubtful(&texts(&names)),
-            [
-                "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
-                 this sidecar",
-                "metadata.annotations[\"linkerd.io/injct\"]: has no effect; \
-                 `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
-            ]
-        );
-        assert_eq!(doubtful(&texts(&["config.linkerd.io/opaque-ports"])), Vec::<String>::new());
-    }
-}
     /// What `text` proposes.
     fn proposed(text: &str) -> Option<&str> {
         text.split_once("did you mean `")?.1.split_once('`').map(|(name, _)| name)
@@ -353,3 +373,21 @@ mod tests {
         assert!(deny[0].ends_with("did you mean `portcullis.dev/default-allow`?"), "{deny:?}");
     }
 
+    #[test]
+    fn annotations_of_others_are_never_refused() {
+        let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
+        assert_eq!(unknown(&texts(&names)), []);
+        let told =
+            |names| doubtful(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            told(&names),
+            [
+                "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
+                 this sidecar",
+                "metadata.annotations[\"linkerd.io/injct\"]: has no effect; \
+                 `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
+            ]
+        );
+        assert_eq!(told(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
+    }
+}
