@@ -38,6 +38,11 @@ fn annotations_that_the_webhook_refuses_are_errors_and_those_it_warns_of_are_war
 }
 
 #[test]
+fn a_service_account_that_is_not_among_those_given_is_told_with_the_one_that_was_meant() {
+    golden("clients", &[]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

@@ -22,9 +22,9 @@ pub(super) fn findings(
     let mut lacks = Vec::new();
     for found in world.compiled.findings() {
         let Some(object) = objects.get(&found.object) else { continue };
-        match not_known(object, found.kind, world) {
+        match not_known(object, &found, world) {
             Some(message) => unknown.push(Unknown { object: found.object, message }),
-            None if is_told(object, found.kind, world) => {
+            None if is_told(object, &found, world) => {
                 lacks.push(finding(found, world, places));
             }
             None => {}
@@ -40,9 +40,17 @@ pub(super) fn findings(
 }
 
 /// The reason for which a finding may be none: what could not be listed may be what is missing.
-fn not_known(object: &Object, kind: FindingKind, world: &World<'_>) -> Option<String> {
-    let (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition)) = kind else {
-        return None;
+fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> Option<String> {
+    let condition = match (found.kind, &found.other) {
+        (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition), _) => condition,
+        (FindingKind::ClientMissing | FindingKind::ForeignClientMissing, Some(account)) => {
+            let missing =
+                unknown::of_kinds(&[account.kind], &account.namespace, world.gaps).pop()?;
+            return Some(format!(
+                "whether {account} exists is not known, because {missing} may not be listed"
+            ));
+        }
+        _ => return None,
     };
     let missing = unknown::of_object(object, world.gaps);
     let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
@@ -52,11 +60,15 @@ fn not_known(object: &Object, kind: FindingKind, world: &World<'_>) -> Option<St
 }
 
 /// True if a finding is told here.
-fn is_told(object: &Object, kind: FindingKind, world: &World<'_>) -> bool {
-    match kind {
-        // Manifests seldom declare the clients of their namespace, and a Server may well be meant for
-        // what another one leaves.
-        FindingKind::ClientMissing | FindingKind::DisplacedInPart => false,
+fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> bool {
+    match found.kind {
+        // Manifests that declare some of a namespace's clients are taken to declare all of them.
+        FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
+            let declares = |account: &ObjectKey| world.declares(account.kind, &account.namespace);
+            world.whole || found.other.as_ref().is_some_and(declares)
+        }
+        // A Server may well be meant for what another one leaves.
+        FindingKind::DisplacedInPart => false,
         // What is applied beside manifests may declare the number, and what declares nothing at all
         // may listen on it.
         FindingKind::PortNumber if !world.whole => false,
@@ -83,7 +95,7 @@ fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
 }
 
 fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
-    let findings::Finding { object, kind, field, message } = found;
+    let findings::Finding { object, kind, field, message, other: _ } = found;
     let warning = |field, message| Finding::warning(&object, field, message);
     match kind {
         FindingKind::SelectsNothing => match matched_before(places.value(&object)) {
@@ -98,14 +110,17 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
             let field = named_field(&object, &message, places).unwrap_or(field);
             Finding { severity: world.missing(), ..warning(field, message) }
         }
-        FindingKind::Ineffective(_) | FindingKind::Remark | FindingKind::PrecedenceDiffers => {
+        FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing => {
             warning(named_field(&object, &message, places).unwrap_or(field), message)
         }
         FindingKind::PortNumber
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
-        | FindingKind::NeverReached
-        | FindingKind::ClientMissing => warning(field, message),
+        | FindingKind::NeverReached => warning(field, message),
     }
 }
 

@@ -11,7 +11,7 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 pub(crate) struct Finder<'a> {
     pub(super) index: &'a Index,
     memo: &'a mut Memo,
-    config: &'a ControllerConfig,
+    pub(super) config: &'a ControllerConfig,
     /// The most workloads that are looked through for one Server.
     pub(super) examined: usize,
 }
@@ -54,5 +54,5 @@ pub(super) fn finding(
     field: &str,
     message: String,
 ) -> Finding {
-    Finding { object: object.clone(), kind, field: field.to_owned(), message }
+    Finding { object: object.clone(), kind, field: field.to_owned(), message, other: None }
 }

@@ -14,6 +14,8 @@ pub struct Finding {
     pub field: String,
     /// The fault, for people.
     pub message: String,
+    /// The object that is missing or meant, where the kind of the finding has one.
+    pub other: Option<ObjectKey>,
 }
 
 /// The kinds of findings, which readers may weigh or leave out.
@@ -41,6 +43,9 @@ pub enum FindingKind {
     NeverReached,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
+    /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look
+    /// there.
+    ForeignClientMissing,
 }
 
 impl From<Finding> for FieldError {

@@ -34,8 +34,22 @@ impl Snapshot {
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
         let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
-        // Beside which proxies a policy is for is not known here, and the status says it.
-        let relevant = |finding: &Finding| finding.kind != FindingKind::PrecedenceDiffers;
+        let relevant = |finding: &Finding| match finding.kind {
+            // Beside which proxies a policy is for is not known here, and the status says it.
+            FindingKind::PrecedenceDiffers => false,
+            // Whoever applies an object may not look into every namespace.
+            FindingKind::ForeignClientMissing => false,
+            FindingKind::Dangling(_)
+            | FindingKind::Ineffective(_)
+            | FindingKind::Remark
+            | FindingKind::SelectsNothing
+            | FindingKind::PortName
+            | FindingKind::PortNumber
+            | FindingKind::Displaced
+            | FindingKind::DisplacedInPart
+            | FindingKind::NeverReached
+            | FindingKind::ClientMissing => true,
+        };
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
     }
 }
