@@ -23,7 +23,8 @@ fn golden(name: &str, flags: &[&str]) {
     let (code, errors) = (output.status.code().unwrap(), text(output.stderr));
     assert_eq!(errors, "", "nothing else is said");
     let now = format!("exit code {code}\n\n{}", text(output.stdout));
-    let flags: String = flags.iter().map(|flag| flag.replace("--", "-")).collect();
+    let flags: String =
+        flags.iter().map(|flag| flag.replace("--", "-").replace('=', "-")).collect();
     let path = root.join(name).join(format!("expected{flags}.txt"));
     if std::env::var_os("PORTCULLIS_WRITE_CHECK").is_some() {
         std::fs::write(&path, &now).unwrap();
@@ -40,6 +41,12 @@ fn annotations_that_the_webhook_refuses_are_errors_and_those_it_warns_of_are_war
 #[test]
 fn a_service_account_that_is_not_among_those_given_is_told_with_the_one_that_was_meant() {
     golden("clients", &[]);
+}
+
+#[test]
+fn an_identity_of_another_mesh_is_told_with_the_spelling_of_this_one() {
+    golden("identities", &[]);
+    golden("identities", &["--control-plane-namespace=linkerd"]);
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
         | FindingKind::Ineffective(_)
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
-        | FindingKind::NeverReached => true,
+        | FindingKind::NeverReached
+        | FindingKind::ForeignIdentity => true,
     }
 }
 
@@ -120,7 +121,8 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
         FindingKind::PortNumber
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
-        | FindingKind::NeverReached => warning(field, message),
+        | FindingKind::NeverReached
+        | FindingKind::ForeignIdentity => warning(field, message),
     }
 }
 

@@ -38,6 +38,7 @@ use std::process::ExitCode;
 Examples:
   portcullis check examples/emojivoto
   portcullis check --deny-warnings deploy/        # for CI
+  portcullis check --identity-domain example.org deploy/
   portcullis check                                # the context's cluster and namespace
   portcullis check --context production -A        # every namespace of another cluster
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
@@ -120,7 +121,7 @@ struct Checked {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Checked { asked, gaps, findings } = match &arguments.path {
         Some(path) => {
-            let settings = Settings::of_directory(&arguments.settings);
+            let settings = Settings::of_checked(&arguments.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
             Checked {
                 asked: Asked::directory(path, &Scope::All),

@@ -38,6 +38,7 @@ impl<'a> Finder<'a> {
         }
         findings.extend(self.never_reached(object));
         findings.extend(self.clients(key, resource));
+        findings.extend(self.foreign_identities(key, resource));
         findings
     }
 

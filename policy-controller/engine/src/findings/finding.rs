@@ -46,6 +46,8 @@ pub enum FindingKind {
     /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look
     /// there.
     ForeignClientMissing,
+    /// An identity ends in no trust domain of this mesh.
+    ForeignIdentity,
 }
 
 impl From<Finding> for FieldError {

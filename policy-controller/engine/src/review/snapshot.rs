@@ -48,7 +48,8 @@ impl Snapshot {
             | FindingKind::Displaced
             | FindingKind::DisplacedInPart
             | FindingKind::NeverReached
-            | FindingKind::ClientMissing => true,
+            | FindingKind::ClientMissing
+            | FindingKind::ForeignIdentity => true,
         };
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
     }
