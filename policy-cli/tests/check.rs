@@ -50,6 +50,11 @@ fn an_identity_of_another_mesh_is_told_with_the_spelling_of_this_one() {
 }
 
 #[test]
+fn an_authentication_without_a_user_is_told() {
+    golden("unused", &[]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

@@ -4,7 +4,7 @@
 use super::finding::{Finding, Unknown};
 use super::places::Places;
 use super::world::World;
-use crate::cluster::unknown;
+use crate::cluster::{Scope, unknown};
 use policy_crds::resource::WorkloadSelector;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::findings::{self, FindingKind};
@@ -50,6 +50,12 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
                 "whether {account} exists is not known, because {missing} may not be listed"
             ));
         }
+        (FindingKind::Unused | FindingKind::UnusedOffered, _) => {
+            let missing = policies_not_listed(&found.object, found.kind, world)?;
+            return Some(format!(
+                "whether a policy refers to it is not known, because {missing} may not be listed"
+            ));
+        }
         _ => return None,
     };
     let missing = unknown::of_object(object, world.gaps);
@@ -67,6 +73,8 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
             let declares = |account: &ObjectKey| world.declares(account.kind, &account.namespace);
             world.whole || found.other.as_ref().is_some_and(declares)
         }
+        // Policies of other namespaces may stand in other folders.
+        FindingKind::UnusedOffered => world.whole,
         // A Server may well be meant for what another one leaves.
         FindingKind::DisplacedInPart => false,
         // What is applied beside manifests may declare the number, and what declares nothing at all
@@ -81,8 +89,18 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
         | FindingKind::NeverReached
-        | FindingKind::ForeignIdentity => true,
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused => true,
     }
+}
+
+/// The policies that may refer to an authentication, if they could not be listed.
+fn policies_not_listed(key: &ObjectKey, kind: FindingKind, world: &World<'_>) -> Option<String> {
+    let scope = match kind {
+        FindingKind::UnusedOffered => Scope::All,
+        _ => Scope::Namespace(key.namespace.clone()),
+    };
+    unknown::in_scope(&[Kind::AuthorizationPolicy], &scope, world.gaps).pop()
 }
 
 /// The workloads that a Server selects from, if they could not be listed.
@@ -122,7 +140,9 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
-        | FindingKind::ForeignIdentity => warning(field, message),
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => warning(field, message),
     }
 }
 

@@ -48,6 +48,10 @@ pub enum FindingKind {
     ForeignClientMissing,
     /// An identity ends in no trust domain of this mesh.
     ForeignIdentity,
+    /// No policy refers to an authentication.
+    Unused,
+    /// The same of one that policies of other namespaces may refer to.
+    UnusedOffered,
 }
 
 impl From<Finding> for FieldError {

@@ -39,6 +39,8 @@ impl Snapshot {
             FindingKind::PrecedenceDiffers => false,
             // Whoever applies an object may not look into every namespace.
             FindingKind::ForeignClientMissing => false,
+            // Its policy may come after it.
+            FindingKind::Unused | FindingKind::UnusedOffered => false,
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
             | FindingKind::Remark
