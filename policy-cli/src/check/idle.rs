@@ -67,7 +67,7 @@ fn idle(object: &Object) -> Option<(&'static str, String)> {
                 "spec.targetRef.name",
                 format!(
                     "grants nothing: {} {namespace}/{name} is on no port of any workload",
-                    kind.as_str()
+                    kind.in_full()
                 ),
             ),
         })
