@@ -60,6 +60,11 @@ fn a_kind_of_two_groups_is_named_with_its_group_and_the_other_one_is_told() {
 }
 
 #[test]
+fn a_server_that_grants_nobody_is_told_unless_it_says_that_it_denies() {
+    golden("grants", &[]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

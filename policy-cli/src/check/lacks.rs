@@ -56,6 +56,12 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
                 "whether a policy refers to it is not known, because {missing} may not be listed"
             ));
         }
+        (FindingKind::GrantsNobody { .. }, _) => {
+            let missing = grants_not_listed(&object.meta.key, world)?;
+            return Some(format!(
+                "whether anything is granted on it is not known, because {missing} may not be listed"
+            ));
+        }
         _ => return None,
     };
     let missing = unknown::of_object(object, world.gaps);
@@ -77,6 +83,10 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
         FindingKind::UnusedOffered => world.whole,
         // A Server may well be meant for what another one leaves.
         FindingKind::DisplacedInPart => false,
+        // In a manifest its author has written it.
+        FindingKind::GrantsNobody { stated } => {
+            (world.whole || !stated) && workloads_not_listed(object, world).is_none()
+        }
         // What is applied beside manifests may declare the number, and what declares nothing at all
         // may listen on it.
         FindingKind::PortNumber if !world.whole => false,
@@ -92,6 +102,14 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
         | FindingKind::ForeignIdentity
         | FindingKind::Unused => true,
     }
+}
+
+/// What may grant on a Server, if it could not be listed.
+fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
+    let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
+    kinds.extend(Kind::routes());
+    let missing = unknown::of_kinds(&kinds, &server.namespace, world.gaps);
+    (!missing.is_empty()).then(|| missing.join(" and "))
 }
 
 /// The policies that may refer to an authentication, if they could not be listed.
@@ -124,6 +142,14 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
             }
             None => warning(field, message),
         },
+        // An API server writes `deny` where nothing is stated, so that nothing tells what is meant.
+        FindingKind::GrantsNobody { .. } if world.whole => {
+            Finding { severity: Severity::Note, ..warning(field, message) }
+        }
+        FindingKind::GrantsNobody { .. } => {
+            let message = format!("{message}; state `accessPolicy: deny` if that is meant");
+            warning(field, message)
+        }
         FindingKind::PortName => Finding { severity: world.missing(), ..warning(field, message) },
         FindingKind::Dangling(_) => {
             let field = named_field(&object, &message, places).unwrap_or(field);

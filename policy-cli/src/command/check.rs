@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Errors are what makes an object invalid: it grants nothing until they are corrected, and keeps
 /// what it claims. Warnings are what takes effect, perhaps not as meant: references that lead
 /// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
-/// meaning is said in words.
+/// meaning is said in words. Notes are worth knowing, and no fault.
 ///
 /// With a directory, manifests are checked. Without one, the cluster of the current context is; the
 /// first line says which one that is. There references that lead nowhere and port names that no
@@ -74,6 +74,7 @@ struct Report<'a> {
     objects: usize,
     errors: usize,
     warnings: usize,
+    notes: usize,
     findings: Vec<Item<'a>>,
     #[serde(rename = "notKnown")]
     unknown: Vec<NotKnown<'a>>,
@@ -137,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
+        notes: findings.count(Severity::Note),
         findings: findings.diagnostics.iter().map(Item::from).collect(),
         unknown: unknown
             .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
@@ -190,9 +192,13 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
     };
+    let notes = match report.notes {
+        0 => String::new(),
+        notes => format!(", {}", count(notes, "note")),
+    };
     let _ = writeln!(
         text,
-        "{} read: {}, {}",
+        "{} read: {}, {}{notes}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
@@ -205,6 +211,7 @@ fn placeless(diagnostic: &Diagnostic, paint: Paint) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => paint.bad("error"),
         Severity::Warning => paint.notice("warning"),
+        Severity::Note => paint.dim("note"),
     };
     let object = diagnostic.object.as_ref().map(ToString::to_string).unwrap_or_default();
     let field = diagnostic.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();

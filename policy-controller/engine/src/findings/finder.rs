@@ -34,7 +34,8 @@ impl<'a> Finder<'a> {
         let key = &object.meta.key;
         let mut findings = self.conditions(key);
         if let Resource::Server(server) = resource {
-            findings.extend(self.server(key, server));
+            let lacking = self.server(key, server);
+            findings.extend(lacking.or_else(|| self.grants_nobody(key, server)));
         }
         findings.extend(self.never_reached(object));
         findings.extend(self.clients(key, resource));

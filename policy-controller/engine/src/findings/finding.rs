@@ -35,6 +35,12 @@ pub enum FindingKind {
     PortName,
     /// A Server's port has a number that no selected workload declares, although all declare some.
     PortNumber,
+    /// Nothing is granted on a Server or on a route of it.
+    GrantsNobody {
+        /// Whether its access policy is stated: where nobody writes the default for its author, that
+        /// is meant.
+        stated: bool,
+    },
     /// Other Servers own the port of every workload that a Server selects.
     Displaced,
     /// Other Servers own the port of some workloads that a Server selects.

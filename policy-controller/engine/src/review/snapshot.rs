@@ -47,6 +47,7 @@ impl Snapshot {
             | FindingKind::SelectsNothing
             | FindingKind::PortName
             | FindingKind::PortNumber
+            | FindingKind::GrantsNobody { .. }
             | FindingKind::Displaced
             | FindingKind::DisplacedInPart
             | FindingKind::NeverReached

@@ -59,7 +59,7 @@ fn server(name: &str, labels: &str, port: &str) -> String {
     format!(
         "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
           metadata: {{name: {name}, namespace: shop}}, \
-          spec: {{podSelector: {{matchLabels: {labels}}}, port: {port}}}}}"
+          spec: {{podSelector: {{matchLabels: {labels}}}, port: {port}, accessPolicy: audit}}}}"
     )
 }
 

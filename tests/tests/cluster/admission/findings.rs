@@ -1,6 +1,6 @@
 //! What is legal, and means something else than its author thinks.
 
-use super::api::{apply, document};
+use super::api::{Answer, apply, document, until};
 use super::webhook::{Installed, Webhook};
 use kube::Client;
 use policy_tests::cluster::Cluster;
@@ -66,5 +66,46 @@ async fn an_identity_of_another_mesh_is_told_with_the_spelling_of_this_one() {
         )]
     );
     assert_eq!(asked.told(&authentication(own)).await, [""; 0]);
+    asked.installed.remove().await;
+}
+
+#[tokio::test]
+async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
+    let Some(cluster) = super::cluster().await else { return };
+    let asked = Asked::new(cluster, "nobody").await;
+    let pod = asked.object(
+        "v1",
+        "Pod",
+        "web",
+        "{containers: [{name: a, image: a, ports: [{containerPort: 8080}]}]}",
+    );
+    asked.told(&pod).await;
+    let server = |policy: &str| {
+        let spec = format!("{{podSelector: {{}}, port: 8080, accessPolicy: {policy}}}");
+        asked.object("policy.linkerd.io/v1beta3", "Server", "web", &spec)
+    };
+    let nobody = "spec.accessPolicy: grants nobody: every connection and request to its port is refused \
+                  until a policy grants it";
+    let every = "spec.podSelector: is empty: selects every pod of the namespace";
+    // The index hears of the pod a moment after the API server does.
+    let is_told = |answer: &Answer| answer.warnings == [nobody, every];
+    until(&asked.client, &server("deny"), "told that it grants nobody", is_told).await;
+    assert_eq!(asked.told(&server("audit")).await, [every]);
+    assert_eq!(asked.told(&server("deny")).await, [nobody, every]);
+    let policy = asked.object(
+        "policy.linkerd.io/v1alpha1",
+        "AuthorizationPolicy",
+        "p",
+        "{targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
+         requiredAuthenticationRefs: [{kind: ServiceAccount, name: c, namespace: elsewhere}]}",
+    );
+    assert_eq!(asked.told(&policy).await, [""; 0]);
+    let wider = asked.object(
+        "policy.linkerd.io/v1beta3",
+        "Server",
+        "web",
+        "{podSelector: {}, port: 8080, accessPolicy: deny, proxyProtocol: HTTP/1}",
+    );
+    until(&asked.client, &wider, "granted", |answer| answer.warnings == [every]).await;
     asked.installed.remove().await;
 }
