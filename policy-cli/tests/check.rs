@@ -65,6 +65,11 @@ fn a_server_that_grants_nobody_is_told_unless_it_says_that_it_denies() {
 }
 
 #[test]
+fn a_route_without_which_more_is_granted_is_a_note_that_fails_nothing() {
+    golden("routes", &["--deny-warnings"]);
+}
+
+#[test]
 fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \

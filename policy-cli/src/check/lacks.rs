@@ -82,6 +82,9 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
         // Policies of other namespaces may stand in other folders.
         FindingKind::UnusedOffered => world.whole,
         // A Server may well be meant for what another one leaves.
+        FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
+            Kind::routes().all(|kind| world.gaps.knows(kind, &server.namespace))
+        }),
         FindingKind::DisplacedInPart => false,
         // In a manifest its author has written it.
         FindingKind::GrantsNobody { stated } => {
@@ -174,6 +177,7 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
 
 /// The path of the reference to an object that a message names, as `Kind namespace/name`.
 fn named_field(object: &ObjectKey, message: &str, places: &mut Places) -> Option<String> {
+        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
     let spec = places.value(object)?.get("spec")?;
     let mut words = message.split([' ', '`', ',', ';', ':']);
     words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))

@@ -58,6 +58,9 @@ impl Compiled {
         let mut findings: Vec<Finding> =
             self.objects.iter().flat_map(|object| finder.of(object)).collect();
         findings.extend(finder.unused(&self.objects));
+        for object in &self.objects {
+            findings.extend(finder.only_route(object));
+        }
         findings
     }
 

@@ -47,6 +47,9 @@ pub enum FindingKind {
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
+    /// A route is the only one of a Server that grants something itself, which would then hold for every
+    /// request.
+    OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
     /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look

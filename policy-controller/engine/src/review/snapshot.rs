@@ -41,6 +41,8 @@ impl Snapshot {
             FindingKind::ForeignClientMissing => false,
             // Its policy may come after it.
             FindingKind::Unused | FindingKind::UnusedOffered => false,
+            // It is told to whoever deletes it.
+            FindingKind::OnlyRoute => false,
             FindingKind::Dangling(_)
             | FindingKind::Ineffective(_)
             | FindingKind::Remark
@@ -55,5 +57,15 @@ impl Snapshot {
             | FindingKind::ForeignIdentity => true,
         };
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
+    }
+
+    /// Finds what holds without the object, and may surprise whoever deletes it.
+    pub(crate) fn review_deletion(mut self, object: Object) -> Vec<FieldError> {
+        let object = Arc::new(object);
+        // It is stored, whether or not the index has heard of it.
+        let changes = vec![Change::Apply(object.clone())];
+        self.index.apply(&Batch { changes, ..Batch::default() });
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        finder.only_route(&object).into_iter().map(FieldError::from).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! What is legal, and means something else than its author thinks.
 
-use super::api::{Answer, apply, document, until};
+use super::api::{Answer, PATIENCE, apply, delete, document, path, send, until};
 use super::webhook::{Installed, Webhook};
+use http::Method;
 use kube::Client;
 use policy_tests::cluster::Cluster;
 use policy_webhooks::admission::Installation;
@@ -107,5 +108,60 @@ async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
         "{podSelector: {}, port: 8080, accessPolicy: deny, proxyProtocol: HTTP/1}",
     );
     until(&asked.client, &wider, "granted", |answer| answer.warnings == [every]).await;
+    asked.installed.remove().await;
+}
+
+#[tokio::test]
+async fn whoever_deletes_the_last_route_of_a_server_is_told_what_it_opens() {
+    let Some(cluster) = super::cluster().await else { return };
+    let asked = Asked::new(cluster, "last").await;
+    let gateway = "gateway.networking.k8s.io/v1";
+    let route = |name: &str| {
+        let spec = "{parentRefs: [{group: policy.linkerd.io, kind: Server, name: web}], \
+                    rules: [{matches: [{path: {value: /api}}]}]}";
+        asked.object(gateway, "HTTPRoute", name, spec)
+    };
+    let policy = asked.object(
+        "policy.linkerd.io/v1alpha1",
+        "AuthorizationPolicy",
+        "p",
+        "{targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
+         requiredAuthenticationRefs: [{kind: ServiceAccount, name: c, namespace: elsewhere}]}",
+    );
+    let server = asked.object(
+        "policy.linkerd.io/v1beta3",
+        "Server",
+        "web",
+        "{podSelector: {matchLabels: {app: web}}, port: 8080, proxyProtocol: HTTP/1}",
+    );
+    for object in [&server, &policy, &route("api"), &route("more")] {
+        asked.told(object).await;
+    }
+    let namespace = &asked.namespace;
+    let opens = format!(
+        "spec.parentRefs: is the only route of Server {namespace}/web: without it, what is granted on \
+         the Server holds for every request, not only for what it matches"
+    );
+    // A dry run is a review like any other, and the index hears a moment later of what is applied.
+    let tried = |object: &Value| {
+        let uri = format!("{}?dryRun=All", path(object));
+        let client = asked.client.clone();
+        async move { send(&client, Method::DELETE, &uri, "application/json", Vec::new()).await }
+    };
+    let both = tried(&route("api")).await;
+    assert!(both.is_done() && both.warnings.is_empty(), "another one is left: {both:?}");
+    assert!(delete(&asked.client, &route("more")).await.is_done());
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let last = tried(&route("api")).await;
+        assert!(last.is_done(), "it is never refused: {last:?}");
+        if last.warnings == [opens.as_str()] {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "never told: {last:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let last = delete(&asked.client, &route("api")).await;
+    assert!(last.is_done() && last.warnings == [opens.as_str()], "{last:?}");
     asked.installed.remove().await;
 }
