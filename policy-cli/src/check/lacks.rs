@@ -23,7 +23,10 @@ pub(super) fn findings(
     for found in world.compiled.findings() {
         let Some(object) = objects.get(&found.object) else { continue };
         match not_known(object, &found, world) {
-            Some(message) => unknown.push(Unknown { object: found.object, message }),
+            Some(message) => {
+                let decides = explains(found.kind);
+                unknown.push(Unknown { object: found.object, message, decides });
+            }
             None if is_told(object, &found, world) => {
                 lacks.push(finding(found, world, places));
             }
@@ -33,7 +36,7 @@ pub(super) fn findings(
     unknown.extend(objects.values().filter_map(|object| {
         let missing = workloads_not_listed(object, world)?;
         let message = format!("what it selects is not known, because {missing} may not be listed");
-        Some(Unknown { object: object.meta.key.clone(), message })
+        Some(Unknown { object: object.meta.key.clone(), message, decides: true })
     }));
     unknown.dedup();
     lacks
@@ -79,12 +82,12 @@ fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> boo
             let declares = |account: &ObjectKey| world.declares(account.kind, &account.namespace);
             world.whole || found.other.as_ref().is_some_and(declares)
         }
-        // Policies of other namespaces may stand in other folders.
-        FindingKind::UnusedOffered => world.whole,
-        // A Server may well be meant for what another one leaves.
         FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
             Kind::routes().all(|kind| world.gaps.knows(kind, &server.namespace))
         }),
+        // Policies of other namespaces may stand in other folders.
+        FindingKind::UnusedOffered => world.whole,
+        // A Server may well be meant for what another one leaves.
         FindingKind::DisplacedInPart => false,
         // In a manifest its author has written it.
         FindingKind::GrantsNobody { stated } => {
@@ -134,7 +137,36 @@ fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
     unknown::of_kinds(&[kind], &object.meta.key.namespace, world.gaps).pop()
 }
 
+/// Whether a finding explains why an object would take part in nothing.
+fn explains(kind: FindingKind) -> bool {
+    match kind {
+        FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing
+        | FindingKind::ForeignIdentity
+        | FindingKind::OnlyRoute => false,
+        FindingKind::Dangling(_)
+        | FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::SelectsNothing
+        | FindingKind::PortName
+        | FindingKind::PortNumber
+        | FindingKind::GrantsNobody { .. }
+        | FindingKind::Displaced
+        | FindingKind::DisplacedInPart
+        | FindingKind::NeverReached
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => true,
+    }
+}
+
 fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
+    let explains = explains(found.kind);
+    Finding { explains, ..placed(found, world, places) }
+}
+
+/// The finding with its field, as far as the message tells it.
+fn placed(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
     let findings::Finding { object, kind, field, message, other: _ } = found;
     let warning = |field, message| Finding::warning(&object, field, message);
     match kind {
@@ -145,6 +177,7 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
             }
             None => warning(field, message),
         },
+        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
         // An API server writes `deny` where nothing is stated, so that nothing tells what is meant.
         FindingKind::GrantsNobody { .. } if world.whole => {
             Finding { severity: Severity::Note, ..warning(field, message) }
@@ -177,7 +210,6 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
 
 /// The path of the reference to an object that a message names, as `Kind namespace/name`.
 fn named_field(object: &ObjectKey, message: &str, places: &mut Places) -> Option<String> {
-        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
     let spec = places.value(object)?.get("spec")?;
     let mut words = message.split([' ', '`', ',', ';', ':']);
     words.find_map(|word| reference(spec, word.split_once('/')?.1, "spec"))

@@ -44,7 +44,7 @@ impl Places {
     /// A finding about a field of an object; about its beginning, if there is no such field. What a
     /// cluster gave has a name and no place.
     pub(super) fn diagnostic(&mut self, finding: Finding) -> Diagnostic {
-        let Finding { object, field, message, severity } = finding;
+        let Finding { object, field, message, severity, explains: _ } = finding;
         let (object, field) = (&object, &*field);
         if self.values.contains_key(object) {
             let diagnostic = Diagnostic::about_file(&"".into(), message);

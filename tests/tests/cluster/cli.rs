@@ -10,6 +10,10 @@ fn shop(namespace: &str) -> String {
     format!(
         "
 apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: front, namespace: {namespace}}}
+---
+apiVersion: v1
 kind: Pod
 metadata:
   name: web-0
@@ -32,7 +36,7 @@ kind: AuthorizationPolicy
 metadata: {{name: idle, namespace: {namespace}}}
 spec:
   targetRef: {{group: policy.linkerd.io, kind: Server, name: wrong}}
-  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: front}}]
+  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: frnot}}]
 ---
 apiVersion: policy.linkerd.io/v1alpha1
 kind: AuthorizationPolicy
@@ -104,6 +108,12 @@ async fn check_names_what_matches_nothing_any_more() {
         finding(
             "warning",
             &format!("AuthorizationPolicy {ns}/idle"),
+            "spec.requiredAuthenticationRefs[0].name",
+            format!("ServiceAccount {ns}/frnot does not exist; is `front` meant?"),
+        ),
+        finding(
+            "warning",
+            &format!("AuthorizationPolicy {ns}/idle"),
             "spec.targetRef.name",
             format!("grants nothing: Server {ns}/wrong owns no port of any workload"),
         ),
@@ -142,7 +152,7 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let report = portcullis(&sam, &["check", "-n", &ns, "-o", "json"]).await;
     assert_eq!(report.json()["findings"], json!([]), "{}", report.out);
     let unknown = report.json()["notKnown"].as_array().unwrap().len();
-    assert_eq!(unknown, 3, "{}", report.out);
+    assert_eq!(unknown, 6, "each policy's Server, and each client: {}", report.out);
     let words = "- {apiGroups: [\"policy.linkerd.io\"], resources: [servers, ";
     assert!(report.err.contains(words), "{}", report.err);
 
