@@ -67,10 +67,14 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
+/// Why a gap is none of the cluster's, but of whoever asks.
+const FORBIDDEN: &str = "forbidden";
+
 /// What `-o json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
     asked: &'a Asked,
+    complete: bool,
     objects: usize,
     errors: usize,
     warnings: usize,
@@ -133,8 +137,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => block_on(of_cluster(arguments))?,
     };
     let unknown = findings.unknown.iter();
+    // What could not be looked at has not been found sound.
+    let complete = gaps.iter().all(|gap| gap.why != FORBIDDEN);
     let report = Report {
         asked: &asked,
+        complete,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
@@ -146,12 +153,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         gaps: &gaps,
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
-    // What could not be looked at has not been found sound.
-    let hidden = gaps.iter().any(|gap| gap.why == "forbidden");
     // Nothing that was checked is nothing that was found sound.
     let denied = report.objects == 0
         || report.errors > 0
-        || (arguments.deny_warnings && (report.warnings > 0 || hidden));
+        || (arguments.deny_warnings && (report.warnings > 0 || !complete));
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -169,6 +174,9 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     let on_cluster = report.asked.directory.is_none();
     if on_cluster {
         text.push_str(&paint.dim(&report.asked.to_string()));
+        if let Some(hidden) = hidden(report.gaps) {
+            text.push_str(&paint.notice(&hidden));
+        }
         text.push_str("\n\n");
     }
     for diagnostic in &findings.diagnostics {
@@ -196,14 +204,42 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         0 => String::new(),
         notes => format!(", {}", count(notes, "note")),
     };
+    let unknown = match report.unknown.len() {
+        0 => String::new(),
+        unknown => format!(", {unknown} not known"),
+    };
     let _ = writeln!(
         text,
-        "{} read: {}, {}{notes}",
+        "{} read: {}, {}{notes}{unknown}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
     );
     text
+}
+
+/// What may not be listed, as the end of the line that says what was asked: whatever follows is said of
+/// the rest alone.
+fn hidden(gaps: &[Gap]) -> Option<String> {
+    let forbidden = gaps.iter().filter(|gap| gap.why == FORBIDDEN);
+    let (elsewhere, hidden): (Vec<_>, Vec<_>) = forbidden.partition(|gap| gap.is_elsewhere());
+    let kinds = |gaps: &[&Gap]| {
+        let first = gaps.first()?;
+        let more = gaps.len().saturating_sub(1);
+        Some(match more {
+            0 => first.resource.clone(),
+            1 => format!("{} and 1 more kind", first.resource),
+            more => format!("{} and {more} more kinds", first.resource),
+        })
+    };
+    let all = kinds(&hidden)
+        .map(|kinds| format!("; you may not list {kinds}, so that not everything was checked"));
+    all.or_else(|| {
+        let kinds = kinds(&elsewhere)?;
+        Some(format!(
+            "; you may list {kinds} there alone, so that references elsewhere were not checked"
+        ))
+    })
 }
 
 /// A finding that stands in no file: `error: Server shop/web: spec.port: …`.

@@ -129,6 +129,7 @@ async fn check_names_what_matches_nothing_any_more() {
     assert_eq!(report["asked"]["namespace"], json!(ns));
     assert!(report["asked"]["context"].is_string() && report["asked"]["server"].is_string());
     assert_eq!((&report["gaps"], &report["notKnown"]), (&json!([]), &json!([])));
+    assert_eq!(report["complete"], json!(true));
 }
 
 #[tokio::test]
@@ -151,6 +152,7 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let sam = cluster.kubeconfig_for(&format!("sam-{ns}"), &groups).unwrap();
     let report = portcullis(&sam, &["check", "-n", &ns, "-o", "json"]).await;
     assert_eq!(report.json()["findings"], json!([]), "{}", report.out);
+    assert_eq!(report.json()["complete"], json!(false), "{}", report.out);
     let unknown = report.json()["notKnown"].as_array().unwrap().len();
     assert_eq!(unknown, 6, "each policy's Server, and each client: {}", report.out);
     let words = "- {apiGroups: [\"policy.linkerd.io\"], resources: [servers, ";
@@ -164,6 +166,9 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     // What is there and may not be listed is not told as absent.
     let denied = portcullis(&sam, &["check", "-n", &ns, "--deny-warnings"]).await;
     assert_eq!(denied.code, Some(1), "{}{}", denied.out, denied.err);
+    let first = denied.out.lines().next().unwrap_or_default();
+    let words = "; you may not list servers.policy.linkerd.io and ";
+    assert!(first.contains(words) && first.ends_with("not everything was checked"), "{first}");
     let said = portcullis(&sam, &["authz", "-n", &ns, "server/web"]).await;
     let told = "whether a Server web owns a port of any workload in ";
     assert!(said.err.contains(told) && said.code == Some(1), "{}", said.err);
