@@ -60,6 +60,10 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What is logged where nobody asks for more. The client of the API server logs each failure that it
+/// also returns, which is told in words of ours.
+const QUIET: &str = "error,kube_client=off";
+
 /// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
 fn log() {
     let programs = [policy_server::log::CONTROLLER, policy_server::log::PROXY];
@@ -69,7 +73,7 @@ fn log() {
         EnvFilter::try_new(filter).map_err(|error| error.to_string())
     });
     tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("error")))
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(QUIET)))
         .with_writer(std::io::stderr)
         .init();
 }

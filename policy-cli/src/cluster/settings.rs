@@ -23,7 +23,20 @@ pub(crate) struct SettingsFlags {
     /// all-unauthenticated]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     default_policy: Option<DefaultPolicy>,
+
+    /// Namespace of the control plane, which is part of every mesh identity [default: that of the
+    /// controller found there; of manifests: portcullis for `check`, else linkerd]
+    #[arg(long, value_name = "NAMESPACE")]
+    control_plane_namespace: Option<String>,
+
+    /// Trust domain that ends every mesh identity [default: that of the controller found there;
+    /// cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    identity_domain: Option<String>,
 }
+
+/// The namespace of the control plane where nobody says another one.
+const CONTROL_PLANE: &str = "portcullis";
 
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
     let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
@@ -53,6 +66,17 @@ impl Settings {
     /// Those of a directory.
     pub(crate) fn of_directory(flags: &SettingsFlags) -> Self {
         Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
+    }
+
+    /// Those of a directory that is checked: identities are those of an installation by the chart, so
+    /// that one of Linkerd's, which nobody has there, is found.
+    pub(crate) fn of_checked(flags: &SettingsFlags) -> Self {
+        let mut settings = Self::of_directory(flags);
+        if flags.control_plane_namespace.is_none() {
+            settings.config.control_plane_namespace = CONTROL_PLANE.into();
+            settings.config.shared_namespaces.insert(CONTROL_PLANE.into());
+        }
+        settings
     }
 
     /// These.
@@ -88,6 +112,13 @@ impl Settings {
             }
             None => from,
         };
+        if let Some(namespace) = &flags.control_plane_namespace {
+            config.control_plane_namespace = namespace.as_str().into();
+            config.shared_namespaces = [config.control_plane_namespace.clone()].into();
+        }
+        if let Some(domain) = &flags.identity_domain {
+            config.identity_domain = domain.as_str().into();
+        }
         let default_policy = config.default_policy.as_str();
         Self { from, known, default_policy, watched: None, config }
     }

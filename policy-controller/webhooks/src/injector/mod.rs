@@ -39,6 +39,7 @@ mod skip;
 mod template;
 #[cfg(test)]
 mod tests;
+mod told;
 mod value;
 
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
@@ -61,3 +62,4 @@ pub use settings::{
 };
 pub use skip::Skip;
 pub use template::{Template, templates};
+pub use told::{Told, told};
