@@ -20,6 +20,14 @@ type Failure = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 /// How long the kubelet's words are waited for once the stream has broken.
 const WORDS: Duration = Duration::from_millis(200);
 
+/// One forwarded connection.
+///
+/// # Errors
+/// The API server refuses, or gives no stream; with the right that is missing.
+pub(crate) async fn plain(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<DuplexStream> {
+    open(pods, pod, port).await.map(|(stream, _)| stream)
+}
+
 /// One forwarded connection in TLS.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ pub(crate) mod controller;
 pub(crate) mod forward;
 pub(crate) mod gaps;
 pub(crate) mod list;
+pub(crate) mod page;
 pub(crate) mod refusal;
 pub(crate) mod roots;
 pub(crate) mod settings;

@@ -3,7 +3,9 @@
 pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod health;
 pub(crate) mod inject;
+pub(crate) mod preflight;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod up;

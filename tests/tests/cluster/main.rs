@@ -14,6 +14,7 @@ mod chart;
 mod cli;
 mod crds;
 mod guard;
+mod health;
 mod injector;
 mod issuer;
 mod programmed;
