@@ -79,8 +79,14 @@ pub(super) fn to_escalate(namespace: &str) -> Vec<Right> {
 /// what they may not do.
 pub(super) fn to_grant(namespace: &str) -> Vec<Right> {
     let (cluster, home) = rbac::provisioning_rules();
-    let everywhere =
-        [rbac::cluster_rules(), cluster, rbac::injector_rules(true), rbac::issuer_cluster_rules()];
+    let everywhere = [
+        rbac::cluster_rules(),
+        cluster,
+        rbac::injector_rules(true),
+        rbac::issuer_cluster_rules(),
+        rbac::viewing_rules(),
+        rbac::writing_rules(),
+    ];
     let home = [
         rbac::control_plane_rules(),
         home,
