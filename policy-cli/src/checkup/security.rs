@@ -34,10 +34,10 @@ pub(crate) fn pod_security(namespaces: &Read<Vec<Value>>, named: &[String]) -> V
         )
     }));
     if findings.is_empty() {
-        let message = match meant.len() {
-            0 => "no namespace asks for sidecars".to_owned(),
-            1 => format!("namespace {} lets its pods have sidecars", name(meant[0])),
-            many => format!("{many} namespaces let their pods have sidecars"),
+        let message = match meant.as_slice() {
+            [] => "no namespace asks for sidecars".to_owned(),
+            [one] => format!("namespace {} lets its pods have sidecars", name(one)),
+            many => format!("{} namespaces let their pods have sidecars", many.len()),
         };
         findings.push(Finding::pass(check, message));
     }

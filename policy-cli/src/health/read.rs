@@ -33,45 +33,25 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     let served = Served::discover(cluster).await?;
     let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
     let kinds = kinds.map(|kind| (kind, served.version(kind))).collect();
-    let home = flags.pod.controller_namespace.to_string();
-    let client = &cluster.client;
-    let controllers = component(cluster, &home, &flags.pod.controller_selector).await;
-    let issuers = component(cluster, &home, &flags.issuer_selector).await;
-    let controller = told::controller(&home, controllers.as_deref().unwrap_or_default());
-    let issuer = told::issuer(issuers.as_deref().unwrap_or_default());
-    let (run, issue) = (controller.clone().unwrap_or_default(), issuer.clone().unwrap_or_default());
-    let external = controller.as_ref().is_ok_and(|told| told.external);
-    let map = if external { ROOTS[1].to_owned() } else { issue.roots.clone() };
-    let (deployments, maps) = (
-        format!("/apis/apps/v1/namespaces/{home}/deployments"),
-        format!("/api/v1/namespaces/{home}/configmaps"),
-    );
-    let named = format!("metadata.name={map}");
-    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
-    let (deployments, lease, roots, all_roots, webhooks) = tokio::join!(
-        list(client, &deployments),
-        get(client, &leases, &run.lease),
-        get(client, &maps, &map),
-        within(cluster, "configmaps", &named),
-        configurations(cluster, &run, &home),
-    );
+    let plane = Plane::read(cluster, flags).await;
+    let (run, issue) = plane.told();
+    let home = &plane.home;
+    let (deployments, lease, secret) = at_home(cluster, home, &run).await;
+    let (roots, all_roots) = roots(cluster, &plane, &issue).await;
+    let webhooks = configurations(cluster, &run, home).await;
     let (namespaces, pods) = tokio::join!(namespaces(cluster), everywhere(cluster));
     let (refused, created) = tokio::join!(
         within(cluster, "events", "reason=FailedCreate"),
         within(cluster, "events", "reason=SuccessfulCreate"),
     );
-    let replicas = replicas(cluster, [(&controllers, run.admin), (&issuers, issue.admin)]).await;
-    let accounts = accounts(cluster, &home, [&controllers, &issuers], (&run, &issue)).await;
-    let secret = match &run.secret {
-        Some(secret) => {
-            Some(get(client, &format!("/api/v1/namespaces/{home}/secrets"), secret).await)
-        }
-        None => None,
-    };
-    let refusal = match (&run.webhook, judged(&namespaces, &run, &home)) {
+    let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
+    let replicas = replicas(cluster, components).await;
+    let accounts = accounts(cluster, &plane, (&run, &issue)).await;
+    let refusal = match (&run.webhook, judged(&namespaces, &run, home)) {
         (Some(_), Some(namespace)) => Some(answers::ask(cluster, &namespace).await),
         _ => None,
     };
+    let Plane { home, controllers, issuers, controller, issuer } = plane;
     Ok(Facts {
         home,
         server,
@@ -95,6 +75,65 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
         refused,
         created,
     })
+}
+
+/// The control plane, and what it is told.
+struct Plane {
+    home: String,
+    controllers: Read<Vec<Value>>,
+    issuers: Read<Vec<Value>>,
+    controller: Result<told::Controller, String>,
+    issuer: Result<told::Issuer, String>,
+}
+
+impl Plane {
+    async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> Self {
+        let home = flags.pod.controller_namespace.to_string();
+        let controllers = component(cluster, &home, &flags.pod.controller_selector).await;
+        let issuers = component(cluster, &home, &flags.issuer_selector).await;
+        let controller = told::controller(&home, controllers.as_deref().unwrap_or_default());
+        let issuer = told::issuer(issuers.as_deref().unwrap_or_default());
+        Self { home, controllers, issuers, controller, issuer }
+    }
+
+    /// What both are told, or the chart's defaults where that is not known.
+    fn told(&self) -> (told::Controller, told::Issuer) {
+        let (controller, issuer) = (self.controller.clone(), self.issuer.clone());
+        (controller.unwrap_or_default(), issuer.unwrap_or_default())
+    }
+}
+
+/// The Deployments, the Lease, and the Secret of the webhooks' certificate where one is kept.
+async fn at_home(
+    cluster: &Cluster,
+    home: &str,
+    told: &told::Controller,
+) -> (Read<Vec<Value>>, Read<Option<Value>>, Option<Read<Option<Value>>>) {
+    let client = &cluster.client;
+    let deployments = format!("/apis/apps/v1/namespaces/{home}/deployments");
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
+    let secrets = format!("/api/v1/namespaces/{home}/secrets");
+    let (deployments, lease) =
+        tokio::join!(list(client, &deployments), get(client, &leases, &told.lease));
+    let secret = match &told.secret {
+        Some(secret) => Some(get(client, &secrets, secret).await),
+        None => None,
+    };
+    (deployments, lease, secret)
+}
+
+/// The ConfigMap of the roots in the control plane's namespace, and everywhere.
+async fn roots(
+    cluster: &Cluster,
+    plane: &Plane,
+    issue: &told::Issuer,
+) -> (Read<Option<Value>>, Read<Vec<Value>>) {
+    let external = plane.controller.as_ref().is_ok_and(|told| told.external);
+    let [_, theirs] = ROOTS;
+    let map = if external { theirs } else { &issue.roots };
+    let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
+    let named = format!("metadata.name={map}");
+    tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
 }
 
 /// The pods of a component of the control plane.
@@ -189,13 +228,13 @@ async fn replicas(
 /// The rights that the accounts of the control plane lack.
 async fn accounts(
     cluster: &Cluster,
-    home: &str,
-    [controllers, issuers]: [&Read<Vec<Value>>; 2],
+    plane: &Plane,
     (run, issue): (&told::Controller, &told::Issuer),
 ) -> Vec<(String, Read<Vec<Right>>)> {
+    let home = plane.home.as_str();
     let mut all = Vec::new();
     for (pods, rights) in
-        [(controllers, of_controller(run, home)), (issuers, of_issuer(issue, home))]
+        [(&plane.controllers, of_controller(run, home)), (&plane.issuers, of_issuer(issue, home))]
     {
         let Some(pod) = pods.iter().flatten().next() else { continue };
         let account = match text(pod, "/spec/serviceAccountName") {

@@ -48,8 +48,8 @@ pub(super) fn ready(
 /// A pod that is not ready, with what the kubelet says of its first container.
 fn why_unready(pod: &Value) -> String {
     let states = items(pod, "/status/containerStatuses");
-    let waiting = states.map(|state| text(state, "/state/waiting/reason"));
-    let reason = waiting.filter(|reason| !reason.is_empty()).next().unwrap_or_default();
+    let mut waiting = states.map(|state| text(state, "/state/waiting/reason"));
+    let reason = waiting.find(|reason| !reason.is_empty()).unwrap_or_default();
     if reason.is_empty() { name(pod).to_owned() } else { format!("{} ({reason})", name(pod)) }
 }
 
