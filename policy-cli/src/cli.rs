@@ -26,8 +26,11 @@ enum Command {
     Status(command::status::Arguments),
     Authz(command::authz::Arguments),
     Echo(command::echo::Arguments),
+    Health(command::health::Arguments),
     Inject(command::inject::Arguments),
+    Preflight(command::preflight::Arguments),
     Request(command::request::Arguments),
+    Version(command::version::Arguments),
     Watch(command::watch::Arguments),
 }
 
@@ -41,8 +44,11 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Authz(arguments) => command::authz::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
+        Command::Health(arguments) => command::health::run(&arguments),
         Command::Inject(arguments) => command::inject::run(&arguments),
+        Command::Preflight(arguments) => command::preflight::run(&arguments),
         Command::Request(arguments) => command::request::run(&arguments),
+        Command::Version(arguments) => command::version::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),
     };
     match result {

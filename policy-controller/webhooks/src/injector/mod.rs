@@ -60,6 +60,7 @@ pub use setting::Setting;
 pub use settings::{
     Bypass, INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar, Trust, TrustSettings,
 };
+pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip::Skip;
 pub use template::{Template, templates};
 pub use told::{Told, told};
