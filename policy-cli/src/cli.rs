@@ -28,6 +28,7 @@ enum Command {
     Echo(command::echo::Arguments),
     Inject(command::inject::Arguments),
     Request(command::request::Arguments),
+    Version(command::version::Arguments),
     Watch(command::watch::Arguments),
 }
 
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Echo(arguments) => command::echo::run(arguments),
         Command::Inject(arguments) => command::inject::run(&arguments),
         Command::Request(arguments) => command::request::run(&arguments),
+        Command::Version(arguments) => command::version::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),
     };
     match result {

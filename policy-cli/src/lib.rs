@@ -20,4 +20,5 @@ mod signals;
 mod status;
 mod up;
 mod verdict;
+mod version;
 mod world;

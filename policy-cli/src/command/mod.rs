@@ -7,6 +7,7 @@ pub(crate) mod inject;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod up;
+pub(crate) mod version;
 pub(crate) mod watch;
 
 use anyhow::Context;

@@ -51,19 +51,21 @@ spec:
     )
 }
 
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+/// How a command ended, and what it printed.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}{}", self.out, self.err))
     }
 }
 
-async fn portcullis(kubeconfig: &Path, arguments: &[&str]) -> Said {
+/// Runs `portcullis` on a cluster.
+pub(crate) async fn portcullis(kubeconfig: &Path, arguments: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis-under-test"));
     command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();

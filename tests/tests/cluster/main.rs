@@ -20,6 +20,7 @@ mod programmed;
 mod source;
 mod status;
 mod unread;
+mod version;
 
 use policy_tests::cluster::{Cluster, SharedCluster};
 

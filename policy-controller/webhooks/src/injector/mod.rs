@@ -59,5 +59,6 @@ pub use setting::Setting;
 pub use settings::{
     Bypass, INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar, Trust, TrustSettings,
 };
+pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip::Skip;
 pub use template::{Template, templates};
