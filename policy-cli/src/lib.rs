@@ -12,6 +12,7 @@ mod cluster;
 mod command;
 pub mod echo;
 pub mod expect;
+mod identity;
 mod inject;
 mod inventory;
 pub mod output;

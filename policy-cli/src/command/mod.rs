@@ -3,6 +3,7 @@
 pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod identity;
 pub(crate) mod inject;
 pub(crate) mod request;
 pub(crate) mod status;
