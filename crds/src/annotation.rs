@@ -82,6 +82,19 @@ pub const OF_ROUTES: [&str; 7] = [
     "timeout.linkerd.io/idle",
 ];
 
+/// The annotations of policy that can admit what is refused without them, each with the value that
+/// admits nothing. A message proposes none of them to somebody who wrote another name and another
+/// value.
+pub const OPENING: [(&str, &str); 7] = [
+    (DEFAULT_POLICY[0], "deny"),
+    (DEFAULT_POLICY[1], "deny"),
+    (DEFAULT_POLICY[2], "deny"),
+    (DEFAULT_POLICY[3], "deny"),
+    (UNDECLARED_PORTS, "deny"),
+    (ADMIN_PORT, ""),
+    (PATH_NORMALIZATION, "canonical"),
+];
+
 /// Annotations as metadata holds them.
 pub type Annotations = BTreeMap<Arc<str>, Arc<str>>;
 

@@ -16,6 +16,21 @@ impl Kind {
         self.spec().names.kind
     }
 
+    /// The kind as messages name it where it may be confused with one of another group: with its group,
+    /// where another group has a kind of this name.
+    pub fn in_full(self) -> String {
+        match self.namesakes().next() {
+            Some(_) => format!("{}.{}", self.as_str(), self.group()),
+            None => self.as_str().to_owned(),
+        }
+    }
+
+    /// The kinds of this name in other groups.
+    pub fn namesakes(self) -> impl Iterator<Item = Self> {
+        let same = move |kind: &Self| *kind != self && kind.as_str() == self.as_str();
+        Self::ALL.into_iter().filter(same)
+    }
+
     /// The resource as URLs and RBAC rules spell it.
     pub fn plural(self) -> &'static str {
         self.spec().names.plural

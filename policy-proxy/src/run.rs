@@ -3,7 +3,7 @@
 //! The thread that calls [`run`] becomes the control thread: it receives policy, serves the admin
 //! port and handles signals. The sidecar's workers have threads of their own.
 
-use crate::admin::Admin;
+use crate::admin::{Admin, AdminConfig};
 use crate::config::Config;
 use crate::descriptors;
 use crate::discover;
@@ -79,7 +79,9 @@ async fn control(config: Config) -> Result<(), RunError> {
     let address = config.admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
-    let admin = Admin::new(config.admin, store.clone(), identity.clone(), status, drain.clone());
+    let notices = Some(Arc::clone(&config.sidecar.notices));
+    let own = AdminConfig { notices, ..config.admin };
+    let admin = Admin::new(own, store.clone(), identity.clone(), status, drain.clone());
     let recorder =
         config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
     let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };

@@ -130,10 +130,11 @@ fn a_refused_flag_is_told_in_the_termination_log_that_the_same_command_line_name
     assert_eq!(said(&output), message);
 }
 
-/// Sends one workload with one open port to everybody.
+/// Sends one workload with one port, and an admin port, of this default policy.
 struct Fake {
     port: NonZeroU16,
     admin: NonZeroU16,
+    policy: DefaultPolicy,
 }
 
 #[tonic::async_trait]
@@ -153,9 +154,9 @@ impl PolicyDiscovery for Fake {
             undeclared: Undeclared::Default.into(),
             revision: None,
         };
-        let mut open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
-        open.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
-        let encoded = encode_port(&open, &Feature::ALL.into_iter().collect());
+        let mut policy = policy_core::testing::default_policy(self.policy);
+        policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
+        let encoded = encode_port(&policy, &Feature::ALL.into_iter().collect());
         let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
         for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
             say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
@@ -166,14 +167,14 @@ impl PolicyDiscovery for Fake {
     }
 }
 
-fn controller(port: NonZeroU16, admin: NonZeroU16) -> SocketAddr {
+fn controller(fake: Fake) -> SocketAddr {
     let (told, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             told.send(listener.local_addr().unwrap()).unwrap();
-            let service = PolicyDiscoveryServer::new(Fake { port, admin });
+            let service = PolicyDiscoveryServer::new(fake);
             let server = tonic::transport::Server::builder().add_service(service);
             server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
         });
@@ -206,9 +207,13 @@ fn free_port() -> NonZeroU16 {
 }
 
 fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
+    get_with(port, path, "host: web")
+}
+
+fn get_with(port: NonZeroU16, path: &str, headers: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port.get()))?;
     stream.set_read_timeout(Some(LONG))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -233,14 +238,19 @@ impl Drop for Running {
 impl Running {
     /// A free port may be somebody else's by the time it is listened on: then with others.
     fn start(delay: Duration) -> Self {
-        (0..10).find_map(|_| Self::try_start(delay)).expect("ten times an address was in use")
+        Self::start_under(DefaultPolicy::AllUnauthenticated, delay)
     }
 
-    fn try_start(delay: Duration) -> Option<Self> {
+    fn start_under(policy: DefaultPolicy, delay: Duration) -> Self {
+        let started = (0..10).find_map(|_| Self::try_start(policy, delay));
+        started.expect("ten times an address was in use")
+    }
+
+    fn try_start(policy: DefaultPolicy, delay: Duration) -> Option<Self> {
         let (port, listener, admin) = (NonZeroU16::new(8080).unwrap(), free_port(), free_port());
         let arguments = format!(
             "run --identity none --workload ns:web-0 --policy-addr {} --admin 127.0.0.1:{admin}",
-            controller(port, admin)
+            controller(Fake { port, admin, policy })
         );
         let mut arguments = words(&arguments);
         let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
@@ -293,6 +303,55 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
     let answer = open.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "what is open is finished: {answer}");
     assert_eq!(proxy.exit_code(), Some(0));
+}
+
+#[test]
+fn its_metrics_answer_loopback_whatever_the_policy_says() {
+    let proxy = Running::start_under(DefaultPolicy::Deny, Duration::ZERO);
+    let status = |headers: &str| {
+        let answer = get_with(proxy.admin, "/metrics", headers).unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let forwarded = format!("host: localhost:{}", proxy.admin);
+    assert_eq!(status(&forwarded), "200");
+    assert_eq!(status("host: web"), "403", "by a name, as of a page that was rebound");
+    assert_eq!(status(&format!("{forwarded}\r\norigin: http://page.example")), "403");
+    let line = || {
+        proxy
+            .lines
+            .try_iter()
+            .any(|line| line.contains("request denied") && line.contains("path=\"/metrics\""))
+    };
+    wait_until_blocking("the admin port's refusal is logged", line);
+}
+
+/// What is logged of five requests from its start to its end, at default settings.
+fn logged_under(policy: DefaultPolicy) -> Vec<String> {
+    let mut proxy = Running::start_under(policy, Duration::ZERO);
+    for _ in 0..5 {
+        get(proxy.listener, "/a%2Db?token=secret").unwrap();
+    }
+    proxy.signal();
+    assert_eq!(proxy.exit_code(), Some(0));
+    proxy.lines.iter().collect()
+}
+
+#[test]
+fn it_logs_at_default_settings_whom_it_denied_and_whom_it_audited() {
+    for (policy, first, more, of) in [
+        (DefaultPolicy::Deny, "request denied", "more requests denied", "reason=\"unauthorized\""),
+        (DefaultPolicy::Audit, "request audited", "more requests audited", "audit"),
+    ] {
+        let lines = logged_under(policy);
+        let find = |what: &str| lines.iter().filter(|line| line.contains(what)).collect::<Vec<_>>();
+        let [first] = find(first)[..] else { panic!("{lines:?}") };
+        for part in ["port=8080", "client=127.0.0.1:", "method=\"GET\"", "path=\"/a-b\"", of] {
+            assert!(first.contains(part), "{part} in {first}");
+        }
+        let [more] = find(more)[..] else { panic!("{lines:?}") };
+        assert!(more.contains("more=4"), "what was counted is said before the end: {more}");
+        assert!(!lines.iter().any(|line| line.contains("secret")), "{lines:?}");
+    }
 }
 
 #[test]

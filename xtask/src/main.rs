@@ -4,8 +4,9 @@
 //! neither network nor `protoc`. A test compares what is checked in with what would be generated, so
 //! that neither can drift.
 //!
-//! `cargo run -p xtask -- structure` prints the size of each crate, the loops among its files and how
-//! many files name a kind; `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
+//! `cargo run -p xtask -- structure` prints the size of each crate, the loops among its files, how many
+//! files name a kind, and how many files and types a Server's content passes until a decision;
+//! `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
 //! so that two commits can be compared in what they log, answer and name. Both take the folder of
 //! another checkout.
 
@@ -13,7 +14,10 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use xtask::structure::{CrateStructure, kind_files, kind_table, table, workspace_structure};
+use xtask::structure::{
+    CrateStructure, kind_files, kind_table, server_path, server_path_table, table,
+    workspace_structure,
+};
 
 mod generated;
 mod protobuf;
@@ -43,10 +47,11 @@ fn write_all(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The size of each crate, its loops, and how many files name a kind.
+/// The size of each crate, its loops, how many files name a kind, and the path of a Server.
 fn structure(root: &Path) -> Result<String> {
     let crates = workspace_structure(root)?;
-    Ok(table(&crates) + &kind_table(&kind_files(root, &crates)?))
+    let path = server_path_table(&server_path(root)?);
+    Ok(table(&crates) + &kind_table(&kind_files(root, &crates)?) + &path)
 }
 
 /// The texts of the crates that are installed, one a line.

@@ -120,7 +120,7 @@ pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
             "spec.targetRef.name",
             format!(
                 "grants nothing: {} {namespace}/{name} is on no port of any workload",
-                kind.as_str()
+                kind.in_full()
             ),
         ),
     })

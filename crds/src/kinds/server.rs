@@ -45,7 +45,9 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     let claims = Claims::Server { workloads: workloads.clone(), port: port.clone() };
     let server = match (workloads, port, protocol, access_policy) {
         (Some(workloads), Some(port), Some(protocol), Some(access_policy)) => {
-            Some(Resource::Server(Server { workloads, port, protocol, access_policy }))
+            let access_policy_stated = spec.get("accessPolicy").is_some();
+            let server = Server { workloads, port, protocol, access_policy, access_policy_stated };
+            Some(Resource::Server(server))
         }
         _ => None,
     };

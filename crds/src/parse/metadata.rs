@@ -1,16 +1,105 @@
-//! `metadata`: lenient, only what policy depends on is typed.
+//! What a value says it is, by `apiVersion` and `kind`, and its `metadata`: lenient, only what policy
+//! depends on is typed.
 
 use super::error::NotAnObject;
 use super::name::{is_dns_label, is_dns_name};
+use super::part::MAX_LIST_DEPTH;
+use super::target::SET_GROUP;
 use crate::kind::Kind;
 use crate::object::{ObjectKey, ObjectMeta};
-use crate::reader::{Fields, Known, Node, describe, quote, shared};
+use crate::reader::{Fields, Known, Node, describe, one_of, quote, shared};
+use policy_core::near::nearest;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where `kubectl` puts an object that names no namespace.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The kind and version that a value says it is.
+pub(super) fn kind_of<'a>(fields: &Fields<'a>) -> Result<(Kind, &'a str), NotAnObject> {
+    let text = |name: &str| {
+        let missing = |message: &str| NotAnObject::Field {
+            field: name.to_owned(),
+            message: message.to_owned(),
+        };
+        let node = fields.get(name).ok_or_else(|| missing("is required"))?;
+        match node.value().as_str() {
+            Some("") => Err(missing("must not be empty")),
+            Some(text) => Ok(text),
+            None => Err(missing(&format!("expected text, found {}", describe(node.value())))),
+        }
+    };
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    if (api_version, kind) == ("v1", "List") {
+        // One that can be read has been taken apart before.
+        return Err(NotAnObject::Field {
+            field: "items".to_owned(),
+            message: format!(
+                "expected a list, in at most {MAX_LIST_DEPTH} lists around it: nothing of it is read"
+            ),
+        });
+    }
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    // Group and kind of a manifest are exact for the API server; references are compared without
+    // case.
+    let exact = Kind::ALL.into_iter().find(|k| k.group() == group && k.as_str() == kind);
+    exact.map(|kind| (kind, version)).ok_or_else(|| unknown_kind(api_version, group, kind))
+}
+
+/// Whether a group has no kinds but those that are read.
+fn is_our_group(group: &str) -> bool {
+    let defined = |kind: &Kind| kind.spec().is_defined_here() && kind.group() == group;
+    group == SET_GROUP || Kind::ALL.iter().any(defined)
+}
+
+fn unknown_kind(api_version: &str, group: &str, kind: &str) -> NotAnObject {
+    let mistaken =
+        |field: &str, message: String| NotAnObject::Mistaken { field: field.to_owned(), message };
+    // The right kind in a wrong group: core and `apps` kinds are too common a name for a guess.
+    let elsewhere: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|k| k.as_str().eq_ignore_ascii_case(kind) && k.group().contains('.'))
+        .collect();
+    let known_group = is_our_group(group);
+    if !elsewhere.is_empty() && (known_group || group.is_empty() || near_group(group)) {
+        let options: Vec<String> = elsewhere
+            .iter()
+            .map(|k| format!("{}/{}", k.group(), k.versions().first().unwrap_or(&"v1")))
+            .collect();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let name = elsewhere.first().map_or(kind, |k| k.as_str());
+        let message = if name == kind {
+            format!("{name} is not in {}, expected {}", quote(api_version), one_of(&options))
+        } else {
+            format!(
+                "{} is not a kind of {}, did you mean `{name}`?",
+                quote(kind),
+                quote(api_version)
+            )
+        };
+        return mistaken("apiVersion", message);
+    }
+    if !known_group {
+        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+        return NotAnObject::Foreign { api_version, kind };
+    }
+    let names: Vec<&str> =
+        Kind::ALL.into_iter().filter(|k| k.group() == group).map(Kind::as_str).collect();
+    let message = match nearest(kind, &names) {
+        Some(name) => format!("unknown kind {}, did you mean `{name}`?", quote(kind)),
+        None if names.is_empty() => format!("unknown kind {}, {group} has none yet", quote(kind)),
+        None => format!("unknown kind {}, expected {}", quote(kind), one_of(&names)),
+    };
+    mistaken("kind", message)
+}
+
+/// Whether a group is a slip of one of those that are read.
+fn near_group(group: &str) -> bool {
+    let known = Kind::ALL.map(Kind::group);
+    let dotted: Vec<&str> = known.into_iter().filter(|group| group.contains('.')).collect();
+    nearest(group, &dotted).is_some()
+}
 
 /// Reads the metadata. Without a name there is no object; all else that is wrong is an error of
 /// the object.

@@ -14,7 +14,6 @@ mod part;
 pub(crate) mod path;
 pub(crate) mod probe;
 pub(crate) mod target;
-mod type_meta;
 
 pub use error::NotAnObject;
 pub use object::{parse, parse_all};

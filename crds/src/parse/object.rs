@@ -2,9 +2,8 @@
 
 use super::error::NotAnObject;
 use super::input::{Draft, Input};
-use super::metadata;
+use super::metadata::{self, kind_of};
 use super::part::parts;
-use super::type_meta::kind_of;
 use crate::kind::Kind;
 use crate::object::{Body, FieldError, Invalid, Object, ObjectMeta};
 use crate::reader::{Errors, Known, Node, one_of, quote};

@@ -20,10 +20,11 @@ pub(super) fn findings(
     for object in &world.compiled.objects {
         let key = &object.meta.key;
         let Some(FieldError { field, message }) = object.idle() else { continue };
-        if active.contains(&key.to_ref()) || said.iter().any(|finding| finding.object == *key) {
+        let explained = said.iter().any(|finding| finding.explains && finding.object == *key);
+        if explained || active.contains(&key.to_ref()) {
             continue;
         }
-        if unknown.iter().any(|unknown| unknown.object == *key) {
+        if unknown.iter().any(|unknown| unknown.decides && unknown.object == *key) {
             continue;
         }
         let gaps = world.gaps;
@@ -39,6 +40,7 @@ pub(super) fn findings(
                 message: format!(
                     "whether it matches anything is not known, because {missing} may not be listed"
                 ),
+                decides: true,
             });
         }
     }

@@ -8,6 +8,7 @@ mod lacks;
 mod listed;
 mod objects;
 mod places;
+mod pods;
 mod remarks;
 mod world;
 
@@ -67,6 +68,10 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     found.retain(|finding| is_shown(scope, &finding.object));
     unknown.retain(|unknown| is_shown(scope, &unknown.object));
     diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
+    if !world.whole {
+        let of_pods = pods::diagnostics(&mut places, &diagnostics);
+        diagnostics.extend(of_pods);
+    }
     diagnostics.sort_by(|a, b| {
         let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.object.clone());
         key(a).cmp(&key(b))

@@ -3,11 +3,10 @@
 use crate::config::ControllerConfig;
 use crate::desired::Demand;
 use crate::engine::{Engine, version_key};
-use crate::handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
+use crate::handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
 use crate::index_metrics::{Effort, IndexMetrics};
 use crate::publish::Seen;
 use crate::request::{Request, Requests};
-use crate::review::ReviewHandle;
 use crate::source::{Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError};
 use crate::subscriptions::Subscriptions;
 use policy_core::Revision;

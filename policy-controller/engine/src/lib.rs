@@ -18,6 +18,7 @@
 //! speaks to a network.
 
 mod annotations;
+mod census;
 mod compile;
 mod compiled;
 pub mod config;
@@ -38,11 +39,13 @@ pub mod metric_names;
 pub mod programmed;
 pub mod publish;
 mod question;
+pub mod reach;
 pub mod report;
 pub mod request;
 mod resolve;
 pub mod review;
 pub mod source;
+pub mod standing;
 pub mod stated;
 mod subscriptions;
 #[cfg(any(test, feature = "testing"))]
@@ -54,11 +57,10 @@ pub use annotations::annotation_errors;
 pub use compiled::{Compiled, CompiledWorkload, compile_directory, compile_objects};
 pub use config::ControllerConfig;
 pub use controller::{Controller, start};
-pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies};
+pub use handles::{ConditionsHandle, DemandHandle, ObjectsHandle, Policies, ReviewHandle};
 #[cfg(any(test, feature = "testing"))]
 pub use history::History;
 pub use index_metrics::IndexMetrics;
 pub use latest::Latest;
 pub use publish::{LookupError, PortPolicy, PublishedWorkload, WorkloadState};
 pub use question::condition as conditions;
-pub use review::ReviewHandle;

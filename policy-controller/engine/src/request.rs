@@ -9,7 +9,7 @@ use crate::desired::News;
 use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload};
 use crate::question::condition::ConditionTable;
-use crate::review::snapshot::Snapshot;
+use crate::review::Snapshot;
 use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{Kind, Object};

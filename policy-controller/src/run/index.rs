@@ -2,12 +2,12 @@
 
 use super::error::RunError;
 use policy_engine::IndexMetrics;
+use policy_engine::ReviewHandle;
 use policy_engine::config::ControllerConfig;
 use policy_engine::controller::{Controller, start};
 use policy_engine::handles::DemandHandle;
 use policy_engine::handles::Policies;
 use policy_engine::handles::{ConditionsHandle, ObjectsHandle};
-use policy_engine::review::ReviewHandle;
 use policy_engine::source::Diagnostic;
 use policy_engine::source::{Source, SourceError};
 use std::future::Future;

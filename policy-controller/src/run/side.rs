@@ -8,7 +8,7 @@ use crate::args::ClusterSettings;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use policy_discovery::programmed::Counting;
-use policy_engine::review::ReviewHandle;
+use policy_engine::ReviewHandle;
 use policy_kube::lease::{self, Leadership, Lease, LeaseSettings};
 use policy_kube::status::{EventWriter, Events, StatusInputs, StatusSettings, StatusWriter};
 use policy_server::TlsHandle;

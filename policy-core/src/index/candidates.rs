@@ -5,8 +5,7 @@
 
 use crate::decision::RuleId;
 use crate::index::bounds::BuildError;
-use crate::index::form::{FormBytes, pairs};
-use crate::index::wanted::{Value, Wanted};
+use crate::index::wanted::{FormBytes, Value, Wanted, pairs};
 use crate::index::{at, next_id};
 use crate::judge::Judgement;
 use crate::request::RequestView;

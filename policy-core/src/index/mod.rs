@@ -8,7 +8,6 @@ pub(crate) mod bounds;
 pub(crate) mod candidates;
 pub(crate) mod changes;
 pub(crate) mod exempt;
-pub(crate) mod form;
 pub(crate) mod grants;
 pub(crate) mod names;
 pub(crate) mod networks;

@@ -1,8 +1,7 @@
-//! What a match asks besides the path, ready to be judged without allocating.
+//! What a match asks besides the path, ready to be judged without allocating or copying parameters.
 
 use crate::decision::RuleId;
 use crate::index::automaton::{Single, Workshop};
-use crate::index::form::{FormBytes, pairs};
 use crate::judge::Judgement;
 use crate::matching::{RequestMatch, ValueMatch};
 use crate::request::RequestView;
@@ -123,4 +122,53 @@ impl Value {
             }
         }
     }
+}
+
+/// The bytes that one name or value of a form stands for (WHATWG URL, 5.1): `+` is a space, `%XX`
+/// a byte, and a `%` without two hex digits stands for itself.
+#[derive(Clone, Copy)]
+pub(crate) struct FormBytes<'a>(&'a [u8]);
+
+impl<'a> FormBytes<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self(text.as_bytes())
+    }
+
+    /// Whether it stands for exactly these bytes.
+    pub(crate) fn is(self, bytes: &[u8]) -> bool {
+        self.eq(bytes.iter().copied())
+    }
+}
+
+impl Iterator for FormBytes<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        match first {
+            b'+' => Some(b' '),
+            b'%' => match rest {
+                [high, low, after @ ..] => match hex(*high).zip(hex(*low)) {
+                    Some((high, low)) => {
+                        self.0 = after;
+                        Some((high << 4) | low)
+                    }
+                    None => Some(b'%'),
+                },
+                [] | [_] => Some(b'%'),
+            },
+            other => Some(*other),
+        }
+    }
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    u8::try_from(char::from(byte).to_digit(16)?).ok()
+}
+
+/// The parameters of a query, names and values as written.
+pub(crate) fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    pairs.filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }

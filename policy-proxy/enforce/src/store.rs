@@ -10,13 +10,12 @@
 mod cell;
 mod config;
 mod inner;
-mod live;
 mod room;
 pub mod state;
 mod workers;
 
+pub use cell::{InForce, Live};
 pub use config::StoreConfig;
-pub use live::{InForce, Live};
 pub use state::{Event, State, step};
 pub use workers::{Worker, Workers};
 

@@ -1470,7 +1470,7 @@ pub struct ObjectStatus {
     pub programmed: ::core::option::Option<Programmed>,
 }
 /// A count of proxies.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Programmed {
     /// Proxies that have the current effect in force.
     #[prost(uint64, tag = "1")]
@@ -1481,6 +1481,16 @@ pub struct Programmed {
     /// Proxies that refused the newest update, of those concerned.
     #[prost(uint64, tag = "3")]
     pub refused: u64,
+    /// True, False or Unknown, as in the condition Programmed. Empty: the controller is of a version
+    /// that does not say.
+    #[prost(string, tag = "4")]
+    pub status: ::prost::alloc::string::String,
+    /// Why, for programs.
+    #[prost(string, tag = "5")]
+    pub reason: ::prost::alloc::string::String,
+    /// Why, for people: what it selects or targets that is not there, which pods have no sidecar.
+    #[prost(string, tag = "6")]
+    pub message: ::prost::alloc::string::String,
 }
 /// One condition.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,8 +1,8 @@
 //! What a policy is besides its routes and grants.
 
-use super::keys::{absent, find};
 use super::names::Names;
 use super::read;
+use super::update::{absent, find};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};

@@ -15,7 +15,7 @@ use tonic::codec::{Codec, EncodeBody};
 use tonic::codegen::{Body, StdError, tokio_stream::Stream};
 use tonic::{Code, Status};
 
-pub use super::response::Response;
+pub use super::update::Response;
 
 /// The server's messages.
 #[derive(Debug)]

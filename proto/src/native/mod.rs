@@ -5,13 +5,11 @@
 
 mod facts;
 mod header;
-mod keys;
 pub mod lean;
 mod names;
 mod pieces;
 mod port;
 mod read;
-mod response;
 mod restrict;
 mod revision;
 mod state;

@@ -2,8 +2,7 @@
 //! which no more is kept than the field that is being received: grants and routes are put into their
 //! own form when they are complete, and are then no longer needed as they were sent.
 
-use super::response::Response;
-use super::update::{AUTHORIZATIONS, ROUTES, Update};
+use super::update::{AUTHORIZATIONS, ROUTES, Response, Update};
 use crate::error::DecodeError;
 use crate::messages as m;
 use bytes::{Buf, Bytes, BytesMut};

@@ -4,9 +4,8 @@
 //! thousand copies lists of numbers and of pointers, and reads one route.
 
 use super::header;
-use super::keys::{absent, find, set};
 use super::revision::decode_revision;
-use super::update::{Finished, Fresh, Rest, Update};
+use super::update::{Fresh, Update, absent, find, set};
 use crate::error::{At, DecodeError, each, required};
 use crate::messages as m;
 use policy_core::authorization::{Authorization, AuthorizationSet};
@@ -116,7 +115,7 @@ impl State {
     fn changed_by(&self, update: Update) -> Result<(State, Applied), DecodeError> {
         each("required_features", &update.rest.required_features, |name| known(name))?;
         let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
-        let Finished { rest, names, grants, routes } = update.finish()?;
+        let Update { rest, names, grants, routes, .. } = update.finish()?;
         let (grants, renewed) = self.pool(&rest, grants);
         let server = match &rest.server_authorizations {
             Some(list) => splice(&self.server, list).at("server_authorizations")?,
@@ -150,7 +149,11 @@ impl State {
     }
 
     /// The grants by key, with `fresh`, and what of those before is no more.
-    fn pool(&self, rest: &Rest, fresh: Vec<(u64, Arc<Authorization>)>) -> (Arc<Pool>, Renewed) {
+    fn pool(
+        &self,
+        rest: &m::PortUpdate,
+        fresh: Vec<(u64, Arc<Authorization>)>,
+    ) -> (Arc<Pool>, Renewed) {
         let removed = &rest.removed_authorizations;
         if fresh.is_empty() && removed.is_empty() {
             return (Arc::clone(&self.grants), Renewed::default());

@@ -1,7 +1,6 @@
-//! A port's update while it is read: routes and grants are put at once into the form in which they are
+//! What the server says. A port's update while it is read: routes and grants are put at once into the form in which they are
 //! kept, one at a time, for ten thousand routes as messages take ten times what they take on the wire.
 
-use super::keys::{find, twice};
 use super::names::Names;
 use super::read;
 use crate::error::{At, DecodeError};
@@ -14,42 +13,28 @@ use std::sync::Arc;
 /// A port's policy, or a change of it, as [`super::PortState::apply_read`] takes it.
 #[derive(Debug, Default)]
 pub struct Update {
-    pub(super) rest: Rest,
+    /// The message without grants and routes.
+    pub(super) rest: m::PortUpdate,
     pub(super) names: Names,
-    grants: Vec<(u64, Arc<Authorization>)>,
+    pub(super) grants: Vec<(u64, Arc<Authorization>)>,
     /// Whether the grants ascend by key. Servers send them so.
     unordered: bool,
-    /// A route once taken leaves its key.
-    routes: Vec<(u64, Option<Arc<Route>>)>,
-    /// The keys of the grants of routes that name some which were not there yet.
-    waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
+    pub(super) routes: Fresh,
     /// Sets of several grants, each once.
     sets: HashMap<Vec<u64>, AuthorizationSet, foldhash::fast::RandomState>,
     /// The first thing that was wrong; nothing is read after it.
     failed: Option<DecodeError>,
 }
 
-/// `PortUpdate` of `discovery.proto` without its routes and grants. A test holds the two to each other.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Rest {
-    #[prost(uint32, tag = "1")]
-    pub(super) port: u32,
-    #[prost(message, optional, tag = "2")]
-    pub(super) revision: Option<m::Revision>,
-    #[prost(fixed64, optional, tag = "3")]
-    pub(super) base: Option<u64>,
-    #[prost(string, repeated, tag = "4")]
-    pub(super) required_features: Vec<String>,
-    #[prost(message, optional, tag = "5")]
-    pub(super) header: Option<m::PortHeader>,
-    #[prost(fixed64, repeated, tag = "7")]
-    pub(super) removed_authorizations: Vec<u64>,
-    #[prost(message, optional, tag = "8")]
-    pub(super) server_authorizations: Option<m::KeyList>,
-    #[prost(fixed64, repeated, tag = "10")]
-    pub(super) removed_routes: Vec<u64>,
-    #[prost(message, optional, tag = "11")]
-    pub(super) route_order: Option<m::KeyList>,
+/// What the server says: `WatchResponse`.
+#[derive(Debug)]
+pub enum Response {
+    /// The workload.
+    Workload(m::Workload),
+    /// A port's policy, or a change of it.
+    Port(Box<Update>),
+    /// Nothing that is known to this version.
+    Unknown,
 }
 
 /// The number of the field of grants.
@@ -83,7 +68,7 @@ impl Update {
             removed_routes,
             route_order,
         } = update;
-        let rest = Rest {
+        let rest = m::PortUpdate {
             port: *port,
             revision: revision.clone(),
             base: *base,
@@ -93,6 +78,8 @@ impl Update {
             server_authorizations: server_authorizations.clone(),
             removed_routes: removed_routes.clone(),
             route_order: route_order.clone(),
+            authorizations: Vec::new(),
+            routes: Vec::new(),
         };
         let mut read = Self { rest, ..Self::default() };
         authorizations.iter().for_each(|grant| read.grant(Ok(grant)));
@@ -121,15 +108,15 @@ impl Update {
         if self.failed.is_some() {
             return;
         }
-        let number = self.routes.len();
+        let number = self.routes.routes.len();
         let read = route.and_then(|route| read::route(&self.names, route));
         match read.item("routes", number) {
             Ok((key, keys, mut route)) => {
                 match self.set(&keys) {
                     Some(set) => route.authorizations = set,
-                    None => _ = self.waiting.insert(key, keys),
+                    None => _ = self.routes.waiting.insert(key, keys),
                 }
-                self.routes.push((key, Some(Arc::new(route))));
+                self.routes.routes.push((key, Some(Arc::new(route))));
             }
             Err(error) => self.fail(error),
         }
@@ -157,36 +144,30 @@ impl Update {
         Some(set)
     }
 
-    /// What was read; the grants and routes ascend by key.
-    pub(super) fn finish(mut self) -> Result<Finished, DecodeError> {
+    /// All of it, once nothing more comes: grants and routes ascend by key.
+    pub(super) fn finish(mut self) -> Result<Self, DecodeError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
         self.grants.sort_by_key(|(key, _)| *key);
-        self.routes.sort_by_key(|(key, _)| *key);
+        self.routes.routes.sort_by_key(|(key, _)| *key);
         if let Some(key) = doubled(&self.grants) {
             return Err(twice(key)).at("authorizations");
         }
-        if let Some(key) = doubled(&self.routes) {
+        if let Some(key) = doubled(&self.routes.routes) {
             return Err(twice(key)).at("routes");
         }
-        let Self { rest, names, grants, routes, waiting, .. } = self;
-        let left = routes.len();
-        Ok(Finished { rest, names, grants, routes: Fresh { routes, waiting, left } })
+        self.routes.left = self.routes.routes.len();
+        Ok(self)
     }
 }
 
-/// A whole update.
-pub(super) struct Finished {
-    pub(super) rest: Rest,
-    pub(super) names: Names,
-    pub(super) grants: Vec<(u64, Arc<Authorization>)>,
-    pub(super) routes: Fresh,
-}
-
 /// The routes of an update.
+#[derive(Debug, Default)]
 pub(super) struct Fresh {
+    /// A route once taken leaves its key.
     routes: Vec<(u64, Option<Arc<Route>>)>,
+    /// The keys of the grants of routes that name some which were not there yet.
     waiting: HashMap<u64, Vec<u64>, foldhash::fast::RandomState>,
     left: usize,
 }
@@ -227,4 +208,28 @@ impl Fresh {
 fn doubled<T>(list: &[(u64, T)]) -> Option<u64> {
     let mut pairs = list.iter().zip(list.iter().skip(1));
     pairs.find(|((one, _), (next, _))| one == next).map(|((key, _), _)| *key)
+}
+
+/// What belongs to a key in a list that ascends by key.
+pub(super) fn find<T>(list: &[(u64, T)], key: u64) -> Option<&T> {
+    let place = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+    list.get(place).map(|(_, found)| found)
+}
+
+/// The grants that `keys` stand for.
+pub(super) fn set(
+    grants: &[(u64, Arc<Authorization>)],
+    keys: &[u64],
+) -> Result<AuthorizationSet, DecodeError> {
+    let grant =
+        |key: &u64| find(grants, *key).cloned().ok_or_else(|| absent("authorization", *key));
+    keys.iter().map(grant).collect::<Result<Vec<_>, _>>().map(Into::into)
+}
+
+pub(super) fn absent(what: &str, key: u64) -> DecodeError {
+    DecodeError::here(format!("there is no {what} {key:016x}"))
+}
+
+pub(super) fn twice(key: u64) -> DecodeError {
+    DecodeError::here(format!("key {key:016x} appears twice"))
 }

@@ -13,6 +13,7 @@
 mod arrows;
 mod kinds;
 mod loops;
+mod server_path;
 
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};
 use std::path::Path;

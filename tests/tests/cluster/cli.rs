@@ -10,6 +10,10 @@ fn shop(namespace: &str) -> String {
     format!(
         "
 apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: front, namespace: {namespace}}}
+---
+apiVersion: v1
 kind: Pod
 metadata:
   name: web-0
@@ -32,7 +36,7 @@ kind: AuthorizationPolicy
 metadata: {{name: idle, namespace: {namespace}}}
 spec:
   targetRef: {{group: policy.linkerd.io, kind: Server, name: wrong}}
-  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: front}}]
+  requiredAuthenticationRefs: [{{kind: ServiceAccount, name: frnot}}]
 ---
 apiVersion: policy.linkerd.io/v1alpha1
 kind: AuthorizationPolicy
@@ -51,19 +55,21 @@ spec:
     )
 }
 
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+/// How a command ended, and what it printed.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}{}", self.out, self.err))
     }
 }
 
-async fn portcullis(kubeconfig: &Path, arguments: &[&str]) -> Said {
+/// Runs `portcullis` on a cluster.
+pub(crate) async fn portcullis(kubeconfig: &Path, arguments: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis-under-test"));
     command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
@@ -104,6 +110,12 @@ async fn check_names_what_matches_nothing_any_more() {
         finding(
             "warning",
             &format!("AuthorizationPolicy {ns}/idle"),
+            "spec.requiredAuthenticationRefs[0].name",
+            format!("ServiceAccount {ns}/frnot does not exist; is `front` meant?"),
+        ),
+        finding(
+            "warning",
+            &format!("AuthorizationPolicy {ns}/idle"),
             "spec.targetRef.name",
             format!("grants nothing: Server {ns}/wrong owns no port of any workload"),
         ),
@@ -119,6 +131,7 @@ async fn check_names_what_matches_nothing_any_more() {
     assert_eq!(report["asked"]["namespace"], json!(ns));
     assert!(report["asked"]["context"].is_string() && report["asked"]["server"].is_string());
     assert_eq!((&report["gaps"], &report["notKnown"]), (&json!([]), &json!([])));
+    assert_eq!(report["complete"], json!(true));
 }
 
 #[tokio::test]
@@ -141,8 +154,9 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let sam = cluster.kubeconfig_for(&format!("sam-{ns}"), &groups).unwrap();
     let report = portcullis(&sam, &["check", "-n", &ns, "-o", "json"]).await;
     assert_eq!(report.json()["findings"], json!([]), "{}", report.out);
+    assert_eq!(report.json()["complete"], json!(false), "{}", report.out);
     let unknown = report.json()["notKnown"].as_array().unwrap().len();
-    assert_eq!(unknown, 3, "{}", report.out);
+    assert_eq!(unknown, 6, "each policy's Server, and each client: {}", report.out);
     let words = "- {apiGroups: [\"policy.linkerd.io\"], resources: [servers, ";
     assert!(report.err.contains(words), "{}", report.err);
 
@@ -154,6 +168,9 @@ async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     // What is there and may not be listed is not told as absent.
     let denied = portcullis(&sam, &["check", "-n", &ns, "--deny-warnings"]).await;
     assert_eq!(denied.code, Some(1), "{}{}", denied.out, denied.err);
+    let first = denied.out.lines().next().unwrap_or_default();
+    let words = "; you may not list servers.policy.linkerd.io and ";
+    assert!(first.contains(words) && first.ends_with("not everything was checked"), "{first}");
     let said = portcullis(&sam, &["authz", "-n", &ns, "server/web"]).await;
     let told = "whether a Server web owns a port of any workload in ";
     assert!(said.err.contains(told) && said.code == Some(1), "{}", said.err);

@@ -44,7 +44,7 @@ pub fn kind_files(root: &Path, crates: &[CrateStructure]) -> Result<Vec<KindFile
 }
 
 /// The words of the code, without comments and tests.
-fn words(text: &str) -> BTreeSet<&str> {
+pub(crate) fn words(text: &str) -> BTreeSet<&str> {
     let code = production(text).filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
 }

@@ -20,6 +20,8 @@ pub struct CrateStructure {
     pub files: BTreeSet<String>,
     /// The lines of these files, comments included, unit tests at their end left out.
     pub lines: usize,
+    /// Those of them that are neither blank nor comments.
+    pub code: usize,
     /// The texts in quotes, from log messages to names on the wire.
     pub texts: BTreeSet<String>,
     /// The loops among the files.
@@ -56,6 +58,13 @@ impl CrateStructure {
         !TOOLS.contains(&self.name.as_str())
     }
 
+    /// Its figures, in the order of the table.
+    fn figures(&self) -> [usize; 6] {
+        let looped = self.loops.iter().map(|of| of.files.len()).sum();
+        let (loops, tops) = (self.loops.len(), self.top_loops.len());
+        [self.files.len(), self.lines, self.code, loops, looped, tops]
+    }
+
     /// Reads one crate of the workspace in `root`.
     ///
     /// # Errors
@@ -76,15 +85,18 @@ impl CrateStructure {
                 tops.entry(module.file).or_insert(top);
             }
         }
-        let mut lines = 0_usize;
+        let (mut lines, mut code) = (0_usize, 0_usize);
         for file in tops.keys() {
-            lines = lines.saturating_add(lines_before_tests(&fs::read_to_string(file)?));
+            let text = fs::read_to_string(file)?;
+            lines = lines.saturating_add(lines_before_tests(&text));
+            code = code.saturating_add(code_lines(&text));
         }
         let shown = |path: &Path| relative(root, path);
         Ok(CrateStructure {
             name: member.name.clone(),
             files: tops.keys().map(|file| shown(file)).collect(),
             lines,
+            code,
             texts,
             loops: file_loops(&edges, shown),
             top_loops: top_loops(&edges, &tops),
@@ -124,6 +136,12 @@ fn top_loops(edges: &resolve::Named, tops: &BTreeMap<PathBuf, Option<String>>) -
     loops(&graph)
 }
 
+/// The lines of a file that are neither blank nor comments nor tests at its end.
+pub(crate) fn code_lines(text: &str) -> usize {
+    let code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    production(text).filter(code).count()
+}
+
 /// The lines in front of unit tests that are written in the file.
 pub(crate) fn production(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take(lines_before_tests(text))
@@ -141,25 +159,37 @@ fn lines_before_tests(text: &str) -> usize {
     starts.unwrap_or(lines.len())
 }
 
+/// The crates of the controller, which is what is below this folder.
+const CONTROLLER: &str = "policy-controller/";
+
 /// The figures of every crate as a table, and the loops with the edges that make them.
 pub fn table(crates: &[CrateStructure]) -> String {
     let mut text = format!(
-        "{:<20} {:>6} {:>7} {:>6} {:>15} {:>10}\n",
-        "crate", "files", "lines", "loops", "files in loops", "top loops"
+        "{:<20} {:>6} {:>7} {:>7} {:>6} {:>15} {:>10}\n",
+        "crate", "files", "lines", "code", "loops", "files in loops", "top loops"
     );
-    let mut row = |name: &str, figures: [usize; 5]| {
-        let [files, lines, loops, looped, tops] = figures;
-        let _ =
-            writeln!(text, "{name:<20} {files:>6} {lines:>7} {loops:>6} {looped:>15} {tops:>10}");
+    let mut row = |name: &str, figures: [usize; 6]| {
+        let [files, lines, code, loops, looped, tops] = figures;
+        let _ = writeln!(
+            text,
+            "{name:<20} {files:>6} {lines:>7} {code:>7} {loops:>6} {looped:>15} {tops:>10}"
+        );
     };
-    let mut sum = [0_usize; 5];
     for it in crates {
-        let looped = it.loops.iter().map(|of| of.files.len()).sum();
-        let figures = [it.files.len(), it.lines, it.loops.len(), looped, it.top_loops.len()];
-        row(&it.name, figures);
-        sum.iter_mut().zip(figures).for_each(|(sum, of)| *sum = sum.saturating_add(of));
+        row(&it.name, it.figures());
     }
-    row(&format!("{} crates", crates.len()), sum);
+    let sum = |crates: &mut dyn Iterator<Item = &CrateStructure>| {
+        let mut sum = [0_usize; 6];
+        for it in crates {
+            let all = sum.iter_mut().zip(it.figures());
+            all.for_each(|(sum, of)| *sum = sum.saturating_add(of));
+        }
+        sum
+    };
+    row(&format!("{} crates", crates.len()), sum(&mut crates.iter()));
+    let controller =
+        |of: &&CrateStructure| of.files.iter().all(|file| file.starts_with(CONTROLLER));
+    row("the controller", sum(&mut crates.iter().filter(controller)));
     for it in crates {
         for of in &it.loops {
             let _ = writeln!(text, "\n{}: a loop of {} files", it.name, of.files.len());

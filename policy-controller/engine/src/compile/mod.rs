@@ -1,8 +1,6 @@
 //! Joins what was resolved into the policy of one port of one workload shape (controller-semantics
 //! 2.13). Resources stop here: what comes out is the policy model alone.
 
-mod common;
-mod default;
+mod implicit;
 mod port;
-mod probe;
 mod server;

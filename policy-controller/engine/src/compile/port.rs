@@ -1,14 +1,17 @@
-//! The policy of one port of one workload shape.
+//! The policy of one port of one workload shape: as its Server says, or as defaults do where no Server
+//! owns it (controller-semantics 2.3).
 
-use super::common::with_localhost;
-use super::{default, probe};
-use crate::config::ProbeRoutes;
+use super::implicit::{exemptions, with_localhost};
+use crate::config::{ControllerConfig, MetricsReaders, ProbeRoutes};
 use crate::incremental::{Context, question};
 use crate::question::owner::PortsOwned;
-use crate::question::policy::{Pieces, PolicyOf, ServerPieces};
+use crate::question::policy::{PolicyOf, ServerPieces};
 use crate::question::workload::Shape;
 use crate::resolve::workload;
-use policy_core::{Denied, ServerPolicy, UndeclaredPorts};
+use policy_core::{
+    Authorization, Condition, DefaultPolicy, Denied, IdentityMatch, Owner, Protocol, Requirement,
+    ServerPolicy, Source, Test, UndeclaredPorts, Unmatched,
+};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -27,14 +30,19 @@ fn policy_of(question: &PolicyOf, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     cx.intern(policy)
 }
 
-fn owned_port(cx: &Context<'_>, pieces: &Pieces, shape: &Shape, port: NonZeroU16) -> ServerPolicy {
-    let mut policy = pieces.policy.clone();
+fn owned_port(
+    cx: &Context<'_>,
+    pieces: &ServerPolicy,
+    shape: &Shape,
+    port: NonZeroU16,
+) -> ServerPolicy {
+    let mut policy = pieces.clone();
     let wanted = match cx.config.probe_routes {
         ProbeRoutes::Always => true,
-        ProbeRoutes::Unrouted => !pieces.routed,
+        ProbeRoutes::Unrouted => policy.routes.otherwise == Unmatched::DefaultRoute,
     };
     if wanted && policy.deny.is_none() {
-        policy.exemptions = probe::exemptions(cx.config, &shape.probes, port, policy.protocol);
+        policy.exemptions = exemptions(cx.config, &shape.probes, port, policy.protocol);
     }
     policy
 }
@@ -43,11 +51,11 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
     let policy = workload::default_policy(cx, shape);
     let opaque = shape.opaque.contains(port);
     let mut compiled = if shape.proxy.contains(&port) {
-        default::proxy_port(cx.config)
+        proxy_port(cx.config)
     } else if shape.require_identity.contains(port) {
-        default::policy(cx.config, default::authenticated(policy), opaque)
+        unowned(cx.config, authenticated(policy), opaque)
     } else {
-        default::policy(cx.config, policy, opaque)
+        unowned(cx.config, policy, opaque)
     };
     let undeclared =
         !shape.declared.contains(&port) && workload::undeclared(cx, shape) == UndeclaredPorts::Deny;
@@ -56,6 +64,87 @@ fn default_port(cx: &mut Context<'_>, shape: &Shape, port: NonZeroU16) -> Server
         return compiled;
     }
     compiled.authorizations = with_localhost(cx, compiled.authorizations.to_vec()).into();
-    compiled.exemptions = probe::exemptions(cx.config, &shape.probes, port, compiled.protocol);
+    compiled.exemptions = exemptions(cx.config, &shape.probes, port, compiled.protocol);
     compiled
+}
+
+/// The policy of a port that no Server owns, before probes.
+fn unowned(config: &ControllerConfig, policy: DefaultPolicy, opaque: bool) -> ServerPolicy {
+    let timeout = config.detect_timeout;
+    let protocol = if opaque { Protocol::Opaque } else { Protocol::Detect { timeout } };
+    let mut compiled = ServerPolicy::without_grants(Owner::Default(policy), protocol);
+    compiled.authorizations = policy.authorizations();
+    compiled
+}
+
+/// The policy of the proxy's own port, whatever the default of the workload: those may read metrics who
+/// are named for it, by default any mesh identity and the node (product, *Admin port*). A Server that
+/// owns the port replaces it.
+fn proxy_port(config: &ControllerConfig) -> ServerPolicy {
+    let mut compiled = unowned(config, DefaultPolicy::AllAuthenticated, false);
+    let MetricsReaders { identities, networks } = &config.metrics;
+    let by_identity = match &**identities {
+        [] => Vec::new(),
+        [IdentityMatch::Any] => compiled.authorizations.to_vec(),
+        some => vec![admin([Test::all_networks(), Test::Identity(some.to_vec())])],
+    };
+    let by_network = (!networks.is_empty()).then(|| admin([Test::Network(networks.clone())]));
+    compiled.authorizations = by_identity.into_iter().chain(by_network).collect();
+    compiled
+}
+
+fn admin<const N: usize>(tests: [Test; N]) -> Arc<Authorization> {
+    let source = Source::Default("admin".into());
+    let condition = |test| Condition { source: source.clone(), test };
+    let requirement = Requirement::All(tests.into_iter().map(condition).collect());
+    Arc::new(Authorization { source: source.clone(), requirement, audit: false })
+}
+
+/// What a policy becomes where clients must have an identity.
+fn authenticated(policy: DefaultPolicy) -> DefaultPolicy {
+    match policy {
+        DefaultPolicy::AllUnauthenticated | DefaultPolicy::AllAuthenticated => {
+            DefaultPolicy::AllAuthenticated
+        }
+        DefaultPolicy::ClusterUnauthenticated | DefaultPolicy::ClusterAuthenticated => {
+            DefaultPolicy::ClusterAuthenticated
+        }
+        DefaultPolicy::Deny => DefaultPolicy::Deny,
+        DefaultPolicy::Audit => DefaultPolicy::Audit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_core::{Connection, Facts, Identity, NetworkMatch, Subject, Tls};
+
+    fn admits(readers: &MetricsReaders, client: &str, identity: Option<&str>) -> bool {
+        let facts = Facts { node_local: vec!["10.9.0.1/32".parse().unwrap()], ..Facts::default() };
+        let identity = identity.map(|name| Identity::Dns(name.into()));
+        let tls = identity.as_ref().map_or(Tls::Absent, |identity| Tls::Terminated(Some(identity)));
+        let connection = Connection { client: client.parse().unwrap(), tls, facts: &facts };
+        let config = ControllerConfig { metrics: readers.clone(), ..ControllerConfig::default() };
+        let subject = Subject::of_connection(&connection);
+        proxy_port(&config).authorizations.iter().any(|grant| grant.holds(&subject))
+    }
+
+    #[test]
+    fn metrics_are_for_any_identity_and_the_node_unless_others_are_named() {
+        let usual = MetricsReaders::default();
+        assert!(admits(&usual, "10.1.1.1", Some("a.b")));
+        assert!(admits(&usual, "10.9.0.1", None));
+        assert!(!admits(&usual, "10.1.1.1", None));
+        let prometheus = "prometheus.monitoring.serviceaccount.identity.portcullis.cluster.local";
+        let named = MetricsReaders {
+            identities: vec![IdentityMatch::parse(prometheus)],
+            networks: vec![NetworkMatch::net("10.2.0.0/16".parse().unwrap())],
+        };
+        assert!(admits(&named, "10.1.1.1", Some(prometheus)));
+        assert!(admits(&named, "10.2.3.4", None));
+        assert!(!admits(&named, "10.1.1.1", Some("a.b")));
+        assert!(!admits(&named, "10.9.0.1", None), "the node only where it is named");
+        let nobody = MetricsReaders { identities: Vec::new(), networks: Vec::new() };
+        assert!(!admits(&nobody, "10.9.0.1", Some(prometheus)));
+    }
 }

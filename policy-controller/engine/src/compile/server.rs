@@ -1,19 +1,17 @@
 //! The part of a policy that is the same for every port that a Server owns.
 
-use super::common::{grants_of, with_localhost};
+use super::implicit::with_localhost;
 use crate::incremental::{Context, question};
 use crate::question::grant::ServerGrants;
-use crate::question::policy::{Pieces, ServerPieces};
-use crate::question::rate_limit::RateLimitOf;
-use crate::question::route::Attached;
+use crate::question::policy::{Attached, RateLimitOf, ServerPieces};
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_crds::resource::{ProxyProtocol, Server};
 use policy_crds::{Body, ObjectKey, ObjectMeta, Resource, annotation};
 use std::sync::Arc;
 
-question!(ServerPieces, Arc<Pieces>, server_pieces);
+question!(ServerPieces, Arc<ServerPolicy>, server_pieces);
 
-fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<Pieces> {
+fn server_pieces(question: &ServerPieces, cx: &mut Context<'_>) -> Arc<ServerPolicy> {
     let object = cx.object(&question.0).map(|object| (&object.meta, &object.body));
     Arc::new(match object {
         Some((meta, Body::Valid(Resource::Server(server)))) => valid(cx, meta, server),
@@ -29,14 +27,14 @@ fn detect(cx: &Context<'_>) -> Protocol {
     Protocol::Detect { timeout: cx.config.detect_timeout }
 }
 
-fn invalid(cx: &Context<'_>, key: &ObjectKey) -> Pieces {
+fn invalid(cx: &Context<'_>, key: &ObjectKey) -> ServerPolicy {
     let mut policy = ServerPolicy::without_grants(owner(key), detect(cx));
     policy.deny = Some(Denied::ServerInvalid);
     policy.routes.otherwise = Unmatched::Deny(Denied::ServerInvalid);
-    Pieces { policy, routed: false }
+    policy
 }
 
-fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
+fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> ServerPolicy {
     let key = &meta.key;
     let protocol = match server.protocol {
         ProxyProtocol::Unknown => detect(cx),
@@ -52,7 +50,7 @@ fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
 
     let grants = cx.ask(&ServerGrants(key.clone()));
     let mut authorizations = grants.authorizations.clone();
-    authorizations.extend(grants_of(server.access_policy));
+    authorizations.extend_from_slice(&server.access_policy.authorizations());
     policy.authorizations = with_localhost(cx, authorizations).into();
     policy.withheld = grants.withheld.clone();
 
@@ -70,5 +68,5 @@ fn valid(cx: &mut Context<'_>, meta: &ObjectMeta, server: &Server) -> Pieces {
     {
         policy.rate_limit = Some((*limit).clone());
     }
-    Pieces { policy, routed: attached.bound }
+    policy
 }

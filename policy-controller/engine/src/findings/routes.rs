@@ -3,7 +3,7 @@
 use super::finder::{Finder, finding};
 use super::finding::{Finding, FindingKind};
 use crate::index::parents;
-use crate::question::route::Attached;
+use crate::question::policy::Attached;
 use crate::view::{Shadowed, request, shadowed};
 use policy_core::{ObjectRef, PathHandling, Route};
 use policy_crds::{Object, ObjectKey, annotation};

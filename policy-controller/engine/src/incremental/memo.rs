@@ -10,22 +10,24 @@ use super::graph::{Graph, Id, Name};
 use super::interned::Interned;
 use crate::config::ControllerConfig;
 use crate::index::{Edge, Index, KindSet, Topic, Touched};
-use crate::question::authentication::{self, Members};
 use crate::question::condition::{Conditions, ObjectCondition};
 use crate::question::grant::{
-    Granted, PolicyGrant, RouteGrants, ServerAuthorizationGrant, ServerGrants, Set,
+    Clients, GrantSet, Granted, Members, PolicyGrant, RouteGrants, ServerAuthorizationGrant,
+    ServerGrants,
 };
-use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
+use crate::question::host::{Hosted, Hosts};
 use crate::question::owner::{
     Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
 };
-use crate::question::policy::{Pieces, PolicyOf, ServerPieces};
+use crate::question::policy::{
+    Attached, Attachments, CompiledRoute, PolicyOf, RateLimitOf, ServerPieces,
+};
 use crate::question::precedence::{Differences, Differing};
-use crate::question::rate_limit::{Limit, RateLimitOf};
-use crate::question::route::{Attached, Attachments, CompiledRoute};
-use crate::question::workload::{Resolved, Shape, WorkloadOf};
+use crate::question::workload::{
+    NamespaceDefaults, NamespaceSettings, Resolved, Shape, WorkloadOf,
+};
 use hashbrown::{HashMap, HashSet};
-use policy_core::ServerPolicy;
+use policy_core::{RateLimit, Route, ServerPolicy};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -111,24 +113,25 @@ macro_rules! questions {
 }
 
 questions! {
-    Members => authentication::Answer,
+    Members => Clients,
     NamespaceDefaults => NamespaceSettings,
     ServersOf => Arc<[Claim]>,
     SelectorKeys => Arc<BTreeSet<Arc<str>>>,
     PortsOwned => Arc<Owners>,
     PolicyGrant => Granted,
     ServerAuthorizationGrant => Granted,
-    ServerGrants => Set,
-    RouteGrants => Set,
-    CompiledRoute => Option<Arc<policy_core::Route>>,
+    ServerGrants => Arc<GrantSet>,
+    RouteGrants => Arc<GrantSet>,
+    CompiledRoute => Option<Arc<Route>>,
     Attached => Arc<Attachments>,
     Differing => Arc<Differences>,
-    RateLimitOf => Limit,
-    ServerPieces => Arc<Pieces>,
+    RateLimitOf => Option<(ObjectKey, Arc<RateLimit>)>,
+    ServerPieces => Arc<ServerPolicy>,
     PolicyOf => Arc<ServerPolicy>,
     WorkloadOf => Option<Arc<Resolved>>,
     Displaced => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
+    Hosts => Arc<Hosted>,
 }
 
 /// Answers and what they read.

@@ -1,9 +1,7 @@
 //! All objects, as tables and edges, and what each batch of changes touches.
 
-use super::edge::{Edge, edges};
-use super::links::Links;
-use super::table::Table;
-use super::topic::Topic;
+use super::table::{Links, Table};
+use super::topic::{Edge, Topic, edges};
 use crate::source::{Batch, Change};
 use policy_crds::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};

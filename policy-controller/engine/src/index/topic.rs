@@ -1,9 +1,11 @@
-//! What an answer may have read.
+//! What an answer may have read and a change can touch: objects, lists of them, and references found
+//! from their far end; and sets of kinds, whose objects can.
 
-use super::edge::Edge;
-use super::kind_set::KindSet;
-use policy_crds::{Kind, ObjectKey};
-use std::sync::Arc;
+use policy_crds::resource::{ParentRef, ServerRef};
+use policy_crds::spec::{Named, NamedObject};
+use policy_crds::{Body, Claims, Field, Invalid, Kind, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 /// Something that can be read from the index, and that a change can touch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,5 +26,167 @@ impl Topic {
             Self::List(kind, _) => KindSet::of(*kind),
             Self::Edge(edge) => edge.kinds(),
         }
+    }
+}
+
+/// The far end of a reference. On it are the objects that refer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Edge {
+    /// Routes of this namespace that name this Server as a parent, valid or not. Apart by namespace,
+    /// so that who was not asked is not looked through.
+    Parent(ObjectKey, Arc<str>),
+    /// Routes of this namespace that may name any of its Servers, because a parent cannot be read.
+    AnyParent(Arc<str>),
+    /// The route of this name, compared without case: the name is in lower case.
+    Named(ObjectKey),
+    /// Policies, ServerAuthorizations and rate limits that name this object. Route names are in
+    /// lower case (controller-semantics 2.5).
+    Target(ObjectKey),
+    /// ServerAuthorizations of this namespace that select Servers by label.
+    Selects(Arc<str>),
+}
+
+impl Edge {
+    /// The kinds whose objects can be on it.
+    pub(crate) fn kinds(&self) -> KindSet {
+        match self {
+            Self::Parent(..) | Self::AnyParent(_) => *WITH_PARENTS,
+            Self::Named(route) => KindSet::of(route.kind),
+            Self::Target(_) => *WITH_TARGETS,
+            Self::Selects(_) => *WITH_SELECTORS,
+        }
+    }
+
+    /// The edge that an object of `namespace` is on by what it names; authentications are looked up
+    /// by those that name them.
+    fn of(named: Named, namespace: &Arc<str>) -> Option<Self> {
+        match (named.field, named.what) {
+            (Field::Parent, NamedObject::One(server)) => {
+                Some(Self::Parent(server, namespace.clone()))
+            }
+            (Field::Parent, NamedObject::AnyOf(..)) => Some(Self::AnyParent(namespace.clone())),
+            (Field::Target | Field::Server, NamedObject::One(key)) if key.kind.is_route() => {
+                Some(Self::route(&key))
+            }
+            (Field::Target | Field::Server, NamedObject::One(key)) => Some(Self::Target(key)),
+            (Field::Target | Field::Server, NamedObject::AnyOf(_, within)) => {
+                Some(Self::Selects(within))
+            }
+            (Field::Authentication | Field::Client, _) => None,
+        }
+    }
+
+    /// The edge of policies that target a route.
+    pub(crate) fn route(key: &ObjectKey) -> Self {
+        Self::Target(without_case(key))
+    }
+
+    /// The edge of the route that a name means.
+    pub(crate) fn named(key: &ObjectKey) -> Self {
+        Self::Named(without_case(key))
+    }
+}
+
+/// The kinds of routes.
+static WITH_PARENTS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Parent]));
+
+/// The kinds of what is for an object.
+static WITH_TARGETS: LazyLock<KindSet> =
+    LazyLock::new(|| KindSet::referring(&[Field::Target, Field::Server]));
+
+/// The kinds of what may be for objects by their labels.
+static WITH_SELECTORS: LazyLock<KindSet> = LazyLock::new(|| KindSet::referring(&[Field::Server]));
+
+/// The same key with its name in lower case.
+fn without_case(key: &ObjectKey) -> ObjectKey {
+    let name = key.name.to_ascii_lowercase().into();
+    ObjectKey { kind: key.kind, namespace: key.namespace.clone(), name }
+}
+
+/// The parents of a route, valid or not.
+pub(crate) fn parents(object: &Object) -> &[ParentRef] {
+    match &object.body {
+        Body::Valid(Resource::Route(route)) => &route.parents,
+        Body::Invalid(Invalid { claims: Claims::Route { parents, .. }, .. }) => parents,
+        Body::Valid(_) | Body::Invalid(_) => &[],
+    }
+}
+
+/// The Servers that a ServerAuthorization is for, valid or not.
+pub(crate) fn authorized_servers(object: &Object) -> Option<&ServerRef> {
+    match &object.body {
+        Body::Valid(Resource::ServerAuthorization(authorization)) => Some(&authorization.server),
+        Body::Invalid(Invalid { claims: Claims::ServerAuthorization { server }, .. }) => {
+            server.as_ref()
+        }
+        Body::Valid(_) | Body::Invalid(_) => None,
+    }
+}
+
+/// The edges that an object is on.
+pub(super) fn edges(object: &Object) -> BTreeSet<Edge> {
+    let key = &object.meta.key;
+    let named = object.named().into_iter();
+    let mut edges: BTreeSet<Edge> =
+        named.filter_map(|named| Edge::of(named, &key.namespace)).collect();
+    if key.kind.is_route() {
+        edges.insert(Edge::named(key));
+    }
+    edges
+}
+
+/// A kind is a bit of a `u32`.
+const _: () = assert!(Kind::ALL.len() <= 32);
+
+/// A set of kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KindSet(u32);
+
+impl KindSet {
+    pub(crate) fn of(kind: Kind) -> Self {
+        let mut set = Self::default();
+        set.insert(kind);
+        set
+    }
+
+    /// The kinds with one of these reference fields.
+    pub(crate) fn referring(fields: &[Field]) -> Self {
+        let mut set = Self::default();
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().reference(fields).is_some()) {
+            set.insert(kind);
+        }
+        set
+    }
+
+    pub(crate) fn insert(&mut self, kind: Kind) {
+        self.0 |= bit(kind);
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.0 & bit(*kind) != 0)
+    }
+}
+
+fn bit(kind: Kind) -> u32 {
+    1_u32.checked_shl(kind as u32).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_bit_of_its_own() {
+        for kind in Kind::ALL {
+            let set = KindSet::of(kind);
+            assert_eq!(set.iter().collect::<Vec<_>>(), [kind]);
+        }
+        let mut set = KindSet::of(Kind::Pod);
+        set.extend(KindSet::of(Kind::Server));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Kind::Server, Kind::Pod]);
     }
 }

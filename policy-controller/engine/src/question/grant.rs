@@ -1,9 +1,24 @@
-//! Who a policy grants to, and which grants a Server or a route has.
+//! Who an authentication names, who a policy grants to, and which grants a Server or a route has.
 
 use super::condition::Reason;
-use policy_core::{Authorization, Withheld};
+use policy_core::{Authorization, IdentityMatch, NetworkMatch, Withheld};
 use policy_crds::{ObjectKey, ObjectMeta};
 use std::sync::Arc;
+
+/// The members of a MeshTLSAuthentication or NetworkAuthentication.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Members(pub(crate) ObjectKey);
+
+/// See [`Members`]. Nobody, where the object is missing, invalid or of another kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Clients {
+    /// Clients by identity.
+    Identities(Arc<[IdentityMatch]>),
+    /// Clients by network.
+    Networks(Arc<[NetworkMatch]>),
+    /// Nobody.
+    Nobody,
+}
 
 /// What an AuthorizationPolicy grants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,6 +101,3 @@ pub(crate) struct GrantSet {
     /// Those that came to nothing.
     pub(crate) withheld: Vec<Withheld>,
 }
-
-/// A shared [`GrantSet`].
-pub(crate) type Set = Arc<GrantSet>;

@@ -1,13 +1,10 @@
 //! What can be asked about the index, and the form of each answer. Who answers is in `resolve` and
 //! `compile`; what is remembered of it, in `incremental`.
 
-pub(crate) mod authentication;
 pub mod condition;
 pub(crate) mod grant;
-pub(crate) mod namespace;
+pub(crate) mod host;
 pub(crate) mod owner;
 pub(crate) mod policy;
 pub(crate) mod precedence;
-pub(crate) mod rate_limit;
-pub(crate) mod route;
 pub(crate) mod workload;

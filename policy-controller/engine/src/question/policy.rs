@@ -1,7 +1,8 @@
-//! The policy of a port, and the part of it that its Server gives.
+//! The policy of a port, the part of it that its Server gives, and what that is made of: routes and a
+//! rate limit.
 
 use super::workload::Shape;
-use policy_core::ServerPolicy;
+use policy_core::Route;
 use policy_crds::ObjectKey;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -15,15 +16,27 @@ pub(crate) struct PolicyOf {
     pub(crate) port: NonZeroU16,
 }
 
-/// What a Server gives every port it owns.
+/// What a Server gives every port it owns: the policy, without exemptions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerPieces(pub(crate) ObjectKey);
 
-/// See [`ServerPieces`].
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pieces {
-    /// The policy, without exemptions.
-    pub(crate) policy: ServerPolicy,
-    /// Whether routes are attached.
-    pub(crate) routed: bool,
+/// A route with its own grants; none if it does not exist or is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CompiledRoute(pub(crate) ObjectKey);
+
+/// The routes attached to a Server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Attached(pub(crate) ObjectKey);
+
+/// See [`Attached`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Attachments {
+    /// Whether any route counts for the Server, accepted or not.
+    pub(crate) bound: bool,
+    /// The accepted ones, in tie-breaking order.
+    pub(crate) routes: Vec<Arc<Route>>,
 }
+
+/// The rate limit of a Server: the object that sets it, and the limit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RateLimitOf(pub(crate) ObjectKey);

@@ -1,6 +1,8 @@
-//! A workload's shape, which its policies depend on, and its facts, which they do not.
+//! A workload's shape, which its policies depend on, and its facts, which they do not; and what its
+//! Namespace says where it says nothing itself.
 
 use crate::publish::WorkloadState;
+use crate::standing::Standing;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
 use policy_crds::resource::{PortRef, Probe};
@@ -124,9 +126,8 @@ pub(crate) struct Resolved {
     pub(crate) shape: Arc<Shape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
-    /// Whether a sidecar of ours runs beside it, connected or not, so that it is expected to say
-    /// what it has in force.
-    pub(crate) answers: bool,
+    /// What decides for it.
+    pub(crate) standing: Standing,
 }
 
 /// The object that a workload key names.
@@ -148,4 +149,21 @@ pub(crate) fn workload_key(key: &ObjectKey) -> Option<WorkloadKey> {
         return None;
     };
     Some(WorkloadKey { namespace: key.namespace.clone(), kind, name: key.name.clone() })
+}
+
+/// The settings of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamespaceDefaults(pub(crate) Arc<str>);
+
+/// See [`NamespaceDefaults`]; absent where the namespace says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceSettings {
+    /// Default policy.
+    pub(crate) default_policy: Option<DefaultPolicy>,
+    /// Undeclared ports.
+    pub(crate) undeclared: Option<UndeclaredPorts>,
+    /// Opaque ports, as annotated: names mean ports of each workload.
+    pub(crate) opaque: Option<Arc<str>>,
+    /// Ports whose clients must have an identity, as annotated.
+    pub(crate) require_identity: Option<Arc<str>>,
 }

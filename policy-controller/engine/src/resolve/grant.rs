@@ -1,30 +1,73 @@
-//! Who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
+//! Who an authentication names, who a policy grants to, and which grants a Server or a route has (controller-semantics 2.5).
 
-use super::authentication::service_account;
 use super::follow::{Fault, follow};
-use super::namespace;
+use super::workload;
 use crate::incremental::{Context, question};
 use crate::index::{Edge, authorized_servers};
-use crate::question::authentication::{self, Members};
 use crate::question::condition::Reason;
 use crate::question::grant::{
-    GrantSet, Granted, PolicyGrant, Rank, RefFault, RouteGrants, ServerAuthorizationGrant,
-    ServerGrants, Set,
+    Clients, GrantSet, Granted, Members, PolicyGrant, Rank, RefFault, RouteGrants,
+    ServerAuthorizationGrant, ServerGrants,
 };
 use policy_core::{
     Authorization, Condition, IdentityMatch, NetworkMatch, Requirement, Source, Test, Withheld,
 };
 use policy_crds::resource::{
-    AuthorizationPolicy, ClientRequirement, IdentityRequirement, NamespacedName,
-    NetworkRequirement, ServerAuthorization, ServerRef,
+    AuthorizationPolicy, ClientRequirement, IdentityRef, IdentityRequirement,
+    MeshTlsAuthentication, NamespacedName, NetworkRequirement, ServerAuthorization, ServerRef,
 };
 use policy_crds::{Body, Field, Kind, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
+question!(Members, Clients, members);
 question!(PolicyGrant, Granted, policy_grant);
 question!(ServerAuthorizationGrant, Granted, server_authorization_grant);
-question!(ServerGrants, Set, server_grants);
-question!(RouteGrants, Set, route_grants);
+question!(ServerGrants, Arc<GrantSet>, server_grants);
+question!(RouteGrants, Arc<GrantSet>, route_grants);
+
+fn members(question: &Members, cx: &mut Context<'_>) -> Clients {
+    let Some(object) = cx.object(&question.0) else { return Clients::Nobody };
+    match &object.body {
+        Body::Valid(Resource::MeshTlsAuthentication(authentication)) => {
+            Clients::Identities(identities(cx, authentication, &question.0.namespace))
+        }
+        Body::Valid(Resource::NetworkAuthentication(authentication)) => {
+            Clients::Networks(authentication.networks.as_slice().into())
+        }
+        Body::Valid(_) | Body::Invalid(_) => Clients::Nobody,
+    }
+}
+
+fn identities(
+    cx: &Context<'_>,
+    authentication: &MeshTlsAuthentication,
+    namespace: &Arc<str>,
+) -> Arc<[IdentityMatch]> {
+    let by_object = authentication.identity_refs.iter().map(|reference| match reference {
+        IdentityRef::ServiceAccount(account) => service_account(cx, account, namespace),
+        IdentityRef::Namespace(name) => IdentityMatch::Suffix(cx.config.namespace_suffix(name)),
+    });
+    authentication.identities.iter().cloned().chain(by_object).collect()
+}
+
+/// The identity of a ServiceAccount, which need not exist.
+pub(crate) fn service_account(
+    cx: &Context<'_>,
+    account: &NamespacedName,
+    namespace: &Arc<str>,
+) -> IdentityMatch {
+    IdentityMatch::Exact(service_account_name(cx, account, namespace))
+}
+
+/// The name that a ServiceAccount's certificates carry.
+pub(crate) fn service_account_name(
+    cx: &Context<'_>,
+    account: &NamespacedName,
+    namespace: &Arc<str>,
+) -> Arc<str> {
+    let namespace = account.namespace.as_ref().unwrap_or(namespace);
+    cx.config.service_account_identity(namespace, &account.name)
+}
 
 fn withheld(key: &ObjectKey, reason: &str) -> Granted {
     Granted { rank: Rank::unknown(key), outcome: Err(reason.into()), faults: Arc::from([]) }
@@ -132,9 +175,9 @@ fn member_condition(
         }
     }
     let test = match cx.ask(&Members(to.clone())) {
-        authentication::Answer::Identities(identities) => Test::Identity(identities.to_vec()),
-        authentication::Answer::Networks(networks) => Test::Network(networks.to_vec()),
-        authentication::Answer::Nobody => {
+        Clients::Identities(identities) => Test::Identity(identities.to_vec()),
+        Clients::Networks(networks) => Test::Network(networks.to_vec()),
+        Clients::Nobody => {
             let message = format!("{to} names nobody").into();
             faults.push(RefFault { reason: Reason::RefInvalid, message });
             return None;
@@ -195,15 +238,15 @@ fn client_test(cx: &Context<'_>, client: &ClientRequirement, namespace: &Arc<str
     }
 }
 
-fn server_grants(question: &ServerGrants, cx: &mut Context<'_>) -> Set {
+fn server_grants(question: &ServerGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
     let server = &question.0;
     let mut specific = named(cx, Edge::Target(server.clone()));
     specific.extend(by_label(cx, server));
-    let general = named(cx, Edge::Target(namespace::key(&server.namespace)));
+    let general = named(cx, Edge::Target(workload::namespace_key(&server.namespace)));
     Arc::new(collect([specific, general]))
 }
 
-fn route_grants(question: &RouteGrants, cx: &mut Context<'_>) -> Set {
+fn route_grants(question: &RouteGrants, cx: &mut Context<'_>) -> Arc<GrantSet> {
     let grants = named(cx, Edge::route(&question.0));
     Arc::new(collect([grants]))
 }

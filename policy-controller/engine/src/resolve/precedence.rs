@@ -7,8 +7,8 @@
 //! them is not sent to Linkerd's proxies at all.
 
 use crate::incremental::{Context, question};
+use crate::question::policy::Attached;
 use crate::question::precedence::{Difference, Differences, Differing, Place};
-use crate::question::route::Attached;
 use policy_core::matching::Segment;
 use policy_core::precedence::Precedence;
 use policy_core::{HostPattern, PathPattern, RequestMatch, Route, ValueMatch};

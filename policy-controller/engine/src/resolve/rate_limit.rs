@@ -1,18 +1,21 @@
 //! Which rate limit a Server has (controller-semantics 2.9): the oldest valid one.
 
-use super::authentication::service_account_name;
+use super::grant::service_account_name;
 use crate::incremental::{Context, question};
 use crate::index::Edge;
 use crate::question::grant::Rank;
-use crate::question::rate_limit::{Limit, RateLimitOf};
+use crate::question::policy::RateLimitOf;
 use policy_core::{LimitOverride, RateLimit, Source};
 use policy_crds::resource::RateLimitPolicy;
-use policy_crds::{Body, Object, Resource};
+use policy_crds::{Body, Object, ObjectKey, Resource};
 use std::sync::Arc;
 
-question!(RateLimitOf, Limit, rate_limit_of);
+question!(RateLimitOf, Option<(ObjectKey, Arc<RateLimit>)>, rate_limit_of);
 
-fn rate_limit_of(question: &RateLimitOf, cx: &mut Context<'_>) -> Limit {
+fn rate_limit_of(
+    question: &RateLimitOf,
+    cx: &mut Context<'_>,
+) -> Option<(ObjectKey, Arc<RateLimit>)> {
     let members = cx.edge(Edge::Target(question.0.clone()));
     let mut oldest: Option<(Rank, &Object, &RateLimitPolicy)> = None;
     for key in members {

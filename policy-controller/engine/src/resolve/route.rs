@@ -5,7 +5,7 @@ use crate::incremental::{Context, question};
 use crate::index::{Edge, parents};
 use crate::question::condition::Reason;
 use crate::question::grant::{Rank, RouteGrants};
-use crate::question::route::{Attached, Attachments, CompiledRoute};
+use crate::question::policy::{Attached, Attachments, CompiledRoute};
 use policy_core::{Effect, EffectKind, Origin, Route, RouteKind, Rule, Source};
 use policy_crds::resource::{ParentRef, ProxyProtocol, RouteRule};
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};

@@ -1,11 +1,18 @@
 //! A workload's shape, which its policies depend on, and its facts, which they do not.
+//!
+//! What its Namespace says about ports that no Server owns is read live. A Namespace that cannot be read
+//! may have said anything: nobody is admitted by default, undeclared ports are refused, and clients need
+//! an identity, where a workload does not say otherwise itself. So may one that was not read yet, where
+//! every object has one.
 
-use crate::config::PodGateways;
+use crate::config::{Namespaces, PodGateways};
 use crate::incremental::{Context, question};
 use crate::publish::WorkloadState;
-use crate::question::namespace::{NamespaceDefaults, NamespaceSettings};
 use crate::question::owner::{PortsOwned, SelectorKeys};
-use crate::question::workload::{Content, Ports, Resolved, Shape, WorkloadOf, object_key};
+use crate::question::workload::{
+    Content, NamespaceDefaults, NamespaceSettings, Ports, Resolved, Shape, WorkloadOf, object_key,
+};
+use crate::standing::{Standing, has_our_sidecar};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
@@ -16,6 +23,10 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+/// A list of all ports.
+const EVERY_PORT: &str = "1-65535";
+
+question!(NamespaceDefaults, NamespaceSettings, settings);
 question!(WorkloadOf, Option<Arc<Resolved>>, workload_of);
 
 fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolved>> {
@@ -37,7 +48,42 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
         service_account,
         identity,
     };
-    Some(Arc::new(Resolved { shape, state: Arc::new(state), answers: answers(object) }))
+    Some(Arc::new(Resolved { shape, state: Arc::new(state), standing: Standing::of(object) }))
+}
+
+/// The key of a Namespace.
+pub(crate) fn namespace_key(namespace: &Arc<str>) -> ObjectKey {
+    ObjectKey { kind: Kind::Namespace, namespace: "".into(), name: namespace.clone() }
+}
+
+fn settings(question: &NamespaceDefaults, cx: &mut Context<'_>) -> NamespaceSettings {
+    let Some(object) = cx.object(&namespace_key(&question.0)) else {
+        return match cx.config.namespaces {
+            Namespaces::Optional => NamespaceSettings::default(),
+            Namespaces::Required => closed(None),
+        };
+    };
+    let annotations = &object.meta.annotations;
+    let opaque = annotations.get(annotation::OPAQUE_PORTS).cloned();
+    match &object.body {
+        Body::Valid(_) => NamespaceSettings {
+            default_policy: annotation::default_policy(annotations).value,
+            undeclared: annotation::undeclared_ports(annotations).value,
+            opaque,
+            require_identity: annotations.get(annotation::REQUIRE_IDENTITY).cloned(),
+        },
+        Body::Invalid(_) => closed(opaque),
+    }
+}
+
+/// The settings of a Namespace that may have said anything.
+fn closed(opaque: Option<Arc<str>>) -> NamespaceSettings {
+    NamespaceSettings {
+        default_policy: Some(DefaultPolicy::Deny),
+        undeclared: Some(UndeclaredPorts::Deny),
+        opaque,
+        require_identity: Some(EVERY_PORT.into()),
+    }
 }
 
 /// What holds for undeclared ports of a shape: its own annotation over the namespace's over the
@@ -174,21 +220,6 @@ fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
         }
         Body::Valid(_) | Body::Invalid(_) => (none(), none()),
     }
-}
-
-/// Tells by the mark of the injector whether a workload has a sidecar of ours.
-fn has_our_sidecar(object: &Object) -> bool {
-    let label = object.meta.labels.get(annotation::PROXY_LABEL);
-    label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
-}
-
-/// A workload that cannot be read may run.
-fn answers(object: &Object) -> bool {
-    let runs = match &object.body {
-        Body::Valid(Resource::Pod(pod)) => pod.running,
-        Body::Valid(_) | Body::Invalid(_) => true,
-    };
-    runs && has_our_sidecar(object)
 }
 
 fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {

@@ -1,9 +1,9 @@
-//! What a source of objects is, and what it is given while it runs.
+//! What a source of objects is, what it sends, and what it is given while it runs.
 
-use super::batch::Batch;
 use super::diagnostic::Diagnostic;
-use super::error::SourceError;
 use super::health::Health;
+use policy_crds::{Kind, Object, ObjectKey};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc, watch};
@@ -36,7 +36,8 @@ pub struct SourceContext {
     pub sink: mpsc::Sender<Batch>,
     /// Notified when somebody waits for what may have been missed (a client has a newer policy in
     /// force than this replica has seen): the source then lists every kind again, consistently,
-    /// from a moment after the notice, and ends with [`Change::Synced`](super::batch::Change::Synced). Notices may be gathered.
+    /// from a moment after the notice, and ends with [`Change::Synced`]. Notices may be
+    /// gathered.
     pub refresh: Arc<Notify>,
     /// Ends the source.
     pub shutdown: CancellationToken,
@@ -47,4 +48,49 @@ impl SourceContext {
     pub fn new(sink: mpsc::Sender<Batch>, shutdown: CancellationToken) -> Self {
         Self { sink, refresh: Arc::default(), shutdown }
     }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The object exists like this, valid or not.
+    Apply(Arc<Object>),
+    /// The object is gone.
+    Delete(ObjectKey),
+    /// Every kind has been listed completely. Before it, nothing is answered.
+    Synced,
+}
+
+/// Changes that belong together: nothing between the first and the last is ever seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// The epoch that begins with this batch; absent: the one before goes on. Nothing that was stated
+    /// of versions before counts any more.
+    pub epoch: Option<Arc<str>>,
+    /// Per kind that has news in here, the newest resource version that any of its watches has told,
+    /// deletes and relists included: an event may be older, because another watch of its kind is
+    /// further. Never smaller than in an earlier batch of the same epoch.
+    pub versions: BTreeMap<Kind, u64>,
+    /// Of kinds that several watches share, each of a namespace: the resource version up to which
+    /// all of them have seen everything, where it has changed. What is published is labelled by the
+    /// newest version of any of them; whether something has been missed is a question to the oldest.
+    pub passed: BTreeMap<Kind, u64>,
+}
+
+/// Why a source cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The directory cannot be read.
+    #[error("{path}: {error}")]
+    Unreadable {
+        /// Which.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Its task failed: nothing changes any more.
+    #[error("the source failed, what it last said stays in force")]
+    Failed,
 }

@@ -1,10 +1,16 @@
-//! Requests to the API server, and why they fail.
+//! Requests to the API server, the lines of a watch as they arrive, and why either fails.
+//!
+//! What is asked is kube's to write. What is answered is read here: its own reading forgets after how long
+//! the API server wants to be asked again, bounds no line, and gives one event at a time, where those that
+//! arrive together are one change.
 
-use super::version::Version;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use kube::Resource as _;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchParams};
 use kube::client::Body;
+use kube::core::request;
 use policy_crds::Kind;
 use serde_json::Value;
 use std::error::Error;
@@ -16,6 +22,9 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 /// How much of an error is read.
 const ERROR_BYTES: usize = 64 * 1024;
+
+/// How long an event can be: several times the largest object that an API server takes.
+const LONGEST: usize = 32 * 1024 * 1024;
 
 /// Why there is no answer, or none that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +198,17 @@ impl Api {
 
     /// The body of the answer to a GET.
     pub(super) async fn get(&self, uri: &str) -> Result<Bytes, Failure> {
-        self.whole(Request::get(uri).body(Body::empty())).await
+        self.whole(Request::get(uri).body(Body::empty()).map_err(|error| unsendable(&error))).await
+    }
+
+    /// A page of a list: the first, or the one that the page before named.
+    pub(super) async fn page(
+        &self,
+        collection: &str,
+        size: u32,
+        next: Option<&str>,
+    ) -> Result<Bytes, Failure> {
+        self.whole(page(collection, size, next).map(|request| request.map(Body::from))).await
     }
 
     /// The body of the answer to a POST.
@@ -208,28 +227,32 @@ impl Api {
         object: &Value,
     ) -> Result<Bytes, Failure> {
         let body = Body::from(object.to_string().into_bytes());
-        self.whole(request.header(header::CONTENT_TYPE, "application/json").body(body)).await
+        let request = request.header(header::CONTENT_TYPE, "application/json").body(body);
+        self.whole(request.map_err(|error| unsendable(&error))).await
     }
 
-    async fn whole(&self, request: http::Result<Request<Body>>) -> Result<Bytes, Failure> {
+    async fn whole(&self, request: Result<Request<Body>, Failure>) -> Result<Bytes, Failure> {
         let answer = async {
-            let response = self.send(request).await?;
+            let response = self.send(request?).await?;
             let body = response.into_body().collect().await;
             body.map(|body| body.to_bytes()).map_err(|error| unreachable(&error))
         };
         tokio::time::timeout(ANSWER, answer).await.unwrap_or(Err(Failure::Silent(ANSWER)))
     }
 
-    /// The beginning of the answer to a watch; its body goes on for minutes.
-    pub(super) async fn watch(&self, uri: &str) -> Result<Body, Failure> {
-        let answer = self.send(Request::get(uri).body(Body::empty()));
-        let answer = tokio::time::timeout(ANSWER, answer).await;
-        Ok(answer.unwrap_or(Err(Failure::Silent(ANSWER)))?.into_body())
+    /// The changes after `version`, which go on for minutes.
+    pub(super) async fn watch(
+        &self,
+        collection: &str,
+        version: &str,
+        timeout: Duration,
+    ) -> Result<Lines, Failure> {
+        let request = watch(collection, version, timeout)?.map(Body::from);
+        let answer = tokio::time::timeout(ANSWER, self.send(request)).await;
+        Ok(Lines::new(answer.unwrap_or(Err(Failure::Silent(ANSWER)))?.into_body()))
     }
 
-    async fn send(&self, request: http::Result<Request<Body>>) -> Result<Response<Body>, Failure> {
-        let unsendable = |error: http::Error| Failure::Unreachable(error.to_string());
-        let mut request = request.map_err(unsendable)?;
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
         let json = header::HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::ACCEPT, json);
         let response = self.0.send(request).await.map_err(|error| unreachable(&error))?;
@@ -268,51 +291,84 @@ pub(super) fn unreachable(error: &(dyn Error + 'static)) -> Failure {
     Failure::Unreachable(text)
 }
 
+/// A request that cannot be written.
+fn unsendable(error: &dyn Error) -> Failure {
+    Failure::Unreachable(error.to_string())
+}
+
 /// Where the objects of a kind are.
 pub(super) fn collection(kind: Kind, version: &str, namespace: Option<&str>) -> String {
-    let mut path = match kind.group() {
-        "" => format!("/api/{version}"),
-        group => format!("/apis/{group}/{version}"),
-    };
-    if let Some(namespace) = namespace {
-        // Writing to a String cannot fail.
-        let _ = write!(path, "/namespaces/{namespace}");
+    let named = GroupVersionKind::gvk(kind.group(), version, kind.as_str());
+    let resource = ApiResource::from_gvk_with_plural(&named, kind.plural());
+    DynamicObject::url_path(&resource, namespace)
+}
+
+/// Asks for a page of a list. Without a resource version a list is a consistent read.
+fn page(collection: &str, size: u32, next: Option<&str>) -> Result<Request<Vec<u8>>, Failure> {
+    let params = ListParams::default().limit(size);
+    let params = ListParams { continue_token: next.map(str::to_owned), ..params };
+    request::Request::new(collection).list(&params).map_err(|error| unsendable(&error))
+}
+
+/// Asks for the changes after `version`, and for bookmarks.
+fn watch(collection: &str, version: &str, timeout: Duration) -> Result<Request<Vec<u8>>, Failure> {
+    let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
+    let params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
+    request::Request::new(collection).watch(&params, version).map_err(|error| unsendable(&error))
+}
+
+/// Splits the body of a watch into lines.
+pub(super) struct Lines<B = Body> {
+    body: B,
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no line's end.
+    looked: usize,
+}
+
+impl<B> Lines<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// The lines of `body`.
+    pub(super) fn new(body: B) -> Self {
+        Self { body, buffer: BytesMut::new(), looked: 0 }
     }
-    path.push('/');
-    path.push_str(kind.plural());
-    path
-}
 
-/// Where a page of a list is.
-pub(super) fn page_uri(collection: &str, size: u32, next: Option<&str>) -> String {
-    // Without a resource version a list is a consistent read.
-    match next {
-        Some(next) => format!("{collection}?limit={size}&continue={}", encoded(next)),
-        None => format!("{collection}?limit={size}"),
-    }
-}
-
-/// Where the changes after `version` are.
-pub(super) fn watch_uri(collection: &str, version: &Version, timeout: Duration) -> String {
-    let (version, seconds) = (encoded(version.as_str()), timeout.as_secs());
-    format!(
-        "{collection}?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
-         &timeoutSeconds={seconds}"
-    )
-}
-
-/// A text as the value of a query parameter.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
+    /// Waits for more bytes; false: there are none. May be given up at any time.
+    pub(super) async fn more(&mut self) -> Result<bool, Failure> {
+        if self.buffer.len() > LONGEST {
+            let what = format!("an event of more than {LONGEST} bytes");
+            return Err(Failure::Unreadable(what));
+        }
+        match self.body.frame().await {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.buffer.extend_from_slice(data);
+                }
+                Ok(true)
+            }
+            Some(Err(error)) => Err(unreachable(&*error.into())),
+            None => Ok(false),
         }
     }
-    encoded
+
+    /// The next whole line that has arrived.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let rest = self.buffer.get(self.looked..)?;
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                self.looked = self.buffer.len();
+                return None;
+            };
+            let end = self.looked.saturating_add(end);
+            self.looked = 0;
+            let line = self.buffer.split_to(end.saturating_add(1)).freeze();
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -326,10 +382,12 @@ mod tests {
             collection(Kind::Server, "v1beta3", Some("a")),
             "/apis/policy.linkerd.io/v1beta3/namespaces/a/servers"
         );
-        assert_eq!(page_uri("/x", 5, Some("a=b&c")), "/x?limit=5&continue=a%3Db%26c");
+        let uri = |request: Result<Request<Vec<u8>>, Failure>| request.unwrap().uri().to_string();
+        assert_eq!(uri(page("/x", 5, None)), "/x?&limit=5", "no version: a consistent read");
+        assert_eq!(uri(page("/x", 5, Some("a=b&c"))), "/x?&limit=5&continue=a%3Db%26c");
         assert_eq!(
-            watch_uri("/x", &Version::from("7"), Duration::from_secs(9)),
-            "/x?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=9"
+            uri(watch("/x", "7", Duration::from_secs(9))),
+            "/x?&watch=true&timeoutSeconds=9&allowWatchBookmarks=true&resourceVersion=7"
         );
     }
 

@@ -2,11 +2,10 @@
 //! its answers are written here.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-use super::api::{Api, Failure};
+use super::api::{Api, Failure, Lines};
 use super::board::Board;
 use super::decode::{self, Reading};
 use super::discover::discover;
-use super::lines::Lines;
 use super::metrics::WatchMetrics;
 use super::namespaces::Poll;
 use super::newest::Newest;
@@ -202,7 +201,8 @@ async fn a_list_is_followed_from_the_version_of_its_first_page() {
             _ => (200, once(json!({"resources": [{"name": "servers"}]}).to_string())),
         }),
     );
-    scripted.until("followed", |s| s.asked("&resourceVersion=5&") == 1).await;
+    scripted.until("followed", |s| s.asked("watch=true") == 1).await;
+    assert_eq!(scripted.asked("&resourceVersion=5"), 1);
     assert_eq!(scripted.asked("continue=more"), 1);
 }
 

@@ -33,7 +33,6 @@ mod freshness;
 mod gather;
 #[cfg(test)]
 mod gathering;
-mod lines;
 mod metrics;
 #[cfg(test)]
 mod misbehaving;
@@ -47,7 +46,6 @@ mod prune;
 mod reconnect;
 #[cfg(test)]
 mod tests;
-mod version;
 mod watch;
 
 pub use config::{KubernetesConfig, Scope};

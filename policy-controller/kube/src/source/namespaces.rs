@@ -3,9 +3,8 @@
 
 use super::api::Failure;
 use super::backoff::{Backoff, jittered};
-use super::decode::{self, Reading};
+use super::decode::{self, Reading, Version};
 use super::news::Told;
-use super::version::Version;
 use super::watch::Shared;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::source::{Change, WatchKey};

@@ -5,11 +5,9 @@
     reason = "a test names what it expects, and lists it"
 )]
 
-use super::api::Failure;
-use super::decode::{self, Event, Reading};
-use super::lines::Lines;
+use super::api::{Failure, Lines};
+use super::decode::{self, Event, Reading, Version};
 use super::prune::{self, Pruned};
-use super::version::Version;
 use super::watch::replace;
 use bytes::Bytes;
 use http_body::Frame;

@@ -12,16 +12,14 @@
 //! What is held is only ever replaced as a whole by a list, or changed by an event: no failure
 //! takes anything away.
 
-use super::api::{self, Api, Failure};
+use super::api::{self, Api, Failure, Lines};
 use super::backoff::{Backoff, jittered};
 use super::board::Board;
-use super::decode::{self, Event, Page, Reading};
+use super::decode::{self, Event, Page, Reading, Version};
 use super::discover::discover;
-use super::lines::Lines;
 use super::metrics::WatchMetrics;
 use super::newest::Newest;
 use super::news::Told;
-use super::version::Version;
 use policy_crds::{Object, ObjectKey};
 use policy_engine::source::{Change, WatchKey};
 use std::collections::HashSet;
@@ -250,9 +248,9 @@ impl Watch {
         let unreadable = |what: &str| Failure::Unreadable(what.to_owned());
         let (mut objects, mut next, mut first) = (Vec::new(), None, None);
         loop {
-            let uri = api::page_uri(&collection, size, next.as_deref());
+            let page = api.page(&collection, size, next.as_deref()).await?;
             let Page { objects: more, nameless, version, next: following } =
-                decode::page(reading, &api.get(&uri).await?)?;
+                decode::page(reading, &page)?;
             self.shared.metrics.nameless(&self.key, nameless);
             objects.extend(more);
             // All pages are of the state that the first is of. Only the whole tells how things are,
@@ -273,8 +271,7 @@ impl Watch {
     async fn follow(&mut self, reading: &Reading, seen: Version) -> Result<(), Failure> {
         let namespace = self.key.namespace.as_deref();
         let collection = api::collection(reading.kind, reading.version, namespace);
-        let uri = api::watch_uri(&collection, &seen, jittered(WATCH));
-        let lines = Lines::new(self.shared.api.watch(&uri).await?);
+        let lines = self.shared.api.watch(&collection, seen.as_str(), jittered(WATCH)).await?;
         // An accepted watch has not said anything yet: what is late stays late until it does.
         self.shared.board.follows(&self.key);
         let began = Instant::now();

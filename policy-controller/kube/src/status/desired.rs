@@ -93,7 +93,7 @@ impl Desired {
     pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
         let counted = counted.filter(same);
-        let programmed = counted.map(|at| Told::programmed(&at.programmed));
+        let programmed = counted.map(|at| Told::programmed(&at.programmed.of(&stated.conditions)));
         let unsent = counted.and_then(|at| Told::unsent(&at.unsent));
         let mut desired = Self {
             generation: stated.generation,
@@ -309,7 +309,7 @@ mod tests {
     fn a_count_of_another_version_says_nothing() {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
-        let programmed = Programmed::Counted { in_force: 2, concerned: 2, refused: 0 };
+        let programmed = Programmed::counted(2, 2, 0);
         let told = |at: &ProgrammedAt| {
             let desired = Desired::new(&server, &stated, Some(at));
             (desired.own.len(), desired.keep)
@@ -366,7 +366,7 @@ mod tests {
             condition(&route, Some(&a), ConditionKind::PrecedenceDiffers, DIFFERS, "x"),
             condition(&route, Some(&b), ConditionKind::Accepted, refused, "gone"),
         ];
-        let programmed = Programmed::Counted { in_force: 1, concerned: 2, refused: 0 };
+        let programmed = Programmed::counted(1, 2, 0);
         let at = counted(programmed, 3);
         let desired = Desired::new(&route, &stated(conditions), Some(&at));
         assert!(desired.own.is_empty());
@@ -392,7 +392,7 @@ mod tests {
             condition(&route, Some(&a), ConditionKind::Accepted, ACCEPTED, ""),
             condition(&route, Some(&b), ConditionKind::Accepted, refused, "gone"),
         ]);
-        let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0 };
+        let programmed = Programmed::counted(0, 0, 0);
         let mut at = counted(programmed, 3);
         let all = Desired::new(&route, &stated, Some(&at));
         assert_eq!(all.fingerprint().unsent, None);
@@ -411,7 +411,7 @@ mod tests {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let at = |in_force| {
-            let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
+            let programmed = Programmed::counted(in_force, 9, 0);
             Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint()
         };
         assert_eq!(at(1), at(1));

@@ -8,7 +8,7 @@ use crate::beside::Repoint;
 use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Served, Slot, follow};
 use crate::injector::Injector;
 use crate::metrics::AdmissionMetrics;
-use policy_engine::review::ReviewHandle;
+use policy_engine::ReviewHandle;
 use policy_kube::rotation::secret::Pair;
 use policy_tls::identity::provider;
 use std::io;

@@ -49,7 +49,11 @@ impl FromStr for Preset {
         let (name, text) = given.split_once('=').ok_or("expected SETTING=VALUE")?;
         let Some(setting) = Setting::find(name) else {
             let known = Setting::ALL.map(Setting::name);
-            return Err(match policy_crds::nearest(name, &known) {
+            let opens = |near: &&str| {
+                let harmless = Setting::find(near).and_then(Setting::opens_unless);
+                harmless.is_some_and(|harmless| harmless != text)
+            };
+            return Err(match policy_crds::nearest(name, &known).filter(|near| !opens(near)) {
                 Some(near) => format!("there is no setting `{name}`; did you mean `{near}`?"),
                 None => format!("there is no setting `{name}`; there are {}", known.join(", ")),
             });

@@ -39,6 +39,7 @@ mod skip;
 mod template;
 #[cfg(test)]
 mod tests;
+mod told;
 mod value;
 
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
@@ -59,5 +60,7 @@ pub use setting::Setting;
 pub use settings::{
     Bypass, INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar, Trust, TrustSettings,
 };
+pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip::Skip;
 pub use template::{Template, templates};
+pub use told::{Told, told};

@@ -255,6 +255,45 @@ impl Setting {
         }
     }
 
+    /// The value with which it opens nothing, where others open a port, the sidecar itself, or what
+    /// decides before there is a policy; absent: no value opens anything.
+    pub(super) fn opens_unless(self) -> Option<&'static str> {
+        match self {
+            Self::SkipInboundPorts => Some(""),
+            Self::PendingPolicy => Some("wait"),
+            Self::PendingDefaultPolicy => Some("deny"),
+            Self::ProxyAdminShutdown | Self::ProxyAdminLogLevel => Some("disabled"),
+            Self::ProxyImage
+            | Self::ProxyVersion
+            | Self::InitImage
+            | Self::ImagePullPolicy
+            | Self::ProxyLogLevel
+            | Self::ProxyLogFormat
+            | Self::AccessLog
+            | Self::ProxyCpuRequest
+            | Self::ProxyCpuLimit
+            | Self::ProxyMemoryRequest
+            | Self::ProxyMemoryLimit
+            | Self::ProxyEphemeralStorageRequest
+            | Self::ProxyEphemeralStorageLimit
+            | Self::OpaquePorts
+            | Self::DetectTimeout
+            | Self::ShutdownGracePeriod
+            | Self::ProxyWorkers
+            | Self::PendingTimeout
+            | Self::MaximumPolicyAge
+            | Self::MaxConnections
+            | Self::MaxInFlight
+            | Self::MaxRequestHead
+            | Self::MaxHeaders
+            | Self::Http2MaxStreams
+            | Self::RequestHeadTimeout
+            | Self::HandshakeTimeout
+            | Self::IdleTimeout
+            | Self::OpaqueIdleTimeout => None,
+        }
+    }
+
     /// The annotations that state it, ours first.
     pub fn annotations(self) -> Vec<String> {
         let (own, linkerd) = match self.prefixes() {

@@ -1,10 +1,12 @@
 //! One port's cell: its state, and the snapshot of it that the data path reads.
 
-use super::live::{InForce, Live};
 use super::state::{Event, State, step};
-use crate::telemetry::PortStatus;
+use crate::limiter::Limiter;
+use crate::telemetry::{Counters, PortStatus};
 use arc_swap::ArcSwap;
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use policy_core::evaluator::Evaluator;
+use policy_core::{Denied, Facts, InformationalHeaders, Revision};
 use policy_server::ClientNetwork;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,6 +14,85 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// What a port's connections and requests are decided by.
+#[derive(Debug)]
+pub enum Live {
+    /// Nothing has been received: connections wait, bounded.
+    Waiting,
+    /// The controller's latest.
+    Current(Arc<InForce>),
+    /// The last good policy, while the controller cannot be asked or sent something unusable.
+    Stale {
+        /// The last good policy.
+        policy: Arc<InForce>,
+        /// Since when it may be out of date.
+        since: Instant,
+    },
+    /// Refused at once: expired, undeclared, or rejected with nothing good before.
+    Denied(Denied),
+}
+
+/// A policy arranged for deciding, with what belongs to it.
+#[derive(Debug)]
+pub struct InForce {
+    /// Decides.
+    pub evaluator: Arc<Evaluator>,
+    /// The workload's facts as of this generation.
+    pub facts: Arc<Facts>,
+    /// What the controller calls this policy.
+    pub revision: Revision,
+    /// Differs whenever policy or facts differ; what was remembered under another is void.
+    pub generation: u64,
+    /// The buckets of the policy's rate limit; the same object while that limit is equal.
+    pub limiter: Arc<Limiter>,
+    /// Where decisions by this policy are counted.
+    pub counters: Arc<Counters>,
+}
+
+impl Live {
+    /// The policy to decide by, or why there is none.
+    pub fn in_force(&self) -> Result<&Arc<InForce>, Denied> {
+        match self {
+            Self::Waiting => Err(Denied::PolicyPending),
+            Self::Current(policy) | Self::Stale { policy, .. } => Ok(policy),
+            Self::Denied(reason) => Err(*reason),
+        }
+    }
+
+    /// Whether every decision by the two is the same for certain.
+    pub(super) fn decides_like(&self, other: &Live) -> bool {
+        match (self.in_force(), other.in_force()) {
+            (Ok(own), Ok(other)) => own.generation == other.generation,
+            // Leaving `Waiting` always counts, since somebody may wait for it.
+            (Err(own), Err(reason)) => {
+                own == reason && matches!(self, Self::Waiting) == matches!(other, Self::Waiting)
+            }
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        }
+    }
+}
+
+impl InForce {
+    /// Whether the application is told who its clients are.
+    pub fn informs(&self) -> bool {
+        match self.evaluator.policy().informational_headers {
+            InformationalHeaders::Enabled => true,
+            InformationalHeaders::Disabled => false,
+        }
+    }
+
+    pub(super) fn with_facts(&self, facts: &Arc<Facts>, generation: u64) -> Self {
+        Self {
+            evaluator: Arc::clone(&self.evaluator),
+            facts: Arc::clone(facts),
+            revision: self.revision.clone(),
+            generation,
+            limiter: Arc::clone(&self.limiter),
+            counters: Arc::clone(&self.counters),
+        }
+    }
+}
 
 /// One port's policy.
 #[derive(Debug)]
@@ -168,7 +249,7 @@ impl PortCell {
 
     fn publish(&self, held: &Held, generation: impl FnOnce() -> u64) -> Option<u64> {
         let new = if self.is_given_up() {
-            Live::Denied(policy_core::Denied::PolicyPending)
+            Live::Denied(Denied::PolicyPending)
         } else {
             render(&held.state, held.pending.as_ref())
         };
@@ -191,7 +272,7 @@ fn render(state: &State<Arc<InForce>>, pending: Option<&Arc<InForce>>) -> Live {
         State::Stale { policy, since } => Live::Stale { policy: Arc::clone(policy), since: *since },
         State::Expired { .. } | State::Rejected | State::Undeclared => {
             // `refusal` names a reason for each of the three; pending is the one that promises least.
-            Live::Denied(state.refusal().unwrap_or(policy_core::Denied::PolicyPending))
+            Live::Denied(state.refusal().unwrap_or(Denied::PolicyPending))
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The cells of all ports, and how they are made, filled and given up.
 
-use super::cell::PortCell;
+use super::cell::{InForce, PortCell};
 use super::config::StoreConfig;
-use super::live::InForce;
 use super::room::{self, Unused};
 use super::state::{Event, State};
 use super::workers::Workers;

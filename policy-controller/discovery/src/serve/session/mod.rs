@@ -65,16 +65,6 @@ pub(crate) struct Session {
     applied: BTreeMap<NonZeroU16, Revision>,
 }
 
-/// What ended a wait.
-enum Event {
-    Room,
-    Request(Option<WatchRequest>),
-    PortChanged(NonZeroU16, bool),
-    WorkloadChanged(bool),
-    Seen(bool),
-    End,
-}
-
 impl Session {
     /// Serves a client until it goes away, the workload does, or `ending` is cancelled.
     ///
@@ -100,26 +90,44 @@ impl Session {
         let mut seen = session.service.core.policies.seen();
         loop {
             let due = session.is_due();
-            let event = tokio::select! {
+            tokio::select! {
                 // The end goes before all else, so that nothing is sent after it was asked for.
                 biased;
-                () = ending.cancelled() => Event::End,
-                () = out.closed() => Event::End,
+                () = ending.cancelled() => return Ok(()),
+                () = out.closed() => return Ok(()),
                 status = session.stand.lost() => return Err(status),
                 status = poll_fn(|cx| Patience::poll_end(&mut session.patience, cx)) => {
                     return Err(status);
                 }
                 there = session.state.changed() => {
                     session.stand.holds(&session.state.current())?;
-                    Event::WorkloadChanged(there)
+                    if !there {
+                        return Ok(());
+                    }
+                    session.workload_due = true;
+                    Box::pin(session.follow_declared()).await?;
                 }
                 (port, there) = poll_fn(|cx| next_change(&mut session.ports, cx)) => {
-                    Event::PortChanged(port, there)
+                    if !there {
+                        return Ok(());
+                    }
+                    session.port_changed(port);
                 }
-                changed = seen.changed(), if session.holds() => Event::Seen(changed.is_ok()),
+                changed = seen.changed(), if session.holds() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    session.end_holds();
+                }
                 // After what changes, so that ports that were given up do not pile up while a client
                 // goes on asking.
-                request = inbound.message(), if open => Event::Request(request?),
+                request = inbound.message(), if open => match request? {
+                    None => open = false,
+                    Some(request) => {
+                        call.received();
+                        Box::pin(session.request(request)).await?;
+                    }
+                },
                 listened = out.room(), if due => {
                     let true = listened else { return Ok(()) };
                     let message = session.next_message();
@@ -130,24 +138,6 @@ impl Session {
                         call.sent();
                         out.send(Ok(payload));
                     }
-                    Event::Room
-                }
-            };
-            match event {
-                Event::Room => {}
-                Event::End | Event::WorkloadChanged(false) => return Ok(()),
-                Event::Seen(false) => return Ok(()),
-                Event::Seen(true) => session.end_holds(),
-                Event::WorkloadChanged(true) => {
-                    session.workload_due = true;
-                    Box::pin(session.follow_declared()).await?;
-                }
-                Event::PortChanged(_, false) => return Ok(()),
-                Event::PortChanged(port, true) => session.port_changed(port),
-                Event::Request(None) => open = false,
-                Event::Request(Some(request)) => {
-                    call.received();
-                    Box::pin(session.request(request)).await?;
                 }
             }
         }

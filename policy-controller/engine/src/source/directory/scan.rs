@@ -1,7 +1,7 @@
 //! Which manifest files there are below a directory, and what is in them.
 
+use crate::source::definition::SourceError;
 use crate::source::diagnostic::Diagnostic;
-use crate::source::error::SourceError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};

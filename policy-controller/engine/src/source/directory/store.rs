@@ -3,7 +3,7 @@
 use super::kept::deprived;
 use super::manifest::{self, Manifest, Placed};
 use super::scan::{Content, Scan, keyed_hash};
-use crate::source::batch::{Batch, Change};
+use crate::source::definition::{Batch, Change};
 use crate::source::diagnostic::Diagnostic;
 use policy_crds::document::Location;
 use policy_crds::{Kind, Object, ObjectKey};

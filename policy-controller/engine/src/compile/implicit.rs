@@ -1,0 +1,110 @@
+//! What is permitted without an authorization: what the kubelet does (product, *Where compatible and safe
+//! differ*), and connections from the pod itself.
+
+use crate::config::{ControllerConfig, KubeletExemption};
+use crate::incremental::Context;
+use policy_core::{
+    Authorization, Condition, Exemption, NetworkMatch, PathPattern, Protocol, RequestMatch,
+    Requirement, Source, Test,
+};
+use policy_crds::resource::{Probe, ProbeAction};
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// The exemptions of a port: requests first, ordered by path, then connections.
+pub(super) fn exemptions(
+    config: &ControllerConfig,
+    probes: &BTreeSet<Probe>,
+    port: NonZeroU16,
+    protocol: Protocol,
+) -> Vec<Exemption> {
+    if config.probe_networks.is_empty() {
+        return Vec::new();
+    }
+    match config.kubelet_exemption {
+        KubeletExemption::All => everything(config, protocol),
+        KubeletExemption::Probes => declared(config, probes, port, protocol),
+    }
+}
+
+fn everything(config: &ControllerConfig, protocol: Protocol) -> Vec<Exemption> {
+    let authorization = grant(config, None);
+    let request = protocol.is_http().then(|| Some(RequestMatch::everything()));
+    let connection = protocol.allows_opaque().then_some(None);
+    request
+        .into_iter()
+        .chain(connection)
+        .map(|request| Exemption { request, authorization: authorization.clone() })
+        .collect()
+}
+
+fn declared(
+    config: &ControllerConfig,
+    probes: &BTreeSet<Probe>,
+    port: NonZeroU16,
+    protocol: Protocol,
+) -> Vec<Exemption> {
+    let own = || probes.iter().filter(|probe| probe.port == port).map(|probe| &probe.action);
+    let mut exemptions: Vec<Exemption> = Vec::new();
+    if protocol.is_http() {
+        let authorization = grant(config, None);
+        let requests = own().filter_map(request);
+        exemptions.extend(requests.map(|request| Exemption {
+            request: Some(request),
+            authorization: authorization.clone(),
+        }));
+    }
+    let over_tls = own().any(|action| matches!(action, ProbeAction::HttpGet { tls: true, .. }));
+    if over_tls && protocol.allows_opaque() {
+        let authorization = grant(config, Some(Test::TlsPassthrough));
+        exemptions.push(Exemption { request: None, authorization });
+    }
+    exemptions
+}
+
+/// The request that a probe makes in the clear.
+fn request(action: &ProbeAction) -> Option<RequestMatch> {
+    match action {
+        ProbeAction::HttpGet { path, tls: false } => {
+            let path = RequestMatch::path(PathPattern::exact(path));
+            Some(path.with_method(Some(http::Method::GET)))
+        }
+        ProbeAction::Grpc => Some(RequestMatch::grpc(Some("grpc.health.v1.Health"), Some("Check"))),
+        // The first is seen as a connection only; the second is rewritten by the injector.
+        ProbeAction::HttpGet { tls: true, .. } | ProbeAction::TcpSocket => None,
+    }
+}
+
+fn grant(config: &ControllerConfig, further: Option<Test>) -> Arc<Authorization> {
+    let source = Source::Default("probe".into());
+    let tests = std::iter::once(Test::Network(config.probe_networks.clone())).chain(further);
+    let conditions = tests.map(|test| Condition { source: source.clone(), test }).collect();
+    Arc::new(Authorization {
+        source: source.clone(),
+        requirement: Requirement::All(conditions),
+        audit: false,
+    })
+}
+
+/// Adds the grant to loopback addresses that every port of Linkerd's proxy has, if configured.
+/// What is audited stays last.
+pub(super) fn with_localhost(
+    cx: &Context<'_>,
+    mut authorizations: Vec<Arc<Authorization>>,
+) -> Vec<Arc<Authorization>> {
+    if cx.config.localhost_authorization {
+        let source = Source::Default("localhost".into());
+        let loopback = [
+            ipnet::Ipv4Net::new(std::net::Ipv4Addr::LOCALHOST, 8).ok().map(|n| n.trunc().into()),
+            ipnet::Ipv6Net::new(std::net::Ipv6Addr::LOCALHOST, 128).ok().map(Into::into),
+        ];
+        let test = Test::Network(loopback.into_iter().flatten().map(NetworkMatch::net).collect());
+        let condition = Condition { source: source.clone(), test };
+        let requirement = Requirement::All([condition].into());
+        let grant = Arc::new(Authorization { source, requirement, audit: false });
+        let audited = authorizations.iter().position(|a| a.audit).unwrap_or(authorizations.len());
+        authorizations.insert(audited, grant);
+    }
+    authorizations
+}
