@@ -17,7 +17,6 @@ mod parse;
 pub mod pods;
 mod ports;
 mod reader;
-pub mod remark;
 pub mod render;
 pub mod resource;
 pub mod selector;

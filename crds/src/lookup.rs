@@ -1,8 +1,9 @@
 //! How kinds and references are found by what the table of kinds says of them.
 
 use crate::kind::Kind;
-use crate::object::Object;
-use crate::spec::{Conditions, Field, Named, Reference, Scope, Watched};
+use crate::object::{Body, FieldError, Object};
+use crate::resource::Resource;
+use crate::spec::{Conditions, Field, KindSpec, Named, NamedClient, Reference, Scope, Watched};
 
 impl Kind {
     /// API group; empty for the core group.
@@ -95,5 +96,29 @@ impl Object {
     /// The objects that this one names, as far as they can be read. Clients are not among them.
     pub fn named(&self) -> Vec<Named> {
         (self.meta.key.kind.spec().named)(self)
+    }
+
+    /// The clients that a valid object names.
+    pub fn clients(&self) -> Vec<NamedClient> {
+        self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.clients)(resource))
+    }
+
+    /// Remarks about a valid object; none for an invalid one, whose errors say more.
+    pub fn remarks(&self) -> Vec<FieldError> {
+        self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.remarks)(resource))
+    }
+
+    /// What is to be said of a valid object that no policy of a port is made from: it matches nothing.
+    /// Absent where that is nothing special, or is said otherwise.
+    pub fn idle(&self) -> Option<FieldError> {
+        let (spec, resource) = self.valid()?;
+        (spec.idle)(resource, &self.meta.key.namespace)
+    }
+
+    fn valid(&self) -> Option<(&'static KindSpec, &Resource)> {
+        match &self.body {
+            Body::Valid(resource) => Some((self.meta.key.kind.spec(), resource)),
+            Body::Invalid(_) => None,
+        }
     }
 }

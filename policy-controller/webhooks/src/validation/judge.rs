@@ -3,7 +3,6 @@
 use super::concern::{covers, differs};
 use crate::injector::injection_remarks;
 use crate::review::{Cause, Details, Request, Status};
-use policy_crds::remark::remarks;
 use policy_crds::spec::Admission;
 use policy_crds::{Body, FieldError, Kind, Object};
 use policy_engine::annotation_errors;
@@ -117,7 +116,7 @@ fn sound_or_not(kind: Kind, object: Object) -> Verdict {
     }
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
-    let remarks = remarks(&object).into_iter().filter(unusual).collect();
+    let remarks = object.remarks().into_iter().filter(unusual).collect();
     Verdict::Sound { remarks, object: Some(Box::new(object)) }
 }
 
