@@ -70,10 +70,12 @@ fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
     let objects = inventory.cluster.iter().flat_map(|_| &inventory.compiled.objects);
     let standing = |object: &Arc<Object>| {
         let ObjectMeta { key, .. } = &object.meta;
-        let kind = match key.kind {
-            Kind::Pod => WorkloadKind::Pod,
-            Kind::ExternalWorkload => WorkloadKind::ExternalWorkload,
-            _ => return None,
+        let kind = if key.kind == Kind::Pod {
+            WorkloadKind::Pod
+        } else if key.kind == Kind::ExternalWorkload {
+            WorkloadKind::ExternalWorkload
+        } else {
+            return None;
         };
         let (namespace, name) = (key.namespace.clone(), key.name.clone());
         Some((WorkloadKey { namespace, kind, name }, Standing::of(object)))
