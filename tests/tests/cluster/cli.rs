@@ -135,6 +135,31 @@ async fn check_names_what_matches_nothing_any_more() {
 }
 
 #[tokio::test]
+async fn identities_are_compared_with_those_of_a_mesh_that_is_known() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = cluster.namespace("cli").await.unwrap();
+    let identity = "a.b.serviceaccount.identity.portcullis.cluster.local";
+    let object = format!(
+        "apiVersion: policy.linkerd.io/v1alpha1\nkind: MeshTLSAuthentication\n\
+         metadata: {{name: m, namespace: {ns}}}\nspec: {{identities: [{identity}]}}\n"
+    );
+    cluster.apply(&object).await.unwrap();
+    // No controller runs here, and the defaults of one are those of nobody.
+    let check = ["check", "-n", &ns, "-o", "json"];
+    let said = portcullis(cluster.kubeconfig(), &check).await.json();
+    let told = said["notKnown"][0]["message"].as_str().unwrap_or_default();
+    assert!(told.starts_with("whether its identities are of this mesh is not known"), "{said:#}");
+    assert!(!said["findings"].to_string().contains("trust domain"), "{said:#}");
+    for (namespace, own) in [("portcullis", true), ("linkerd", false)] {
+        let stated = [&check[..], &["--control-plane-namespace", namespace]].concat();
+        let said = portcullis(cluster.kubeconfig(), &stated).await.json();
+        assert_eq!(said["notKnown"], json!([]), "{said:#}");
+        let foreign = said["findings"].to_string().contains("ends in no trust domain");
+        assert_eq!(foreign, !own, "{namespace}: {said:#}");
+    }
+}
+
+#[tokio::test]
 async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let Some(cluster) = crate::shared().await else { return };
     let ns = namespace(cluster).await;
