@@ -14,6 +14,7 @@ mod command;
 pub mod echo;
 pub mod expect;
 mod health;
+mod identity;
 mod inject;
 mod inventory;
 pub mod output;

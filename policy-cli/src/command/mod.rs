@@ -4,6 +4,7 @@ pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
 pub(crate) mod health;
+pub(crate) mod identity;
 pub(crate) mod inject;
 pub(crate) mod preflight;
 pub(crate) mod request;

@@ -1,0 +1,283 @@
+//! `portcullis identity`.
+
+use super::block_on;
+use crate::cluster::controller::{ControlPlaneFlags, find, is_ready, pods};
+use crate::cluster::refusal::explain;
+use crate::cluster::roots::{given, roots};
+use crate::cluster::settings::{told, told_issuer};
+use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::identity::account::Account;
+use crate::identity::bridge::{Bridge, Expected, Way};
+use crate::identity::files::Files;
+use crate::identity::kept::{Making, Written};
+use crate::identity::token::Token;
+use crate::output::{self, Format, Paint};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use kube::Api;
+use policy_controller::args::ClusterArgs;
+use policy_engine::ControllerConfig;
+use rustls::pki_types::CertificateDer;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The issuer's service account, unless another identity is named.
+const ISSUER: &str = "portcullis-issuer";
+
+/// The issuer's port, where its flags do not say it.
+const ISSUER_PORT: u16 = 8080;
+
+/// Get an identity of the mesh: a service account's certificate, its key and the roots
+///
+/// Takes a token of the service account from the API server, or from a file, and asks the issuer for a
+/// certificate under a fresh key. Written are tls.crt (the certificate and what leads to a root),
+/// tls.key (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
+/// `portcullis request` takes them. Whoever has the key is the service account for as long as the
+/// certificate lasts, a day by default.
+///
+/// The issuer is reached through a port-forward, or where --issuer says. With --token, --issuer and
+/// --trust-roots no API server is asked, as in a pod that has its token and the roots mounted.
+///
+/// Exit codes: 0 written, 1 something failed, 2 wrong use.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis identity -n shop web --out web
+  portcullis request --cert web/tls.crt --key web/tls.key --roots web/ca.crt \\
+    --server-name emoji.emojivoto.serviceaccount.identity.portcullis.cluster.local \\
+    http://10.244.0.7:8080/api/list
+  portcullis identity -n shop web --out web --keep      # renews it until interrupted
+  portcullis identity --out /identity --token /var/run/token --trust-roots /roots/ca-bundle.crt \\
+    --issuer portcullis-issuer.portcullis.svc.cluster.local:8080"
+)]
+pub(crate) struct Arguments {
+    /// The service account [default: that of the token in --token]
+    #[arg(value_name = "ACCOUNT")]
+    account: Option<String>,
+
+    /// Folder that the files are written to; made if it is not there
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+
+    /// Renew the certificate until interrupted
+    #[arg(long)]
+    keep: bool,
+
+    /// File with a token of the service account, read at each renewal [default: one is asked for]
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+
+    /// Audience of the token that is asked for
+    #[arg(long, value_name = "AUDIENCE", default_value = "portcullis.dev/identity")]
+    audience: String,
+
+    /// Where the issuer is [default: one of its pods, through a port-forward]
+    #[arg(long, value_name = "HOST:PORT")]
+    issuer: Option<String>,
+
+    /// The identity that the issuer has to prove [default: that of ServiceAccount portcullis-issuer]
+    #[arg(long, value_name = "NAME")]
+    issuer_identity: Option<String>,
+
+    /// Roots of the mesh, PEM [default: those of the ConfigMap portcullis-identity-trust-roots in the
+    /// control plane's namespace]
+    #[arg(long, value_name = "FILE")]
+    trust_roots: Option<PathBuf>,
+
+    /// Trust domain that ends every identity [default: the controller's; cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    identity_domain: Option<String>,
+
+    #[command(flatten)]
+    api: ClusterArgs,
+
+    /// Namespace of the service account [default: that of the context, or of the token]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
+    namespace: Option<Arc<str>>,
+
+    #[command(flatten)]
+    control_plane: ControlPlaneFlags,
+
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    block_on(async {
+        tokio::select! {
+            ended = make(arguments) => ended.map(|()| ExitCode::SUCCESS),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("cannot wait for Ctrl-C")?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    })
+}
+
+async fn make(arguments: &Arguments) -> anyhow::Result<()> {
+    Files::folder(&arguments.out)?;
+    let asked = Asked::new(arguments).await?;
+    let account = asked.account()?;
+    let config = asked.config().await?;
+    let name = config
+        .certifiable_identity(&account.namespace, &account.name)
+        .with_context(|| format!("`{}` is no name of a service account", account.name))?;
+    let expected = Expected { name: asked.issuer_name(&config), roots: asked.roots().await? };
+    let making = Making {
+        name: name.to_string(),
+        roots: expected.roots.clone(),
+        token: asked.token(account).await?,
+        bridge: Bridge::open(asked.way().await?, expected).await?,
+        files: Files::of(&arguments.out),
+    };
+    let print = |written: &Written| {
+        let format = arguments.output;
+        Ok(output::print_next(format, written, |written| table(written, Paint::stdout()))?)
+    };
+    let made = making.run(arguments.keep, print).await;
+    made.with_context(|| format!("no certificate for {name}"))
+}
+
+/// What is asked for, and of whom.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    /// The cluster, where one has to be asked.
+    cluster: Option<Cluster>,
+}
+
+impl<'a> Asked<'a> {
+    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
+        let Arguments { token, issuer, trust_roots, api, namespace, .. } = arguments;
+        let cluster = if token.is_some() && issuer.is_some() && trust_roots.is_some() {
+            None
+        } else {
+            let namespaces = NamespaceFlags { namespace: namespace.clone(), all_namespaces: false };
+            Some(Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?)
+        };
+        Ok(Self { arguments, cluster })
+    }
+
+    fn cluster(&self) -> anyhow::Result<&Cluster> {
+        self.cluster.as_ref().context("no cluster is asked")
+    }
+
+    /// Whose identity it is to be.
+    fn account(&self) -> anyhow::Result<Account> {
+        let Arguments { account, token, namespace, .. } = self.arguments;
+        let of_token = match token {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.with_context(|| format!("--token: `{}`", path.display()))?;
+                Account::of_token(&text)
+            }
+        };
+        let of_context =
+            || self.cluster.as_ref().and_then(|cluster| cluster.scope.namespace().cloned());
+        let namespace = namespace.as_ref().map(ToString::to_string);
+        let namespace = namespace
+            .or_else(|| of_token.as_ref().map(|account| account.namespace.clone()))
+            .or_else(|| of_context().map(|namespace| namespace.to_string()));
+        let name = account.clone().or_else(|| of_token.map(|account| account.name));
+        match (namespace, name) {
+            (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
+            (_, None) => bail!(
+                "which service account? Name it, or give --token FILE with a token of a service \
+                 account"
+            ),
+            (None, Some(_)) => bail!("-n: the namespace of the service account is not known"),
+        }
+    }
+
+    /// How identities are made of service accounts.
+    async fn config(&self) -> anyhow::Result<ControllerConfig> {
+        let Arguments { control_plane, identity_domain, .. } = self.arguments;
+        let home = &control_plane.pod.controller_namespace;
+        let found = match &self.cluster {
+            Some(cluster) => find(cluster, &control_plane.pod).await.ok(),
+            None => None,
+        };
+        let settings = found.and_then(|found| told(&found).ok());
+        let mut config = settings.map_or_else(
+            || ControllerConfig {
+                control_plane_namespace: home.clone(),
+                ..ControllerConfig::default()
+            },
+            |settings| settings.controller,
+        );
+        if let Some(domain) = identity_domain {
+            config.identity_domain = domain.as_str().into();
+        }
+        Ok(config)
+    }
+
+    fn issuer_name(&self, config: &ControllerConfig) -> String {
+        let home = &config.control_plane_namespace;
+        let own = || config.service_account_identity(home, ISSUER).to_string();
+        self.arguments.issuer_identity.clone().unwrap_or_else(own)
+    }
+
+    async fn roots(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+        let Arguments { control_plane, trust_roots, .. } = self.arguments;
+        match trust_roots {
+            Some(path) => given(path),
+            None => roots(self.cluster()?, &control_plane.pod.controller_namespace, None).await,
+        }
+    }
+
+    async fn token(&self, account: Account) -> anyhow::Result<Token> {
+        match &self.arguments.token {
+            Some(path) => Ok(Token::File(path.clone())),
+            None => {
+                let (cluster, audience) =
+                    (self.cluster()?.clone(), self.arguments.audience.clone());
+                Token::ask(cluster, account, audience).await
+            }
+        }
+    }
+
+    /// How the issuer is reached.
+    async fn way(&self) -> anyhow::Result<Way> {
+        let Arguments { issuer, control_plane, .. } = self.arguments;
+        if let Some(address) = issuer {
+            return Ok(Way::Address(address.clone()));
+        }
+        let cluster = self.cluster()?;
+        let (home, selector) =
+            (&control_plane.pod.controller_namespace, &control_plane.issuer_selector);
+        let all = pods(cluster, home, selector).await;
+        let mut all =
+            all.map_err(|error| explain(&error, &cluster.asked, "look for the issuer"))?;
+        all.sort_by_key(|pod| !is_ready(pod));
+        let pod = all.first().ok_or_else(|| {
+            anyhow!(
+                "no pod with the labels {selector} was found in namespace {home}; \
+                 --controller-namespace and --issuer-selector say where else, --issuer names an \
+                 address"
+            )
+        })?;
+        let port = told_issuer(pod).map_or(ISSUER_PORT, |told| told.grpc_addr.port());
+        let name = pod.pointer("/metadata/name").and_then(serde_json::Value::as_str);
+        let name = name.context("the issuer's pod has no name")?.to_owned();
+        Ok(Way::Forward {
+            pods: Box::new(Api::namespaced(cluster.client.clone(), home)),
+            pod: name,
+            port,
+        })
+    }
+}
+
+fn table(written: &Written, paint: Paint) -> String {
+    let Written { identity, until, files } = written;
+    format!(
+        "{}\nvalid until {until}\n{} {} {}\n",
+        paint.bold(identity),
+        files.certificate.display(),
+        files.key.display(),
+        files.roots.display()
+    )
+}

@@ -1,0 +1,124 @@
+//! The way to the issuer: a listener on loopback that carries each connection to it in TLS.
+//!
+//! The client of the issuer is that of sidecars, which connects to an address. An issuer behind a
+//! port-forward has none, so that this gives it one. Who answers is verified here: the client speaks
+//! plaintext with loopback, and what leaves this process is TLS to the issuer's identity.
+
+use crate::cluster::forward;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use policy_core::Identity;
+use policy_tls::identity::anonymous_client;
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+/// How the issuer is reached.
+#[derive(Clone)]
+pub(crate) enum Way {
+    /// At an address, `HOST:PORT`.
+    Address(String),
+    /// Through a port-forward to a pod.
+    Forward {
+        /// The pods of its namespace.
+        pods: Box<Api<Pod>>,
+        /// Its name.
+        pod: String,
+        /// The issuer's port.
+        port: u16,
+    },
+}
+
+/// Who has to answer, and by whose word.
+pub(crate) struct Expected {
+    /// The issuer's identity, a DNS name.
+    pub(crate) name: String,
+    /// The roots of the mesh.
+    pub(crate) roots: Vec<CertificateDer<'static>>,
+}
+
+/// The listener. Closed when dropped.
+pub(crate) struct Bridge {
+    address: SocketAddr,
+    failure: Arc<Mutex<Option<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Bridge {
+    /// Listens on loopback.
+    ///
+    /// # Errors
+    /// No port can be had, or what is expected is no identity.
+    pub(crate) async fn open(way: Way, expected: Expected) -> anyhow::Result<Self> {
+        let Expected { name, roots } = expected;
+        let mut config = anonymous_client(roots, Identity::Dns(name.as_str().into()))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let server = ServerName::try_from(name)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let failure = Arc::new(Mutex::new(None));
+        let carry = Carry { way, tls: Arc::new(config), server, failure: Arc::clone(&failure) };
+        let task = tokio::spawn(carry.serve(listener));
+        Ok(Self { address, failure, task })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Why the last connection did not get to the issuer.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[derive(Clone)]
+struct Carry {
+    way: Way,
+    tls: Arc<ClientConfig>,
+    server: ServerName<'static>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Carry {
+    async fn serve(self, listener: TcpListener) {
+        while let Ok((near, _)) = listener.accept().await {
+            let carry = self.clone();
+            tokio::spawn(async move {
+                let failed = carry.carry(near).await.err().map(|error| error.to_string());
+                *carry.failure.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+            });
+        }
+    }
+
+    /// Carries one connection until either side ends it.
+    async fn carry(&self, mut near: TcpStream) -> io::Result<()> {
+        let (tls, server) = (Arc::clone(&self.tls), self.server.clone());
+        // Once it is through, how it ends is the client's to tell.
+        match &self.way {
+            Way::Address(address) => {
+                let far = TcpStream::connect(address.as_str()).await?;
+                let mut far = TlsConnector::from(tls).connect(server, far).await?;
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+            }
+            Way::Forward { pods, pod, port } => {
+                let mut far = forward::tls(pods, pod, *port, tls, server).await?;
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+            }
+        }
+        Ok(())
+    }
+}

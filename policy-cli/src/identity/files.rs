@@ -1,0 +1,111 @@
+//! The files of an identity, each replaced in one step.
+
+use anyhow::Context;
+use policy_tls::identity::pem;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Serialize;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where the parts of an identity are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Files {
+    /// The certificate and what leads from it to a root, PEM.
+    pub(crate) certificate: PathBuf,
+    /// The private key, PEM; for its owner alone.
+    pub(crate) key: PathBuf,
+    /// The roots of the mesh, PEM.
+    pub(crate) roots: PathBuf,
+}
+
+impl Files {
+    /// The files of a folder, under the names that Secrets of TLS have.
+    pub(crate) fn of(folder: &Path) -> Self {
+        let file = |name: &str| folder.join(name);
+        Self { certificate: file("tls.crt"), key: file("tls.key"), roots: file("ca.crt") }
+    }
+
+    /// Makes the folder, for its owner alone, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made, or is no folder.
+    pub(crate) fn folder(folder: &Path) -> anyhow::Result<()> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.with_context(|| format!("--out: `{}`", folder.display()))
+    }
+
+    /// Writes the key first, so that no certificate ever lacks its key.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write(
+        &self,
+        key: &PrivateKeyDer<'_>,
+        chain: &[CertificateDer<'_>],
+        roots: &[CertificateDer<'_>],
+    ) -> anyhow::Result<()> {
+        replace(&self.key, &key_pem(key)?, 0o600)?;
+        replace(&self.roots, &roots.iter().map(pem).collect::<String>(), 0o644)?;
+        replace(&self.certificate, &chain.iter().map(pem).collect::<String>(), 0o644)
+    }
+}
+
+/// Puts a file in the place of another.
+fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let written = || {
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
+        // A temporary file is readable by its owner alone from the beginning.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.persist(path).map_err(|error| error.error)?;
+        std::io::Result::Ok(())
+    };
+    written().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// A key of PKCS#8 as PEM (RFC 7468 section 10).
+fn key_pem(key: &PrivateKeyDer<'_>) -> anyhow::Result<String> {
+    let encoded = k8s_openapi::ByteString(key.secret_der().to_vec());
+    let encoded = serde_json::to_value(encoded)?;
+    let text = encoded.as_str().context("the key cannot be written")?;
+    let mut out = "-----BEGIN PRIVATE KEY-----\n".to_owned();
+    for line in text.as_bytes().chunks(64) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out.push_str("-----END PRIVATE KEY-----\n");
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_tls::identity::KeyAndRequest;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn a_key_is_read_back_and_is_its_owners_alone() {
+        let made = KeyAndRequest::generate("web.example").unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("a/b");
+        Files::folder(&folder).unwrap();
+        let files = Files::of(&folder);
+        let root = CertificateDer::from(vec![1, 2, 3]);
+        for _ in 0..2 {
+            files
+                .write(&made.key, std::slice::from_ref(&root), &[root.clone(), root.clone()])
+                .unwrap();
+        }
+        assert_eq!(PrivateKeyDer::from_pem_file(&files.key).unwrap(), made.key);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&files.key), mode(&files.roots)), (0o600, 0o644));
+        assert_eq!(mode(&folder), 0o700);
+        let roots = std::fs::read_to_string(&files.roots).unwrap();
+        assert_eq!(roots.matches("BEGIN CERTIFICATE").count(), 2);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "nothing else is left");
+    }
+}
