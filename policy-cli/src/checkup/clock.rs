@@ -37,6 +37,7 @@ pub(crate) fn clock(server: Option<SystemTime>, local: SystemTime) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
     use super::*;
     use crate::checkup::finding::Outcome;
 

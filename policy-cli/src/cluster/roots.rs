@@ -24,10 +24,10 @@ pub(crate) const BUNDLE: &str = "ca-bundle.crt";
 pub(crate) async fn roots(
     cluster: &Cluster,
     namespace: &str,
-    given: Option<&Path>,
+    file: Option<&Path>,
 ) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    if let Some(path) = given {
-        return file(path);
+    if let Some(path) = file {
+        return given(path);
     }
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
     let mut refused = Vec::new();
@@ -62,7 +62,11 @@ fn bundle(
     certificates(text).with_context(|| format!("`{BUNDLE}` of ConfigMap {namespace}/{name}"))
 }
 
-fn file(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+/// The roots of a file that was named.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub(crate) fn given(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
     certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))

@@ -1,135 +1,115 @@
 //! `portcullis identity`.
 
 use super::block_on;
-use crate::cluster::controller::{PodFlags, find};
-use crate::cluster::refusal::{explain, is_forbidden, is_not_found, words};
-use crate::cluster::roots::roots;
-use crate::cluster::settings::told;
-use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags, token};
-use crate::identity::{Account, Bridge, Domain, FILES, write};
-use crate::output::{self, Format};
-use anyhow::{Context as _, anyhow, bail};
+use crate::cluster::controller::{ControlPlaneFlags, find, is_ready, pods};
+use crate::cluster::refusal::explain;
+use crate::cluster::roots::{given, roots};
+use crate::cluster::settings::{told, told_issuer};
+use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::identity::account::Account;
+use crate::identity::bridge::{Bridge, Expected, Way};
+use crate::identity::files::Files;
+use crate::identity::kept::{Making, Written};
+use crate::identity::token::Token;
+use crate::output::{self, Format, Paint};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use kube::Api;
 use policy_controller::args::ClusterArgs;
-use policy_issuer::{AUDIENCE, SERVICE_ACCOUNT};
-use policy_tls::civil::shown;
-use policy_tls::control::ControllerAddress;
-use policy_tls::identity::{Anchors, Certified, CertifyConfig, Roots, pem};
-use serde::Serialize;
-use std::io::Write as _;
-use std::num::NonZeroU16;
-use std::path::{Path, PathBuf};
+use policy_engine::ControllerConfig;
+use rustls::pki_types::CertificateDer;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-use tempfile::NamedTempFile;
 
-/// How long a token lives that is asked for here, in seconds: the shortest that the API server gives.
-const TOKEN_SECONDS: i64 = 600;
+/// The issuer's service account, unless another identity is named.
+const ISSUER: &str = "portcullis-issuer";
 
-/// The pause after a certificate that could not be renewed.
-const RETRY: Duration = Duration::from_secs(10);
+/// The issuer's port, where its flags do not say it.
+const ISSUER_PORT: u16 = 8080;
 
-/// The longest time without a look at the clock, which may be set.
-const LOOK: Duration = Duration::from_secs(10);
-
-/// Get a certificate of the mesh for a ServiceAccount, for a client without a sidecar
+/// Get an identity of the mesh: a service account's certificate, its key and the roots
 ///
-/// A new key is made, and the issuer certifies the identity of a ServiceAccount to whoever shows a token
-/// of it. Certificate, key and roots are written to DIR as tls.crt, tls.key and ca.crt, for their owner
-/// alone; `portcullis request --identity DIR` uses them. A certificate lasts for a day; --keep renews
-/// it in time.
+/// Takes a token of the service account from the API server, or from a file, and asks the issuer for a
+/// certificate under a fresh key. Written are tls.crt (the certificate and what leads to a root),
+/// tls.key (mode 0600) and ca.crt (the roots), for clients without a sidecar and for trying policies:
+/// `portcullis request --identity FOLDER` takes them. Whoever has the key is the service account for as long as the
+/// certificate lasts, a day by default.
 ///
-/// From outside of a cluster the token is asked for (the right to create serviceaccounts/token), and
-/// the issuer reached through a port-forward to its pod. In a pod, --token-file, --roots and --issuer
-/// name what is mounted there and the issuer's address.
+/// The issuer is reached through a port-forward, or where --issuer says. With --token, --issuer and
+/// --trust-roots no API server is asked, as in a pod that has its token and the roots mounted.
+///
+/// Exit codes: 0 written, 1 something failed, 2 wrong use.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  portcullis identity -n shop cart --out cart
-  portcullis request --identity cart \\
-    --server-name web.shop.serviceaccount.identity.portcullis.cluster.local http://web.shop/
-  portcullis identity --token-file /issuer/token --roots /issuer/ca-bundle.crt --out /identity \\
-    --issuer portcullis-issuer.portcullis.svc.cluster.local:8080 --keep"
+  portcullis identity -n shop web --out web
+  portcullis request --identity web \\
+    --server-name emoji.emojivoto.serviceaccount.identity.portcullis.cluster.local \\
+    http://10.244.0.7:8080/api/list
+  portcullis identity -n shop web --out web --keep      # renews it until interrupted
+  portcullis identity --out /identity --token /var/run/token --trust-roots /roots/ca-bundle.crt \\
+    --issuer portcullis-issuer.portcullis.svc.cluster.local:8080"
 )]
 pub(crate) struct Arguments {
-    /// The ServiceAccount of which a token is asked for
-    #[arg(value_name = "SERVICEACCOUNT", required_unless_present = "token_file")]
+    /// The service account [default: that of the token in --token]
+    #[arg(value_name = "ACCOUNT")]
     account: Option<String>,
 
-    /// Folder that the files are written to
-    #[arg(long, value_name = "DIR")]
+    /// Folder that the files are written to; made if it is not there
+    #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 
-    /// A token of a ServiceAccount, instead of asking the API server for one
-    #[arg(long, value_name = "FILE", conflicts_with = "account", requires_all = ["issuer", "roots"])]
-    token_file: Option<PathBuf>,
+    /// Renew the certificate until interrupted
+    #[arg(long)]
+    keep: bool,
 
-    /// Address of the issuer, instead of a port-forward to its pod
-    #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
+    /// File with a token of the service account, read at each renewal [default: one is asked for]
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+
+    /// Audience of the token that is asked for
+    #[arg(long, value_name = "AUDIENCE", default_value = "portcullis.dev/identity")]
+    audience: String,
+
+    /// Where the issuer is [default: one of its pods, through a port-forward]
+    #[arg(long, value_name = "HOST:PORT")]
     issuer: Option<String>,
+
+    /// The identity that the issuer has to prove [default: that of ServiceAccount portcullis-issuer]
+    #[arg(long, value_name = "NAME")]
+    issuer_identity: Option<String>,
 
     /// Roots of the mesh, PEM [default: those of the ConfigMap portcullis-identity-trust-roots in the
     /// control plane's namespace]
     #[arg(long, value_name = "FILE")]
-    roots: Option<PathBuf>,
+    trust_roots: Option<PathBuf>,
 
-    /// The identity that the issuer has to prove [default: that of its ServiceAccount]
-    #[arg(long, value_name = "NAME")]
-    issuer_name: Option<String>,
-
-    /// Trust domain of the mesh [default: the controller's; cluster.local with --token-file]
-    #[arg(long, value_name = "NAME")]
-    trust_domain: Option<String>,
-
-    /// Audience of the token that is asked for
-    #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
-    audience: String,
-
-    /// Go on, and renew the certificate after some two thirds of its life, until interrupted
-    #[arg(long)]
-    keep: bool,
+    /// Trust domain that ends every identity [default: the controller's; cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    identity_domain: Option<String>,
 
     #[command(flatten)]
     api: ClusterArgs,
 
-    /// Namespace of the ServiceAccount [default: that of the context]
+    /// Namespace of the service account [default: that of the context, or of the token]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
     namespace: Option<Arc<str>>,
 
     #[command(flatten)]
-    controller: PodFlags,
+    control_plane: ControlPlaneFlags,
 
-    /// Labels of the issuer's pods
-    #[arg(long, value_name = "LABELS", default_value = "app.kubernetes.io/component=issuer")]
-    issuer_selector: String,
-
-    /// Port of the issuer's pods
-    #[arg(long, value_name = "PORT", default_value = "8080")]
-    issuer_port: NonZeroU16,
-
-    /// Form of what was certified
+    /// Form of the result
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
-}
-
-/// What was certified, as `-o json` prints it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written {
-    identity: String,
-    until: String,
-    certificate: String,
-    key: String,
-    roots: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     block_on(async {
         tokio::select! {
-            ended = get(arguments) => ended,
+            ended = make(arguments) => ended.map(|()| ExitCode::SUCCESS),
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.context("cannot wait for Ctrl-C")?;
                 Ok(ExitCode::SUCCESS)
@@ -138,160 +118,166 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn get(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut certified = once(arguments).await?;
-    loop {
-        write(&arguments.out, &certified)?;
-        let written = Written::of(&certified, &arguments.out);
-        output::print_next(arguments.output, &written, Written::table)?;
-        if !arguments.keep {
-            return Ok(ExitCode::SUCCESS);
-        }
-        certified = renewed(arguments, certified.renew).await;
-    }
+async fn make(arguments: &Arguments) -> anyhow::Result<()> {
+    Files::folder(&arguments.out)?;
+    let asked = Asked::new(arguments).await?;
+    let account = asked.account()?;
+    let config = asked.config().await?;
+    let name = config
+        .certifiable_identity(&account.namespace, &account.name)
+        .with_context(|| format!("`{}` is no name of a service account", account.name))?;
+    let expected = Expected { name: asked.issuer_name(&config), roots: asked.roots().await? };
+    let making = Making {
+        name: name.to_string(),
+        roots: expected.roots.clone(),
+        token: asked.token(account).await?,
+        bridge: Bridge::open(asked.way().await?, expected).await?,
+        files: Files::of(&arguments.out),
+    };
+    let print = |written: &Written| {
+        let format = arguments.output;
+        Ok(output::print_next(format, written, |written| table(written, Paint::stdout()))?)
+    };
+    let made = making.run(arguments.keep, print).await;
+    made.with_context(|| format!("no certificate for {name}"))
 }
 
-/// The next certificate, at its time. Failures are told, and tried again.
-async fn renewed(arguments: &Arguments, at: SystemTime) -> Certified {
-    while let Ok(left) = at.duration_since(SystemTime::now()) {
-        tokio::time::sleep(left.min(LOOK)).await;
+/// What is asked for, and of whom.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    /// The cluster, where one has to be asked.
+    cluster: Option<Cluster>,
+}
+
+impl<'a> Asked<'a> {
+    async fn new(arguments: &'a Arguments) -> anyhow::Result<Self> {
+        let Arguments { token, issuer, trust_roots, api, namespace, .. } = arguments;
+        let cluster = if token.is_some() && issuer.is_some() && trust_roots.is_some() {
+            None
+        } else {
+            let namespaces = NamespaceFlags { namespace: namespace.clone(), all_namespaces: false };
+            Some(Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?)
+        };
+        Ok(Self { arguments, cluster })
     }
-    loop {
-        match once(arguments).await {
-            Ok(certified) => return certified,
-            Err(error) => {
-                // Nobody is left to tell if standard error is closed.
-                let _ = writeln!(std::io::stderr(), "not renewed, trying again: {error:#}");
+
+    fn cluster(&self) -> anyhow::Result<&Cluster> {
+        self.cluster.as_ref().context("no cluster is asked")
+    }
+
+    /// Whose identity it is to be.
+    fn account(&self) -> anyhow::Result<Account> {
+        let Arguments { account, token, namespace, .. } = self.arguments;
+        let of_token = match token {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.with_context(|| format!("--token: `{}`", path.display()))?;
+                Account::of_token(&text)
+            }
+        };
+        let of_context =
+            || self.cluster.as_ref().and_then(|cluster| cluster.scope.namespace().cloned());
+        let namespace = namespace.as_ref().map(ToString::to_string);
+        let namespace = namespace
+            .or_else(|| of_token.as_ref().map(|account| account.namespace.clone()))
+            .or_else(|| of_context().map(|namespace| namespace.to_string()));
+        let name = account.clone().or_else(|| of_token.map(|account| account.name));
+        match (namespace, name) {
+            (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
+            (_, None) => bail!(
+                "which service account? Name it, or give --token FILE with a token of a service \
+                 account"
+            ),
+            (None, Some(_)) => bail!("-n: the namespace of the service account is not known"),
+        }
+    }
+
+    /// How identities are made of service accounts.
+    async fn config(&self) -> anyhow::Result<ControllerConfig> {
+        let Arguments { control_plane, identity_domain, .. } = self.arguments;
+        let home = &control_plane.pod.controller_namespace;
+        let found = match &self.cluster {
+            Some(cluster) => find(cluster, &control_plane.pod).await.ok(),
+            None => None,
+        };
+        let settings = found.and_then(|found| told(&found).ok());
+        let mut config = settings.map_or_else(
+            || ControllerConfig {
+                control_plane_namespace: home.clone(),
+                ..ControllerConfig::default()
+            },
+            |settings| settings.controller,
+        );
+        if let Some(domain) = identity_domain {
+            config.identity_domain = domain.as_str().into();
+        }
+        Ok(config)
+    }
+
+    fn issuer_name(&self, config: &ControllerConfig) -> String {
+        let home = &config.control_plane_namespace;
+        let own = || config.service_account_identity(home, ISSUER).to_string();
+        self.arguments.issuer_identity.clone().unwrap_or_else(own)
+    }
+
+    async fn roots(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+        let Arguments { control_plane, trust_roots, .. } = self.arguments;
+        match trust_roots {
+            Some(path) => given(path),
+            None => roots(self.cluster()?, &control_plane.pod.controller_namespace, None).await,
+        }
+    }
+
+    async fn token(&self, account: Account) -> anyhow::Result<Token> {
+        match &self.arguments.token {
+            Some(path) => Ok(Token::File(path.clone())),
+            None => {
+                let (cluster, audience) =
+                    (self.cluster()?.clone(), self.arguments.audience.clone());
+                Token::ask(cluster, account, audience).await
             }
         }
-        tokio::time::sleep(RETRY).await;
     }
-}
 
-async fn once(arguments: &Arguments) -> anyhow::Result<Certified> {
-    match (&arguments.token_file, &arguments.issuer, &arguments.roots, &arguments.account) {
-        (Some(token), Some(issuer), Some(roots), _) => {
-            with_files(arguments, (token, issuer, roots)).await
+    /// How the issuer is reached.
+    async fn way(&self) -> anyhow::Result<Way> {
+        let Arguments { issuer, control_plane, .. } = self.arguments;
+        if let Some(address) = issuer {
+            return Ok(Way::Address(address.clone()));
         }
-        (None, _, _, Some(account)) => through_the_cluster(arguments, account).await,
-        _ => bail!("a ServiceAccount, or --token-file with --issuer and --roots"),
-    }
-}
-
-/// With a token and roots that are here, from an issuer at an address.
-async fn with_files(
-    arguments: &Arguments,
-    (token, issuer, roots): (&Path, &str, &Path),
-) -> anyhow::Result<Certified> {
-    let text = std::fs::read_to_string(token);
-    let text = text.with_context(|| format!("--token-file: `{}`", token.display()))?;
-    let account = Account::of_token(&text);
-    let account = account.with_context(|| format!("--token-file: `{}`", token.display()))?;
-    let domain = Domain {
-        namespace: Arc::clone(&arguments.controller.controller_namespace),
-        trust_domain: arguments.trust_domain.as_deref().unwrap_or("cluster.local").into(),
-    };
-    let server = issuer_name(arguments, &domain);
-    let address = ControllerAddress::parse(issuer, Some(&server)).context("--issuer")?;
-    let name = domain.identity(&account.namespace, &account.name);
-    let roots = Anchors::Trusted(Roots::File(roots.to_owned()));
-    certify(address, &name, token.to_owned(), roots).await
-}
-
-/// With a token that the API server gives, from the issuer of a cluster.
-async fn through_the_cluster(arguments: &Arguments, account: &str) -> anyhow::Result<Certified> {
-    let namespaces =
-        NamespaceFlags { namespace: arguments.namespace.clone(), all_namespaces: false };
-    let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
-    let cluster = Cluster::connect(&flags).await?;
-    let namespace = cluster.scope.namespace().cloned().context("--namespace: none")?;
-    let domain = domain(&cluster, arguments).await?;
-    let server = issuer_name(arguments, &domain);
-    let pods = PodFlags {
-        controller_selector: arguments.issuer_selector.clone(),
-        ..arguments.controller.clone()
-    };
-    let pod = find(&cluster, &pods).await.context("the issuer")?;
-    let roots =
-        roots(&cluster, &arguments.controller.controller_namespace, arguments.roots.as_deref());
-    let roots = roots.await?;
-    let token = asked(&cluster, (&namespace, account), &arguments.audience).await?;
-    let text: String = roots.iter().map(pem).collect();
-    let end = (&*pod.namespace, pod.name.as_str(), arguments.issuer_port.get());
-    let bridge = Bridge::open(&cluster, end, &server, roots).await?;
-    let address = ControllerAddress::loopback(bridge.address())?;
-    let anchors = Anchors::Trusted(Roots::Text(text));
-    let name = domain.identity(&namespace, account);
-    certify(address, &name, token.path().to_owned(), anchors).await
-}
-
-/// A token, in a file that goes when it is dropped.
-async fn asked(
-    cluster: &Cluster,
-    (namespace, account): (&str, &str),
-    audience: &str,
-) -> anyhow::Result<NamedTempFile> {
-    let answer = token::of(cluster, (namespace, account), audience, TOKEN_SECONDS).await;
-    let token = answer.map_err(|error| {
-        if is_not_found(&error) {
-            anyhow!("there is no ServiceAccount {namespace}/{account}")
-        } else if is_forbidden(&error) {
+        let cluster = self.cluster()?;
+        let (home, selector) =
+            (&control_plane.pod.controller_namespace, &control_plane.issuer_selector);
+        let all = pods(cluster, home, selector).await;
+        let mut all =
+            all.map_err(|error| explain(&error, &cluster.asked, "look for the issuer"))?;
+        all.sort_by_key(|pod| !is_ready(pod));
+        let pod = all.first().ok_or_else(|| {
             anyhow!(
-                "no token of ServiceAccount {namespace}/{account} is given: {}. It needs in namespace \
-                 {namespace}: {{apiGroups: [\"\"], resources: [serviceaccounts/token], resourceNames: \
-                 [{account}], verbs: [create]}}",
-                words(&error)
+                "no pod with the labels {selector} was found in namespace {home}; \
+                 --controller-namespace and --issuer-selector say where else, --issuer names an \
+                 address"
             )
-        } else {
-            explain(&error, &cluster.asked, "take a token")
-        }
-    })?;
-    let mut file = NamedTempFile::new().context("cannot make a file for the token")?;
-    file.write_all(token.as_bytes()).context("cannot write the token")?;
-    Ok(file)
-}
-
-/// What identities end in, as the controller is told.
-async fn domain(cluster: &Cluster, arguments: &Arguments) -> anyhow::Result<Domain> {
-    let namespace = Arc::clone(&arguments.controller.controller_namespace);
-    if let Some(trust_domain) = arguments.trust_domain.as_deref() {
-        return Ok(Domain { namespace, trust_domain: trust_domain.into() });
+        })?;
+        let port = told_issuer(pod).map_or(ISSUER_PORT, |told| told.grpc_addr.port());
+        let name = pod.pointer("/metadata/name").and_then(serde_json::Value::as_str);
+        let name = name.context("the issuer's pod has no name")?.to_owned();
+        Ok(Way::Forward {
+            pods: Box::new(Api::namespaced(cluster.client.clone(), home)),
+            pod: name,
+            port,
+        })
     }
-    let found = find(cluster, &arguments.controller).await;
-    let told = found.and_then(|found| told(&found));
-    let config = told.context("the trust domain is not known; --trust-domain names it")?.controller;
-    Ok(Domain { namespace, trust_domain: config.identity_domain })
 }
 
-fn issuer_name(arguments: &Arguments, domain: &Domain) -> String {
-    let own = || domain.identity(&domain.namespace, SERVICE_ACCOUNT).to_string();
-    arguments.issuer_name.clone().unwrap_or_else(own)
-}
-
-async fn certify(
-    issuer: ControllerAddress,
-    name: &str,
-    token: PathBuf,
-    roots: Anchors,
-) -> anyhow::Result<Certified> {
-    let config = CertifyConfig::new(issuer, name, token, roots);
-    config.certify().await.map_err(|why| anyhow!("no certificate for {name}: {why}"))
-}
-
-impl Written {
-    fn of(certified: &Certified, folder: &Path) -> Self {
-        let [certificate, key, roots] = FILES.map(|name| folder.join(name).display().to_string());
-        Self {
-            identity: certified.identity.server_name().to_owned(),
-            until: shown(certified.until),
-            certificate,
-            key,
-            roots,
-        }
-    }
-
-    fn table(&self) -> String {
-        let Self { identity, until, certificate, key, roots } = self;
-        format!("{identity}\n  until  {until}\n  files  {certificate} {key} {roots}\n")
-    }
+fn table(written: &Written, paint: Paint) -> String {
+    let Written { identity, until, files } = written;
+    format!(
+        "{}\nvalid until {until}\n{} {} {}\n",
+        paint.bold(identity),
+        files.certificate.display(),
+        files.key.display(),
+        files.roots.display()
+    )
 }

@@ -1,7 +1,7 @@
 //! `portcullis request`.
 
 use super::block_on;
-use crate::identity;
+use crate::identity::files::Files;
 use crate::output::{self, Format, Paint};
 use crate::request::answer::grpc_name;
 use crate::request::{Answer, Credentials, Failed, Outcome, Protocol, Question, Target, Tls, send};
@@ -212,8 +212,8 @@ fn tls(arguments: &Arguments, target: &Target) -> anyhow::Result<Option<Tls>> {
 /// Who asks and whom it trusts, as far as the flags say.
 fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
     if let Some(folder) = &arguments.identity {
-        let [chain, key, roots] = identity::FILES.map(|name| folder.join(name));
-        return Ok(Some(Credentials::read(&roots, Some((&chain, &key)))?));
+        let Files { certificate, key, roots } = Files::of(folder);
+        return Ok(Some(Credentials::read(&roots, Some((&certificate, &key)))?));
     }
     let Some(roots) = &arguments.roots else { return Ok(None) };
     let client = match (&arguments.cert, &arguments.key) {

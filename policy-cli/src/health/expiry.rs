@@ -48,6 +48,7 @@ pub(super) fn lasting(check: Check, bundle: &Bundle<'_>, now: SystemTime) -> Fin
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
     use super::*;
     use crate::checkup::finding::Outcome;
 

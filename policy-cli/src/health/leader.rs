@@ -54,6 +54,7 @@ pub(super) fn leader(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "test times are small")]
     use super::*;
     use crate::checkup::finding::Outcome;
     use crate::checkup::read::Unread;

@@ -29,8 +29,7 @@ pub(super) fn ready(
                     replicaset` says why no pod is made";
         return Finding::fail(check, message, mend);
     }
-    let unready: Vec<String> =
-        pods.iter().filter(|pod| !is_ready(pod)).map(|pod| why_unready(pod)).collect();
+    let unready: Vec<String> = pods.iter().filter(|pod| !is_ready(pod)).map(why_unready).collect();
     let of = wanted.unwrap_or(pods.len());
     let message = format!("{ready} of {of} replicas of {deployment} are ready");
     let mend = "`kubectl describe pod` and the pod's log say what it waits for";

@@ -1,77 +1,124 @@
-//! A port of this machine that leads to the issuer of a cluster.
+//! The way to the issuer: a listener on loopback that carries each connection to it in TLS.
+//!
+//! The client of the issuer is that of sidecars, which connects to an address. An issuer behind a
+//! port-forward has none, so that this gives it one. Who answers is verified here: the client speaks
+//! plaintext with loopback, and what leaves this process is TLS to the issuer's identity.
 
-use crate::cluster::{Cluster, forward};
-use anyhow::Context as _;
+use crate::cluster::forward;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use policy_core::Identity;
 use policy_tls::identity::anonymous_client;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
 
-/// Carries connections from loopback to a pod of the issuer, through a port-forward, in TLS to the
-/// issuer's identity; ends when it is dropped. Programs of this machine could use it meanwhile as they
-/// could the issuer itself, which certifies nobody without a token.
-#[derive(Debug)]
-pub(crate) struct Bridge {
-    address: SocketAddr,
-    _task: AbortOnDropHandle<()>,
+/// How the issuer is reached.
+#[derive(Clone)]
+pub(crate) enum Way {
+    /// At an address, `HOST:PORT`.
+    Address(String),
+    /// Through a port-forward to a pod.
+    Forward {
+        /// The pods of its namespace.
+        pods: Box<Api<Pod>>,
+        /// Its name.
+        pod: String,
+        /// The issuer's port.
+        port: u16,
+    },
 }
 
-/// Where the bridge leads.
-#[derive(Clone)]
-struct End {
-    pods: Api<Pod>,
-    pod: String,
-    port: u16,
-    tls: Arc<ClientConfig>,
-    name: ServerName<'static>,
+/// Who has to answer, and by whose word.
+pub(crate) struct Expected {
+    /// The issuer's identity, a DNS name.
+    pub(crate) name: String,
+    /// The roots of the mesh.
+    pub(crate) roots: Vec<CertificateDer<'static>>,
+}
+
+/// The listener. Closed when dropped.
+pub(crate) struct Bridge {
+    address: SocketAddr,
+    failure: Arc<Mutex<Option<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 impl Bridge {
-    /// A bridge to a pod, whose issuer has to prove `identity` under `roots`.
+    /// Listens on loopback.
     ///
     /// # Errors
-    /// No port can be had, or `identity` is no name.
-    pub(crate) async fn open(
-        cluster: &Cluster,
-        (namespace, pod, port): (&str, &str, u16),
-        identity: &str,
-        roots: Vec<CertificateDer<'static>>,
-    ) -> anyhow::Result<Self> {
-        let name = ServerName::try_from(identity.to_owned())
-            .with_context(|| format!("--issuer-name: `{identity}` is not a name"))?;
-        let mut tls = anonymous_client(roots, Identity::Dns(identity.into()))?;
-        tls.alpn_protocols = vec![b"h2".to_vec()];
-        let pods = Api::namespaced(cluster.client.clone(), namespace);
-        let end = End { pods, pod: pod.to_owned(), port, tls: Arc::new(tls), name };
+    /// No port can be had, or what is expected is no identity.
+    pub(crate) async fn open(way: Way, expected: Expected) -> anyhow::Result<Self> {
+        let Expected { name, roots } = expected;
+        let mut config = anonymous_client(roots, Identity::Dns(name.as_str().into()))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let server = ServerName::try_from(name)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let task = AbortOnDropHandle::new(tokio::spawn(serve(listener, end)));
-        Ok(Self { address, _task: task })
+        let failure = Arc::new(Mutex::new(None));
+        let carry = Carry { way, tls: Arc::new(config), server, failure: Arc::clone(&failure) };
+        let task = tokio::spawn(carry.serve(listener));
+        Ok(Self { address, failure, task })
     }
 
-    /// Where connections are taken.
+    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
-}
 
-async fn serve(listener: TcpListener, end: End) {
-    while let Ok((near, _)) = listener.accept().await {
-        tokio::spawn(carry(near, end.clone()));
+    /// Why the last connection did not get to the issuer.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn carry(mut near: TcpStream, end: End) {
-    let End { pods, pod, port, tls, name } = end;
-    match forward::tls(&pods, &pod, port, tls, name).await {
-        // Either side ends a connection as it likes; its call says what became of it.
-        Ok(mut far) => drop(tokio::io::copy_bidirectional(&mut near, &mut far).await),
-        Err(error) => tracing::error!("the issuer's pod {pod}, port {port}: {error}"),
+#[derive(Clone)]
+struct Carry {
+    way: Way,
+    tls: Arc<ClientConfig>,
+    server: ServerName<'static>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Carry {
+    async fn serve(self, listener: TcpListener) {
+        while let Ok((near, _)) = listener.accept().await {
+            let carry = self.clone();
+            tokio::spawn(async move {
+                let failed = carry.carry(near).await.err().map(|error| error.to_string());
+                *carry.failure.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+            });
+        }
+    }
+
+    /// Carries one connection until either side ends it.
+    async fn carry(&self, mut near: TcpStream) -> io::Result<()> {
+        let (tls, server) = (Arc::clone(&self.tls), self.server.clone());
+        // Once it is through, how it ends is the client's to tell.
+        match &self.way {
+            Way::Address(address) => {
+                let far = TcpStream::connect(address.as_str()).await?;
+                let mut far = TlsConnector::from(tls).connect(server, far).await?;
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+            }
+            Way::Forward { pods, pod, port } => {
+                let mut far = forward::tls(pods, pod, *port, tls, server).await?;
+                let _ = copy_bidirectional(&mut near, &mut far).await;
+            }
+        }
+        Ok(())
     }
 }

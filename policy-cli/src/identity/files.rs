@@ -1,44 +1,97 @@
-//! The folder in which a certificate, its key and the roots are.
+//! The files of an identity, each replaced in one step.
 
-use anyhow::Context as _;
-use policy_tls::identity::{Certified, key_pem, pem};
-use std::fs::{self, DirBuilder};
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
-use tempfile::NamedTempFile;
+use anyhow::Context;
+use policy_tls::identity::{key_pem, pem};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Serialize;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
-/// The certificate with its chain, the key, the roots: named as in a Secret of type kubernetes.io/tls.
-pub(crate) const FILES: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
-
-/// Writes what was certified into a folder, which is made (for its owner alone) if it is not there. Each
-/// file is replaced as a whole, and readable for its owner alone. The key comes first: whoever reads the
-/// files in between finds a key and a certificate that do not fit each other, and never a half one.
-///
-/// # Errors
-/// The folder or a file that cannot be written.
-pub(crate) fn write(folder: &Path, certified: &Certified) -> anyhow::Result<()> {
-    if !folder.is_dir() {
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
-        made.with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    }
-    let [certificate, key, roots] = FILES;
-    replace(folder, key, &key_pem(&certified.key))?;
-    let chain: String = certified.identity.chain().iter().map(pem).collect();
-    replace(folder, certificate, &chain)?;
-    let trusted: String = certified.identity.roots().iter().map(pem).collect();
-    replace(folder, roots, &trusted)
+/// Where the parts of an identity are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Files {
+    /// The certificate and what leads from it to a root, PEM.
+    pub(crate) certificate: PathBuf,
+    /// The private key, PEM; for its owner alone.
+    pub(crate) key: PathBuf,
+    /// The roots of the mesh, PEM.
+    pub(crate) roots: PathBuf,
 }
 
-/// A temporary file beside it, which takes its place. It is made with mode 0600.
-fn replace(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
-    let path = folder.join(name);
-    let written = || -> std::io::Result<()> {
-        let mut file = NamedTempFile::new_in(folder)?;
+impl Files {
+    /// The files of a folder, under the names that Secrets of TLS have.
+    pub(crate) fn of(folder: &Path) -> Self {
+        let file = |name: &str| folder.join(name);
+        Self { certificate: file("tls.crt"), key: file("tls.key"), roots: file("ca.crt") }
+    }
+
+    /// Makes the folder, for its owner alone, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made, or is no folder.
+    pub(crate) fn folder(folder: &Path) -> anyhow::Result<()> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.with_context(|| format!("--out: `{}`", folder.display()))
+    }
+
+    /// Writes the key first, so that no certificate ever lacks its key.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write(
+        &self,
+        key: &PrivateKeyDer<'_>,
+        chain: &[CertificateDer<'_>],
+        roots: &[CertificateDer<'_>],
+    ) -> anyhow::Result<()> {
+        replace(&self.key, &key_pem(key), 0o600)?;
+        replace(&self.roots, &roots.iter().map(pem).collect::<String>(), 0o644)?;
+        replace(&self.certificate, &chain.iter().map(pem).collect::<String>(), 0o644)
+    }
+}
+
+/// Puts a file in the place of another.
+fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let written = || {
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
+        // A temporary file is readable by its owner alone from the beginning.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        fs::File::open(folder)?.sync_all()
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.persist(path).map_err(|error| error.error)?;
+        std::io::Result::Ok(())
     };
     written().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy_tls::identity::KeyAndRequest;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn a_key_is_read_back_and_is_its_owners_alone() {
+        let made = KeyAndRequest::generate("web.example").unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("a/b");
+        Files::folder(&folder).unwrap();
+        let files = Files::of(&folder);
+        let root = CertificateDer::from(vec![1, 2, 3]);
+        for _ in 0..2 {
+            files
+                .write(&made.key, std::slice::from_ref(&root), &[root.clone(), root.clone()])
+                .unwrap();
+        }
+        assert_eq!(PrivateKeyDer::from_pem_file(&files.key).unwrap(), made.key);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&files.key), mode(&files.roots)), (0o600, 0o644));
+        assert_eq!(mode(&folder), 0o700);
+        let roots = std::fs::read_to_string(&files.roots).unwrap();
+        assert_eq!(roots.matches("BEGIN CERTIFICATE").count(), 2);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3, "nothing else is left");
+    }
 }

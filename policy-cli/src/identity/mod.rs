@@ -1,10 +1,14 @@
-//! Certificates for clients without a sidecar: a token of a ServiceAccount and a new key go to the issuer,
-//! what it certifies is written to a folder.
+//! An identity of the mesh on disk: a service account's token becomes a certificate of the issuer, with
+//! its key and the roots, for clients without a sidecar and for trying things.
+//!
+//! ```text
+//! token ─▶ policy_tls's client of the issuer ─▶ bridge ─TLS─▶ issuer
+//!                       │
+//!                       └─▶ files: tls.crt, tls.key, ca.crt
+//! ```
 
-mod bridge;
-mod files;
-mod name;
-
-pub(crate) use bridge::Bridge;
-pub(crate) use files::{FILES, write};
-pub(crate) use name::{Account, Domain};
+pub(crate) mod account;
+pub(crate) mod bridge;
+pub(crate) mod files;
+pub(crate) mod kept;
+pub(crate) mod token;

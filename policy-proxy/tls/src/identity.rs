@@ -30,7 +30,7 @@ mod verify;
 mod workload_api;
 
 pub use crate::x509::validity;
-pub use certify::{Certified, CertifyConfig};
+pub use certify::CertifyConfig;
 pub use credentials::{Credentials, DIRECT_ALPN, TlsIdentity, anonymous_client};
 pub use error::{IdentityError, SourceError};
 pub use files::IdentityFiles;

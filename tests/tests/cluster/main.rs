@@ -15,6 +15,7 @@ mod cli;
 mod crds;
 mod guard;
 mod health;
+mod identity;
 mod injector;
 mod issuer;
 mod programmed;

@@ -124,7 +124,7 @@ impl Sidecar {
         .await;
     }
 
-    async fn usable(&self) -> bool {
+    pub(crate) async fn usable(&self) -> bool {
         self.metric("identity_usable ").await == Some(1)
     }
 
