@@ -62,6 +62,7 @@ const SERVER: KindSpec = KindSpec {
     annotations: &annotation::OF_SERVERS,
     linkerd_metric: Some("inbound_index_server_index_size"),
     claims: server::claims,
+    remarks: server::remarks,
     definition: Some(server::definition),
     ..policy(linkerd("Server", "servers", &["srv"]), NEWEST, server::read)
 };
@@ -74,6 +75,9 @@ const SERVER_AUTHORIZATION: KindSpec = KindSpec {
     linkerd_metric: Some("inbound_index_server_authorization_index_size"),
     claims: server_authorization::claims,
     named: server_authorization::named,
+    clients: server_authorization::clients,
+    remarks: server_authorization::remarks,
+    idle: server_authorization::idle,
     definition: Some(server_authorization::definition),
     ..policy(
         linkerd("ServerAuthorization", "serverauthorizations", &["saz", "serverauthz", "srvauthz"]),
@@ -87,6 +91,9 @@ const AUTHORIZATION_POLICY: KindSpec = KindSpec {
     linkerd_metric: Some("inbound_index_authorization_policy_index_size"),
     claims: authorization_policy::claims,
     named: authorization_policy::named,
+    clients: authorization_policy::clients,
+    remarks: authorization_policy::remarks,
+    idle: authorization_policy::idle,
     definition: Some(authorization_policy::definition),
     ..policy(
         linkerd("AuthorizationPolicy", "authorizationpolicies", &["authzpolicy"]),
@@ -99,6 +106,7 @@ const MESH_TLS_AUTHENTICATION: KindSpec = KindSpec {
     references: &[client("spec.identityRefs", &[Kind::ServiceAccount, Kind::Namespace])],
     of_ports: false,
     linkerd_metric: Some("inbound_index_meshtls_authentication_index_size"),
+    clients: mesh_tls_authentication::clients,
     definition: Some(mesh_tls_authentication::definition),
     ..policy(
         linkerd("MeshTLSAuthentication", "meshtlsauthentications", &["meshtlsauthn"]),
@@ -126,6 +134,9 @@ const HTTP_LOCAL_RATE_LIMIT_POLICY: KindSpec = KindSpec {
     status: Some(StatusStyle::ApplyWithTarget),
     claims: rate_limit::claims,
     named: rate_limit::named,
+    clients: rate_limit::clients,
+    remarks: rate_limit::remarks,
+    idle: rate_limit::idle,
     definition: Some(rate_limit::definition),
     ..policy(
         linkerd("HTTPLocalRateLimitPolicy", "httplocalratelimitpolicies", &[]),
@@ -314,6 +325,9 @@ const fn unused(names: Names, versions: &'static [&'static str], read: Read) -> 
         read,
         claims: |_| Claims::Nothing,
         named: |_| Vec::new(),
+        clients: |_| Vec::new(),
+        remarks: |_| Vec::new(),
+        idle: |_, _| None,
         definition: None,
     }
 }
@@ -341,6 +355,8 @@ const fn route(names: Names, versions: &'static [&'static str]) -> KindSpec {
         annotations: &annotation::OF_ROUTES,
         claims: route::claims,
         named: route::named,
+        remarks: route::remarks,
+        idle: route::idle,
         ..policy(names, versions, route::read)
     }
 }

@@ -17,7 +17,6 @@ mod parse;
 pub mod pods;
 mod ports;
 mod reader;
-pub mod remark;
 pub mod render;
 pub mod resource;
 pub mod selector;
@@ -25,6 +24,7 @@ pub mod spec;
 
 pub use kind::Kind;
 pub use object::{Body, Claims, FieldError, Invalid, Object, ObjectKey, ObjectMeta};
+pub use parse::name::{is_dns_label, is_dns_name};
 pub use parse::{NotAnObject, Part, parse, parse_all, parts};
 pub use pods::pods_of;
 pub use policy_core::near::{nearest, nearest_within};

@@ -1,8 +1,9 @@
 //! How kinds and references are found by what the table of kinds says of them.
 
 use crate::kind::Kind;
-use crate::object::Object;
-use crate::spec::{Conditions, Field, Named, Reference, Scope, Watched};
+use crate::object::{Body, FieldError, Object};
+use crate::resource::Resource;
+use crate::spec::{Conditions, Field, KindSpec, Named, NamedClient, Reference, Scope, Watched};
 
 impl Kind {
     /// API group; empty for the core group.
@@ -13,6 +14,21 @@ impl Kind {
     /// The kind as manifests spell it.
     pub fn as_str(self) -> &'static str {
         self.spec().names.kind
+    }
+
+    /// The kind as messages name it where it may be confused with one of another group: with its group,
+    /// where another group has a kind of this name.
+    pub fn in_full(self) -> String {
+        match self.namesakes().next() {
+            Some(_) => format!("{}.{}", self.as_str(), self.group()),
+            None => self.as_str().to_owned(),
+        }
+    }
+
+    /// The kinds of this name in other groups.
+    pub fn namesakes(self) -> impl Iterator<Item = Self> {
+        let same = move |kind: &Self| *kind != self && kind.as_str() == self.as_str();
+        Self::ALL.into_iter().filter(same)
     }
 
     /// The resource as URLs and RBAC rules spell it.
@@ -80,5 +96,29 @@ impl Object {
     /// The objects that this one names, as far as they can be read. Clients are not among them.
     pub fn named(&self) -> Vec<Named> {
         (self.meta.key.kind.spec().named)(self)
+    }
+
+    /// The clients that a valid object names.
+    pub fn clients(&self) -> Vec<NamedClient> {
+        self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.clients)(resource))
+    }
+
+    /// Remarks about a valid object; none for an invalid one, whose errors say more.
+    pub fn remarks(&self) -> Vec<FieldError> {
+        self.valid().map_or_else(Vec::new, |(spec, resource)| (spec.remarks)(resource))
+    }
+
+    /// What is to be said of a valid object that no policy of a port is made from: it matches nothing.
+    /// Absent where that is nothing special, or is said otherwise.
+    pub fn idle(&self) -> Option<FieldError> {
+        let (spec, resource) = self.valid()?;
+        (spec.idle)(resource, &self.meta.key.namespace)
+    }
+
+    fn valid(&self) -> Option<(&'static KindSpec, &Resource)> {
+        match &self.body {
+            Body::Valid(resource) => Some((self.meta.key.kind.spec(), resource)),
+            Body::Invalid(_) => None,
+        }
     }
 }

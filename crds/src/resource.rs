@@ -59,6 +59,8 @@ pub struct Server {
     pub protocol: ProxyProtocol,
     /// Grant for whoever has no authorization; default `deny`.
     pub access_policy: DefaultPolicy,
+    /// Whether it is stated. API servers write the default where it is not.
+    pub access_policy_stated: bool,
 }
 
 /// Which workloads a Server selects.

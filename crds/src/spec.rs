@@ -1,11 +1,12 @@
 //! The columns of the table of kinds.
 
 use crate::kind::Kind;
-use crate::object::{Claims, Object, ObjectKey};
+use crate::object::{Claims, FieldError, Object, ObjectKey};
 use crate::parse::input::{Draft, Input};
 use crate::render::definition::Definition;
 use crate::render::profile::Profile;
-use crate::resource::Resource;
+use crate::resource::{NamespacedName, Resource};
+use policy_core::IdentityMatch;
 use std::sync::Arc;
 
 /// A kind: what is known of it before any object of it is seen.
@@ -45,6 +46,12 @@ pub struct KindSpec {
     pub(crate) claims: fn(Option<&Resource>) -> Claims,
     /// The objects that an object names, as far as they can be read.
     pub(crate) named: fn(&Object) -> Vec<Named>,
+    /// The clients that an object names, each with its field.
+    pub(crate) clients: fn(&Resource) -> Vec<NamedClient>,
+    /// What an object means where that may surprise its author. Nothing here changes policy.
+    pub(crate) remarks: fn(&Resource) -> Vec<FieldError>,
+    /// What is to be said of an object of this namespace that no policy of a port is made from.
+    pub(crate) idle: fn(&Resource, &str) -> Option<FieldError>,
     /// Its definition, where this project installs it.
     pub(crate) definition: Option<fn(Profile) -> Definition>,
 }
@@ -224,4 +231,39 @@ pub enum NamedObject {
     One(ObjectKey),
     /// Any of this kind in this namespace: by label, or because the reference cannot be read.
     AnyOf(Kind, Arc<str>),
+}
+
+/// A client that an object names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedClient {
+    /// The path of the field, for messages.
+    pub field: String,
+    /// Who it is.
+    pub client: Client,
+}
+
+/// A way to name a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// By the ServiceAccount that it runs as.
+    Account(NamespacedName),
+    /// By what its certificate proves.
+    Identity(IdentityMatch),
+}
+
+impl NamedClient {
+    pub(crate) fn account(field: impl Into<String>, name: &NamespacedName) -> Self {
+        Self { field: field.into(), client: Client::Account(name.clone()) }
+    }
+
+    /// The identities of a list.
+    pub(crate) fn identities<'a>(
+        field: &'a str,
+        list: &'a [IdentityMatch],
+    ) -> impl Iterator<Item = Self> + 'a {
+        list.iter().enumerate().map(move |(i, identity)| Self {
+            field: format!("{field}[{i}]"),
+            client: Client::Identity(identity.clone()),
+        })
+    }
 }

@@ -26,8 +26,12 @@ enum Command {
     Status(command::status::Arguments),
     Authz(command::authz::Arguments),
     Echo(command::echo::Arguments),
+    Health(command::health::Arguments),
+    Identity(command::identity::Arguments),
     Inject(command::inject::Arguments),
+    Preflight(command::preflight::Arguments),
     Request(command::request::Arguments),
+    Version(command::version::Arguments),
     Watch(command::watch::Arguments),
 }
 
@@ -41,8 +45,12 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => command::status::run(&arguments),
         Command::Authz(arguments) => command::authz::run(&arguments),
         Command::Echo(arguments) => command::echo::run(arguments),
+        Command::Health(arguments) => command::health::run(&arguments),
+        Command::Identity(arguments) => command::identity::run(&arguments),
         Command::Inject(arguments) => command::inject::run(&arguments),
+        Command::Preflight(arguments) => command::preflight::run(&arguments),
         Command::Request(arguments) => command::request::run(&arguments),
+        Command::Version(arguments) => command::version::run(&arguments),
         Command::Watch(arguments) => command::watch::run(&arguments),
     };
     match result {
@@ -60,6 +68,10 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What is logged where nobody asks for more. The client of the API server logs each failure that it
+/// also returns, which is told in words of ours.
+const QUIET: &str = "error,kube_client=off";
+
 /// Log lines of the parts inside go to standard error, as far as `PORTCULLIS_LOG` asks for them.
 fn log() {
     let programs = [policy_server::log::CONTROLLER, policy_server::log::PROXY];
@@ -69,7 +81,7 @@ fn log() {
         EnvFilter::try_new(filter).map_err(|error| error.to_string())
     });
     tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("error")))
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(QUIET)))
         .with_writer(std::io::stderr)
         .init();
 }

@@ -7,17 +7,22 @@
 
 mod authz;
 pub mod check;
+mod checkup;
 pub mod cli;
 mod cluster;
 mod command;
 pub mod echo;
 pub mod expect;
+mod health;
+mod identity;
 mod inject;
 mod inventory;
 pub mod output;
+mod preflight;
 pub mod request;
 mod signals;
 mod status;
 mod up;
 mod verdict;
+mod version;
 mod world;

@@ -381,3 +381,27 @@ fn a_directory_and_a_cluster_are_not_asked_at_once() {
         assert_eq!(portcullis(command).status.code(), Some(2), "{command:?}");
     }
 }
+
+#[test]
+fn an_api_server_that_is_not_reached_is_told_in_one_message_of_our_own() {
+    // A port where nobody listens.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config");
+    let kubeconfig = format!(
+        "{{apiVersion: v1, kind: Config, current-context: gone, \
+          clusters: [{{name: gone, cluster: {{server: 'https://{nobody}'}}}}], \
+          users: [{{name: me, user: {{token: t}}}}], \
+          contexts: [{{name: gone, context: {{cluster: gone, user: me}}}}]}}"
+    );
+    std::fs::write(&file, kubeconfig).unwrap();
+    for command in ["check", "status", "authz"] {
+        let mut portcullis = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+        portcullis.arg(command).arg("--kubeconfig").arg(&file).env_remove("PORTCULLIS_LOG");
+        let output = portcullis.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("error: ") && said.contains(&nobody.to_string()), "{said}");
+        assert_eq!(said.lines().count(), 1, "{command}: {said}");
+    }
+}

@@ -52,7 +52,7 @@ fn files_are_injected_with_the_settings_that_are_given() {
     assert_eq!(code, Some(0));
     assert!(yaml.contains("image: \"ghcr.io/portcullis/proxy:v9\""), "{yaml}");
     let (code, out, told) = texts(&inject(&["--set", "proxy-versoin=v9", file], ""));
-    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(told.contains("did you mean `proxy-version`?"), "{told}");
     let (code, out, told) = texts(&inject(&["absent.yaml"], ""));
     assert_eq!((code, out.as_str()), (Some(1), ""));

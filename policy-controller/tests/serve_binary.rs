@@ -121,6 +121,32 @@ fn without_a_source_it_says_that_there_is_no_cluster_in_the_termination_log_too(
 }
 
 #[test]
+fn a_refused_flag_is_told_in_the_termination_log_that_the_same_command_line_names() {
+    let home = tempfile::tempdir().unwrap();
+    let log = home.path().join("termination-log");
+    let named = format!("--termination-log={}", log.display());
+    for (command, wrong) in [
+        ("run", "--watch-namespace=A"),
+        ("run", "--server-tls-key=/k"),
+        ("run", "--no-such-flag"),
+        ("issuer", "--service-account=A"),
+    ] {
+        std::fs::write(&log, "").unwrap();
+        let mut by_flag = Command::new(env!("CARGO_BIN_EXE_policy-controller"));
+        by_flag.args([command, wrong, &named]);
+        let mut by_variable = Command::new(env!("CARGO_BIN_EXE_policy-controller"));
+        by_variable.args([command, wrong]).env("PORTCULLIS_TERMINATION_LOG", &log);
+        for program in [&mut by_flag, &mut by_variable] {
+            let output = program.output().unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{text}");
+            assert!(text.starts_with("error: "), "{text}");
+            assert_eq!(std::fs::read_to_string(&log).unwrap(), text, "{wrong}");
+        }
+    }
+}
+
+#[test]
 fn a_signal_ends_it_while_the_cluster_is_away() {
     let home = tempfile::tempdir().unwrap();
     let kubeconfig = home.path().join("config");

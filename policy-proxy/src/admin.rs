@@ -5,10 +5,13 @@
 //! identity and the node by default. Beside that, `/live`, `/ready` and `/probe` answer the pod's node and
 //! loopback whatever the policy says, so that a mistake in it cannot have the proxy restarted; the first
 //! two answer everybody while it is not known which addresses are the node's, and to `/probe` a mesh
-//! identity opens nothing. What changes state is for loopback only and off by default.
+//! identity opens nothing. `/metrics` answers loopback, too, because whoever is there has a right of its own
+//! (`pods/portforward`, `pods/exec`), unless a browser's page might have asked. What changes state is for
+//! loopback only and off by default.
 
 mod answer;
 mod log_level;
+mod page;
 mod probe;
 
 use crate::log::LogFilter;
@@ -23,7 +26,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use policy_core::evaluator::Memo;
 use policy_core::target::canonical_target;
-use policy_core::{Decision, Denied, PathHandling, RequestView, fold_mapped};
+use policy_core::{Decision, Denial, Denied, PathHandling, RequestView, fold_mapped};
+use policy_enforce::record::{Decided, Notices, Requested};
 use policy_enforce::respond::status_of;
 use policy_enforce::store::{PolicyStore, PortHandle, Unready};
 use policy_server::Room;
@@ -35,7 +39,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -56,6 +60,8 @@ pub struct AdminConfig {
     pub log_level: bool,
     /// The filter that it replaces; absent: none can be.
     pub log_filter: Option<Arc<LogFilter>>,
+    /// Tells the log of what is denied; absent: nobody does.
+    pub notices: Option<Arc<Notices>>,
     /// The only ports that `/probe/tcp/<port>` connects to.
     pub tcp_probe_ports: BTreeSet<NonZeroU16>,
     /// How long such a connection may take.
@@ -73,6 +79,7 @@ impl AdminConfig {
             shutdown: false,
             log_level: false,
             log_filter: None,
+            notices: None,
             tcp_probe_ports: BTreeSet::new(),
             tcp_probe_timeout: Duration::from_secs(1),
             pod_addresses: Vec::new(),
@@ -83,7 +90,7 @@ impl AdminConfig {
 /// Who may read metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsAccess {
-    /// Whom the policy of the admin port lets.
+    /// Loopback clients, and whom the policy of the admin port lets.
     Policy,
     /// Loopback clients.
     Local,
@@ -242,7 +249,10 @@ impl Admin {
             _ => return refuse(StatusCode::NOT_FOUND, "not found"),
         };
         match (allowed, path, tcp) {
-            (Err(reason), _, _) => refuse(status_of(reason), reason.as_str()),
+            (Err(reason), _, _) => {
+                self.notice(peer, &request, reason);
+                refuse(status_of(reason), reason.as_str())
+            }
             (Ok(()), _, Some(port)) => {
                 probe::connect(self.pod_address(), port, self.shared.config.tcp_probe_timeout).await
             }
@@ -317,10 +327,27 @@ impl Admin {
     fn may_read_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         match self.shared.config.metrics {
             MetricsAccess::All => Ok(()),
-            MetricsAccess::Local if peer.ip().is_loopback() => Ok(()),
+            MetricsAccess::Local | MetricsAccess::Policy
+                if peer.ip().is_loopback() && !page::may_have_asked(request) =>
+            {
+                Ok(())
+            }
             MetricsAccess::Local => Err(Denied::Unauthorized),
             MetricsAccess::Policy => self.decide(peer, request),
         }
+    }
+
+    /// Tells the log of a refusal.
+    fn notice<B>(&self, peer: &Peer, request: &Request<B>, reason: Denied) {
+        let (Some(notices), Some(own)) = (&self.shared.config.notices, &self.shared.own) else {
+            return;
+        };
+        let decision = Err(Denial { reason, route: None });
+        let (at, port) = (SystemTime::now(), own.port());
+        let (method, path) = (request.method(), request.uri().path());
+        let asked = Requested { method, path, canonical: true };
+        let decided = Decided { at, port, peer, policy: None, decision };
+        notices.tell(&decided, Some(asked), Instant::now());
     }
 
     /// The same decision that a request to any other port gets.

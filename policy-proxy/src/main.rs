@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use policy_proxy::args::{Cli, Command, RedirectArgs, RunArgs};
 use policy_proxy::config::Environment;
 use policy_proxy::{config, log, redirect, run};
-use policy_tls::termination::TerminationLog;
+use policy_tls::termination::{self, TerminationLog};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,7 +32,9 @@ fn main() -> ExitCode {
             let _ = error.print();
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             if !shown {
-                TerminationLog::default().write(&error.to_string());
+                let variable = std::env::var_os(termination::VARIABLE);
+                let log = TerminationLog::of_command_line(std::env::args_os(), variable);
+                log.write(&error.to_string());
             }
             return if shown { ExitCode::SUCCESS } else { ExitCode::from(USAGE) };
         }
@@ -40,11 +42,11 @@ fn main() -> ExitCode {
     let environment = |name: &str| std::env::var_os(name);
     match command {
         Command::Run(args) => {
-            let log = termination(args.log.termination_log.as_deref(), &environment);
+            let log = termination_log(args.log.termination_log.as_deref(), &environment);
             ended(run(&args, &environment), &log)
         }
         Command::Redirect(args) => {
-            let log = termination(args.termination_log.as_deref(), &environment);
+            let log = termination_log(args.termination_log.as_deref(), &environment);
             ended(redirect(&args, &environment), &log)
         }
     }
@@ -85,8 +87,8 @@ fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), Fai
     Ok(())
 }
 
-fn termination(typed: Option<&str>, environment: Environment<'_>) -> TerminationLog {
-    let variable = || environment("PORTCULLIS_TERMINATION_LOG");
+fn termination_log(typed: Option<&str>, environment: Environment<'_>) -> TerminationLog {
+    let variable = || environment(termination::VARIABLE);
     TerminationLog::at(typed.map(Into::into).or_else(variable).unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@
 )]
 
 use policy_core::feature::Feature;
-use policy_core::{DefaultPolicy, Facts, Protocol, Revision};
+use policy_core::{AccessLogs, DefaultPolicy, Facts, Logs, Protocol, Revision};
 use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
 use policy_proto::messages::watch_response::Kind;
 use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
@@ -21,7 +21,7 @@ use std::num::NonZeroU16;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -117,10 +117,26 @@ fn an_address_in_use_is_a_failed_start_and_the_termination_message_says_so() {
     assert!(said(&output).ends_with(&format!("policy-proxy: {message}\n")), "{}", said(&output));
 }
 
-/// Sends one workload with one open port to everybody.
+#[test]
+fn a_refused_flag_is_told_in_the_termination_log_that_the_same_command_line_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("termination-log");
+    std::fs::write(&log, "").unwrap();
+    let line = format!("run --no-such-flag --termination-log {}", log.display());
+    let output = proxy(&words(&line)).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let message = std::fs::read_to_string(&log).unwrap();
+    assert!(message.contains("'--no-such-flag'"), "{message}");
+    assert_eq!(said(&output), message);
+}
+
+/// Sends one workload with one port, and an admin port, of this default policy.
 struct Fake {
     port: NonZeroU16,
     admin: NonZeroU16,
+    policy: DefaultPolicy,
+    /// What the workload is to log.
+    logs: watch::Receiver<Logs>,
 }
 
 #[tonic::async_trait]
@@ -133,34 +149,44 @@ impl PolicyDiscovery for Fake {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (say, stream) = mpsc::channel(8);
         let ports = [self.port, self.admin];
-        let workload = Workload {
+        let workload = move |logs: &Logs| Workload {
             name: "pod ns/web-0".to_owned(),
-            facts: Some(encode_facts(&Facts::default())),
+            facts: Some(encode_facts(&Facts { logs: logs.clone(), ..Facts::default() })),
             declared_ports: ports.iter().map(|port| port.get().into()).collect(),
             undeclared: Undeclared::Default.into(),
             revision: None,
         };
-        let mut open = policy_core::testing::default_policy(DefaultPolicy::AllUnauthenticated);
-        open.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
-        let encoded = encode_port(&open, &Feature::ALL.into_iter().collect());
+        let mut logs = self.logs.clone();
+        let begun = workload(&logs.borrow_and_update());
+        let mut policy = policy_core::testing::default_policy(self.policy);
+        policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
+        let encoded = encode_port(&policy, &Feature::ALL.into_iter().collect());
         let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
-        for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
+        for kind in std::iter::once(Kind::Workload(begun)).chain(updates) {
             say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
         }
-        // The stream lives as long as the server does.
-        tokio::spawn(async move { say.closed().await });
+        tokio::spawn(async move {
+            while logs.changed().await.is_ok() {
+                let kind = Some(Kind::Workload(workload(&logs.borrow_and_update())));
+                if say.send(Ok(WatchResponse { kind })).await.is_err() {
+                    return;
+                }
+            }
+            // The stream lives as long as the server does.
+            say.closed().await;
+        });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
 
-fn controller(port: NonZeroU16, admin: NonZeroU16) -> SocketAddr {
+fn controller(fake: Fake) -> SocketAddr {
     let (told, address) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             told.send(listener.local_addr().unwrap()).unwrap();
-            let service = PolicyDiscoveryServer::new(Fake { port, admin });
+            let service = PolicyDiscoveryServer::new(fake);
             let server = tonic::transport::Server::builder().add_service(service);
             server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
         });
@@ -193,9 +219,13 @@ fn free_port() -> NonZeroU16 {
 }
 
 fn get(port: NonZeroU16, path: &str) -> std::io::Result<String> {
+    get_with(port, path, "host: web")
+}
+
+fn get_with(port: NonZeroU16, path: &str, headers: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port.get()))?;
     stream.set_read_timeout(Some(LONG))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -208,6 +238,8 @@ struct Running {
     lines: Receiver<String>,
     listener: NonZeroU16,
     admin: NonZeroU16,
+    /// Makes the controller say what is to be logged.
+    say: watch::Sender<Logs>,
 }
 
 impl Drop for Running {
@@ -220,14 +252,20 @@ impl Drop for Running {
 impl Running {
     /// A free port may be somebody else's by the time it is listened on: then with others.
     fn start(delay: Duration) -> Self {
-        (0..10).find_map(|_| Self::try_start(delay)).expect("ten times an address was in use")
+        Self::start_under(DefaultPolicy::AllUnauthenticated, delay)
     }
 
-    fn try_start(delay: Duration) -> Option<Self> {
+    fn start_under(policy: DefaultPolicy, delay: Duration) -> Self {
+        let started = (0..10).find_map(|_| Self::try_start(policy, delay));
+        started.expect("ten times an address was in use")
+    }
+
+    fn try_start(policy: DefaultPolicy, delay: Duration) -> Option<Self> {
         let (port, listener, admin) = (NonZeroU16::new(8080).unwrap(), free_port(), free_port());
+        let (say, logs) = watch::channel(Logs::default());
         let arguments = format!(
             "run --identity none --workload ns:web-0 --policy-addr {} --admin 127.0.0.1:{admin}",
-            controller(port, admin)
+            controller(Fake { port, admin, policy, logs })
         );
         let mut arguments = words(&arguments);
         let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
@@ -241,7 +279,7 @@ impl Running {
                 let _ = said.send(line);
             }
         });
-        let mut running = Self { child, lines, listener, admin };
+        let mut running = Self { child, lines, listener, admin, say };
         let begun = Instant::now();
         while !get(admin, "/ready").is_ok_and(|answer| answer.contains("200 OK")) {
             if running.child.try_wait().unwrap().is_some() {
@@ -280,6 +318,99 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
     let answer = open.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "what is open is finished: {answer}");
     assert_eq!(proxy.exit_code(), Some(0));
+}
+
+impl Running {
+    /// Asks until a line has this in it, and returns what was logged up to it.
+    fn asks_until(&self, words: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        wait_until_blocking(words, || {
+            get(self.listener, "/logged").unwrap();
+            lines.extend(self.lines.try_iter());
+            lines.iter().any(|line: &String| line.contains(words))
+        });
+        lines
+    }
+}
+
+#[test]
+fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with() {
+    let proxy = Running::start(Duration::ZERO);
+    get(proxy.listener, "/logged").unwrap();
+    let debug = Some("policy_proxy=debug,warn".into());
+    let json = Logs { filter: debug.clone(), access_log: Some(AccessLogs::Json) };
+    proxy.say.send_replace(json.clone());
+    let begun = proxy.asks_until("\"uri\":\"/logged\"");
+    assert!(
+        begun.iter().any(|line| line.contains("changes with the pod's annotation")),
+        "{begun:?}"
+    );
+    assert!(!begun.iter().any(|line| line.contains("\"GET /logged HTTP/1.1\"")), "{begun:?}");
+    proxy.say.send_replace(Logs { access_log: Some(AccessLogs::Apache), ..json });
+    let debugged = proxy.asks_until("\"GET /logged HTTP/1.1\" 200");
+    assert!(debugged.iter().any(|line| line.contains("DEBUG")), "{debugged:?}");
+    proxy.say.send_replace(Logs { filter: Some("a=loud".into()), access_log: None });
+    proxy.asks_until("the pod's annotation is no log filter: it stays as started");
+    // What is on its way, and then nothing more.
+    let quiet = || {
+        get(proxy.listener, "/logged").unwrap();
+        let line = proxy.lines.recv_timeout(Duration::from_millis(200));
+        line.is_err()
+    };
+    wait_until_blocking("the access log is off", quiet);
+    proxy.say.send_replace(Logs { filter: debug, access_log: None });
+    proxy.say.send_replace(Logs::default());
+    proxy.asks_until("the log filter changes");
+    wait_until_blocking("and stays off", quiet);
+}
+
+#[test]
+fn its_metrics_answer_loopback_whatever_the_policy_says() {
+    let proxy = Running::start_under(DefaultPolicy::Deny, Duration::ZERO);
+    let status = |headers: &str| {
+        let answer = get_with(proxy.admin, "/metrics", headers).unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let forwarded = format!("host: localhost:{}", proxy.admin);
+    assert_eq!(status(&forwarded), "200");
+    assert_eq!(status("host: web"), "403", "by a name, as of a page that was rebound");
+    assert_eq!(status(&format!("{forwarded}\r\norigin: http://page.example")), "403");
+    let line = || {
+        proxy
+            .lines
+            .try_iter()
+            .any(|line| line.contains("request denied") && line.contains("path=\"/metrics\""))
+    };
+    wait_until_blocking("the admin port's refusal is logged", line);
+}
+
+/// What is logged of five requests from its start to its end, at default settings.
+fn logged_under(policy: DefaultPolicy) -> Vec<String> {
+    let mut proxy = Running::start_under(policy, Duration::ZERO);
+    for _ in 0..5 {
+        get(proxy.listener, "/a%2Db?token=secret").unwrap();
+    }
+    proxy.signal();
+    assert_eq!(proxy.exit_code(), Some(0));
+    proxy.lines.iter().collect()
+}
+
+#[test]
+fn it_logs_at_default_settings_whom_it_denied_and_whom_it_audited() {
+    for (policy, first, more, of) in [
+        (DefaultPolicy::Deny, "request denied", "more requests denied", "reason=\"unauthorized\""),
+        (DefaultPolicy::Audit, "request audited", "more requests audited", "audit"),
+    ] {
+        let lines = logged_under(policy);
+        let find = |what: &str| lines.iter().filter(|line| line.contains(what)).collect::<Vec<_>>();
+        let [first] = find(first)[..] else { panic!("{lines:?}") };
+        for part in ["port=8080", "client=127.0.0.1:", "method=\"GET\"", "path=\"/a-b\"", of] {
+            assert!(first.contains(part), "{part} in {first}");
+        }
+        let [more] = find(more)[..] else { panic!("{lines:?}") };
+        assert!(more.contains("more=4"), "what was counted is said before the end: {more}");
+        assert!(!lines.iter().any(|line| line.contains("secret")), "{lines:?}");
+    }
 }
 
 #[test]

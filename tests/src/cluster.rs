@@ -26,6 +26,7 @@ mod controller;
 mod definition;
 mod go;
 mod kubeconfig;
+mod kubernetes;
 pub mod node;
 mod objects;
 mod plane;
@@ -36,7 +37,8 @@ mod skip;
 
 pub use controller::{ControllerBuilder, ControllerProcess};
 pub use definition::{Cluster, ClusterBuilder};
+pub use kubernetes::KubernetesController;
 pub use objects::{Objects, documents};
-pub use programs::{coredns, helm, kubectl, prepare};
+pub use programs::{coredns, gateway_api_crds, helm, kubectl, prepare};
 pub use shared::{GroupCluster, SharedCluster, cluster_or_skip, helm_or_skip};
 pub use skip::{Missing, in_ci, say, skip};

@@ -19,7 +19,7 @@ use step::{Done, Step};
 
 /// The programs of `policy-tests` that need a cluster, a node, or what is built for one, in the order
 /// in which they run.
-const WITH_CLUSTER: [&str; 5] = ["chart", "cluster", "node", "images", "e2e"];
+const WITH_CLUSTER: [&str; 6] = ["chart", "cluster", "node", "images", "e2e", "operator"];
 
 /// Tests of `cluster` that take times of a second: they run when nothing else does.
 const TIMED: &str = "injector::crowded::";

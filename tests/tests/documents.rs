@@ -1,11 +1,16 @@
 //! The documents say what the code does: every reason is explained, with the answer it gets.
 
 use http::{Method, Request};
-use policy_core::Denied;
+use policy_core::{DefaultPolicy, Denial, Denied};
+use policy_enforce::Telemetry;
+use policy_enforce::limiter::{Exceeded, Scope};
 use policy_enforce::respond::{Answer, Asker, respond};
 use policy_tests::sources::root;
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The rows of the tables: the reason, and the other cells.
 fn rows() -> BTreeMap<String, Vec<String>> {
@@ -20,11 +25,15 @@ fn rows() -> BTreeMap<String, Vec<String>> {
 }
 
 fn asker(grpc: bool) -> Asker {
+    asker_in(grpc, false)
+}
+
+fn asker_in(grpc: bool, meshed: bool) -> Asker {
     let mut request = Request::builder().method(Method::POST);
     if grpc {
         request = request.version(http::Version::HTTP_2).header("content-type", "application/grpc");
     }
-    Asker::of(&request.body(()).unwrap().into_parts().0, false)
+    Asker::of(&request.body(()).unwrap().into_parts().0, meshed)
 }
 
 /// What a caller is answered: the HTTP status and the gRPC code.
@@ -33,6 +42,37 @@ fn answered(reason: Denied) -> (String, String) {
     let plain = respond(&answer, &asker(false)).status().as_u16().to_string();
     let grpc = respond(&answer, &asker(true)).headers()["grpc-status"].to_str().unwrap().to_owned();
     (plain, grpc)
+}
+
+/// What a meshed caller is told in `l5d-proxy-error`.
+fn told(answer: &Answer, grpc: bool) -> String {
+    let response = respond(answer, &asker_in(grpc, true));
+    response.headers()["l5d-proxy-error"].to_str().unwrap().to_owned()
+}
+
+#[test]
+fn meshed_callers_and_metrics_are_told_each_reason_word_for_word() {
+    let telemetry = Telemetry::new(1);
+    let port = NonZeroU16::new(8080).unwrap();
+    let policy = policy_core::testing::default_policy(DefaultPolicy::Deny);
+    let counters = telemetry.counters(port, &Arc::new(policy), &Arc::default());
+    let caller = telemetry.caller(&policy_core::Tls::Absent);
+    for reason in rows().into_keys() {
+        let reason = Denied::parse(&reason).unwrap_or_else(|| panic!("no reason: {reason}"));
+        for grpc in [false, true] {
+            assert_eq!(told(&Answer::Denied(reason), grpc), reason.as_str());
+        }
+        counters.http_denied(0, caller, &Denial { reason, route: None });
+    }
+    let rate = NonZeroU32::MIN;
+    let limited = Answer::Limited(Exceeded { scope: Scope::Total, rate });
+    assert_eq!(told(&limited, false), Denied::RateLimited.as_str());
+    let metrics = telemetry.encode(&[]).unwrap();
+    for reason in Denied::all() {
+        let label = format!("reason=\"{}\"", reason.as_str());
+        let counted = |line: &str| line.starts_with("inbound_http_") && line.contains(&label);
+        assert!(metrics.lines().any(counted), "{label} in {metrics}");
+    }
 }
 
 #[test]
@@ -47,4 +87,67 @@ fn every_reason_is_explained_with_the_answer_it_gets() {
         assert_eq!(stated, answered(reason), "{reason:?}");
     }
     assert!(rows.is_empty(), "reasons that do not exist: {rows:?}");
+}
+
+/// Pages that people read.
+fn pages() -> Vec<PathBuf> {
+    let at = |name: &str| root().join(name);
+    let mut pages: Vec<PathBuf> = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "charts/portcullis/README.md",
+    ]
+    .map(at)
+    .into();
+    for entry in fs::read_dir(at("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
+
+/// The text of a page without what stands in fences.
+fn prose(page: &Path) -> String {
+    let text = fs::read_to_string(page).unwrap();
+    text.split("```").step_by(2).collect()
+}
+
+/// The anchors of a page, as a forge makes them of its headings.
+fn anchors(page: &Path) -> Vec<String> {
+    let prose = prose(page);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        words.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let mut lost = Vec::new();
+    let mut links = 0;
+    for page in pages() {
+        for part in prose(&page).split("](").skip(1) {
+            let (link, _) = part.split_once(')').unwrap();
+            if link.starts_with("https:") {
+                continue;
+            }
+            links += 1;
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            let there =
+                to.exists() && (anchor.is_empty() || anchors(&to).contains(&anchor.to_owned()));
+            if !there {
+                lost.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(links > 50, "{links}");
+    assert!(lost.is_empty(), "{}", lost.join("\n"));
 }

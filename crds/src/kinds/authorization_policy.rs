@@ -1,7 +1,7 @@
 //! AuthorizationPolicy (controller-semantics 1.3, 2.5, 4).
 
 use crate::kind::Kind;
-use crate::object::{Body, Claims, Invalid, Object};
+use crate::object::{Body, Claims, FieldError, Invalid, Object};
 use crate::parse::input::{Draft, Input};
 use crate::parse::target::{Reference, Target};
 use crate::reader::{Known, Node, quote};
@@ -11,7 +11,7 @@ use crate::render::schema::{any_namespace, list, local_reference, object, refere
 use crate::resource::{
     AuthorizationPolicy, IdentityRequirement, NetworkRequirement, PolicyTarget, Resource,
 };
-use crate::spec::{Field, Named, NamedObject};
+use crate::spec::{Field, Named, NamedClient, NamedObject};
 use policy_core::NetworkSymbol;
 
 const TARGETS: &[Target] = &[
@@ -81,6 +81,49 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
         one(Field::Target, key)
     }));
     named
+}
+
+pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
+    let Resource::AuthorizationPolicy(policy) = resource else { return Vec::new() };
+    if policy.identity.is_some() || policy.network.is_some() {
+        return Vec::new();
+    }
+    let message = "is empty: asks for nothing, every client is admitted";
+    vec![FieldError::new("spec.requiredAuthenticationRefs", message)]
+}
+
+pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+    let Resource::AuthorizationPolicy(policy) = resource else { return Vec::new() };
+    match &policy.identity {
+        Some(IdentityRequirement::ServiceAccount(name)) => {
+            vec![NamedClient::account("spec.requiredAuthenticationRefs", name)]
+        }
+        Some(IdentityRequirement::MeshTls(_)) | None => Vec::new(),
+    }
+}
+
+pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
+    let Resource::AuthorizationPolicy(policy) = resource else { return None };
+    Some(match &policy.target {
+        PolicyTarget::Namespace => FieldError::new(
+            "spec.targetRef",
+            format!(
+                "grants nothing: no Server of namespace `{namespace}` owns a port of any \
+                 workload, and default policies are no concern of it"
+            ),
+        ),
+        PolicyTarget::Server(name) => FieldError::new(
+            "spec.targetRef.name",
+            format!("grants nothing: Server {namespace}/{name} owns no port of any workload"),
+        ),
+        PolicyTarget::Route { kind, name } => FieldError::new(
+            "spec.targetRef.name",
+            format!(
+                "grants nothing: {} {namespace}/{name} is on no port of any workload",
+                kind.in_full()
+            ),
+        ),
+    })
 }
 
 fn target(node: &Node<'_>, own_namespace: &str) -> Option<PolicyTarget> {

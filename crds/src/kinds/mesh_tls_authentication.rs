@@ -10,6 +10,7 @@ use crate::render::definition::{Definition, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{any_namespace, exactly_one, list_of, object, reference, text};
 use crate::resource::{IdentityRef, MeshTlsAuthentication, Resource};
+use crate::spec::NamedClient;
 
 pub(super) fn read(input: &Input<'_>) -> Option<Resource> {
     let spec = input.spec(Known::Only(&["identities", "identityRefs"]))?;
@@ -49,6 +50,18 @@ fn identity_ref(node: &Node<'_>) -> Option<IdentityRef> {
         return None;
     }
     Some(IdentityRef::Namespace(name))
+}
+
+pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+    let Resource::MeshTlsAuthentication(authentication) = resource else { return Vec::new() };
+    let MeshTlsAuthentication { identities, identity_refs } = authentication;
+    let accounts = identity_refs.iter().enumerate().filter_map(|(i, reference)| match reference {
+        IdentityRef::ServiceAccount(name) => {
+            Some(NamedClient::account(format!("spec.identityRefs[{i}].name"), name))
+        }
+        IdentityRef::Namespace(_) => None,
+    });
+    NamedClient::identities("spec.identities", identities).chain(accounts).collect()
 }
 
 pub(super) fn definition(_: Profile) -> Definition {

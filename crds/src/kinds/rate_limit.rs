@@ -3,12 +3,12 @@
 mod definition;
 
 use crate::kind::Kind;
-use crate::object::{Body, Claims, Object};
+use crate::object::{Body, Claims, FieldError, Object};
 use crate::parse::input::{Draft, Input};
 use crate::parse::target::{Reference, Target};
 use crate::reader::{Fields, Known, Node};
 use crate::resource::{NamespacedName, RateLimitOverride, RateLimitPolicy, Resource};
-use crate::spec::{Field, Named, NamedObject};
+use crate::spec::{Field, Named, NamedClient, NamedObject};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -36,6 +36,36 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
     let Body::Valid(Resource::RateLimit(limit)) = &object.body else { return Vec::new() };
     let server = object.meta.key.beside(Kind::Server, &limit.server);
     vec![Named { field: Field::Target, what: NamedObject::One(server) }]
+}
+
+pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
+    let Resource::RateLimit(limit) = resource else { return Vec::new() };
+    if limit.total.is_some() || limit.identity.is_some() || !limit.overrides.is_empty() {
+        return Vec::new();
+    }
+    vec![FieldError::new(
+        "spec",
+        "none of `total`, `identity` and `overrides` is set: limits nothing",
+    )]
+}
+
+pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+    let Resource::RateLimit(limit) = resource else { return Vec::new() };
+    let overrides = limit.overrides.iter().enumerate().flat_map(|(i, one)| {
+        one.clients.iter().enumerate().map(move |(j, name)| {
+            NamedClient::account(format!("spec.overrides[{i}].clientRefs[{j}].name"), name)
+        })
+    });
+    overrides.collect()
+}
+
+pub(super) fn idle(resource: &Resource, namespace: &str) -> Option<FieldError> {
+    let Resource::RateLimit(limit) = resource else { return None };
+    let message = format!(
+        "limits nothing: Server {namespace}/{} owns no port of any workload that carries requests",
+        limit.server
+    );
+    Some(FieldError::new("spec.targetRef.name", message))
 }
 
 fn server(node: &Node<'_>) -> Option<Arc<str>> {
@@ -86,12 +116,12 @@ fn rate<'a>(fields: &Fields<'a>) -> Option<Rate<'a>> {
 fn one_override<'a>(node: &Node<'a>) -> Option<(RateLimitOverride, Rate<'a>)> {
     let fields = node.fields(Known::Only(&["requestsPerSecond", "clientRefs"]))?;
     let rate = rate(&fields);
-    let clients = fields.require("clientRefs").and_then(|node| clients(&node));
+    let clients = fields.require("clientRefs").and_then(|node| client_refs(&node));
     let rate = rate?;
     Some((RateLimitOverride { requests_per_second: rate.0, clients: clients? }, rate))
 }
 
-fn clients(node: &Node<'_>) -> Option<Vec<NamespacedName>> {
+fn client_refs(node: &Node<'_>) -> Option<Vec<NamespacedName>> {
     let list = node.list()?;
     if list.is_empty() {
         node.error("an empty list names nobody, name at least one client");

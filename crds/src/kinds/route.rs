@@ -11,10 +11,11 @@ mod grpc;
 mod host;
 mod http;
 mod parent;
+mod remark;
 mod values;
 
 use crate::kind::Kind;
-use crate::object::{Body, Claims, Invalid, Object, ObjectKey};
+use crate::object::{Body, Claims, FieldError, Invalid, Object, ObjectKey};
 use crate::parse::duration;
 use crate::parse::input::{Draft, Input};
 use crate::reader::{Fields, Known, Node, quote};
@@ -25,6 +26,7 @@ use policy_core::{HostPattern, PathPattern, RequestMatch};
 use std::time::Duration;
 
 pub(super) use definition::definition;
+pub(super) use remark::remarks;
 
 pub(super) fn read(input: &Input<'_>) -> Draft {
     let dialect = Dialect::of(input);
@@ -64,6 +66,13 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
     let any = unread.then(|| NamedObject::AnyOf(Kind::Server, namespace.clone()));
     let named = servers.map(NamedObject::One).chain(any);
     named.map(|what| Named { field: Field::Parent, what }).collect()
+}
+
+pub(super) fn idle(resource: &Resource, _: &str) -> Option<FieldError> {
+    let Resource::Route(route) = resource else { return None };
+    let message = "matches nothing: no Server that it is attached to owns a port of any workload";
+    let inbound = route.parents.iter().any(ParentRef::is_server);
+    inbound.then(|| FieldError::new("spec.parentRefs", message))
 }
 
 fn route(parents: Vec<ParentRef>, hostnames: Vec<HostPattern>, rules: Vec<RouteRule>) -> Resource {

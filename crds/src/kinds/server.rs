@@ -2,11 +2,12 @@
 
 mod definition;
 
-use crate::object::Claims;
+use crate::object::{Claims, FieldError};
 use crate::parse::input::{Draft, Input};
 use crate::parse::label::selector;
 use crate::reader::{Fields, Known, Node, one_of, quote, shared};
 use crate::resource::{PortRef, ProxyProtocol, Resource, Server, WorkloadSelector};
+use crate::selector::LabelSelector;
 use policy_core::DefaultPolicy;
 use std::num::NonZeroU16;
 
@@ -44,7 +45,9 @@ pub(super) fn read(input: &Input<'_>) -> Draft {
     let claims = Claims::Server { workloads: workloads.clone(), port: port.clone() };
     let server = match (workloads, port, protocol, access_policy) {
         (Some(workloads), Some(port), Some(protocol), Some(access_policy)) => {
-            Some(Resource::Server(Server { workloads, port, protocol, access_policy }))
+            let access_policy_stated = spec.get("accessPolicy").is_some();
+            let server = Server { workloads, port, protocol, access_policy, access_policy_stated };
+            Some(Resource::Server(server))
         }
         _ => None,
     };
@@ -58,6 +61,36 @@ pub(super) fn claims(resource: Option<&Resource>) -> Claims {
     };
     let (workloads, port) = (server.workloads.clone(), server.port.clone());
     Claims::Server { workloads: Some(workloads), port: Some(port) }
+}
+
+pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
+    let Resource::Server(server) = resource else { return Vec::new() };
+    let everything = |selector: &LabelSelector| *selector == LabelSelector::default();
+    let mut remarks = Vec::new();
+    match &server.workloads {
+        WorkloadSelector::Pods(selector) if everything(selector) => {
+            remarks.push(FieldError::new(
+                "spec.podSelector",
+                "is empty: selects every pod of the namespace",
+            ));
+        }
+        WorkloadSelector::ExternalWorkloads(selector) if everything(selector) => {
+            let message = "is empty: selects every ExternalWorkload of the namespace";
+            remarks.push(FieldError::new("spec.externalWorkloadSelector", message));
+        }
+        WorkloadSelector::Pods(_) | WorkloadSelector::ExternalWorkloads(_) => {}
+    }
+    if let PortRef::Name(name) = &server.port
+        && name.bytes().all(|b| b.is_ascii_digit())
+    {
+        let message = format!(
+            "{} in quotes is the name of a port, which no container can have: nothing is selected; \
+             leave the quotes out for the number",
+            quote(name)
+        );
+        remarks.push(FieldError::new("spec.port", message));
+    }
+    remarks
 }
 
 fn workloads(spec: &Fields<'_>, version: &str) -> Option<WorkloadSelector> {

@@ -3,7 +3,7 @@
 mod definition;
 
 use crate::kind::Kind;
-use crate::object::{Body, Claims, Invalid, Object};
+use crate::object::{Body, Claims, FieldError, Invalid, Object};
 use crate::parse::identity::dns_identity;
 use crate::parse::input::{Draft, Input};
 use crate::parse::label::selector;
@@ -14,7 +14,7 @@ use crate::reader::{Fields, Known, Node};
 use crate::resource::{
     ClientRequirement, NamespacedName, Resource, ServerAuthorization, ServerRef,
 };
-use crate::spec::{Field, Named, NamedObject};
+use crate::spec::{Field, Named, NamedClient, NamedObject};
 use policy_core::NetworkMatch;
 
 pub(super) use definition::definition;
@@ -60,6 +60,33 @@ pub(super) fn named(object: &Object) -> Vec<Named> {
         ServerRef::Labels(_) => NamedObject::AnyOf(Kind::Server, key.namespace.clone()),
     });
     what.map(|what| Named { field: Field::Server, what }).into_iter().collect()
+}
+
+pub(super) fn remarks(resource: &Resource) -> Vec<FieldError> {
+    let Resource::ServerAuthorization(authorization) = resource else { return Vec::new() };
+    if authorization.networks.is_some() {
+        return Vec::new();
+    }
+    let message = "absent or empty: only clients in the cluster's networks are admitted; \
+                   `0.0.0.0/0` and `::/0` stand for every network";
+    vec![FieldError::new("spec.client.networks", message)]
+}
+
+pub(super) fn clients(resource: &Resource) -> Vec<NamedClient> {
+    let Resource::ServerAuthorization(authorization) = resource else { return Vec::new() };
+    let ClientRequirement::Identities { identities, service_accounts } = &authorization.client
+    else {
+        return Vec::new();
+    };
+    let accounts = service_accounts.iter().enumerate().map(|(i, name)| {
+        NamedClient::account(format!("spec.client.meshTLS.serviceAccounts[{i}].name"), name)
+    });
+    NamedClient::identities("spec.client.meshTLS.identities", identities).chain(accounts).collect()
+}
+
+pub(super) fn idle(_: &Resource, _: &str) -> Option<FieldError> {
+    let message = "grants nothing: no Server that it selects owns a port of any workload";
+    Some(FieldError::new("spec.server", message))
 }
 
 fn server(node: &Node<'_>) -> Option<ServerRef> {

@@ -9,7 +9,7 @@ const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// Whether `text` is a DNS label: lower-case letters, digits and inner `-`, up to 63.
-pub(crate) fn is_dns_label(text: &str) -> bool {
+pub fn is_dns_label(text: &str) -> bool {
     let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = text.as_bytes();
     text.len() <= MAX_LABEL
@@ -19,7 +19,7 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
 }
 
 /// Whether `text` is a sequence of DNS labels with dots, up to 253.
-pub(crate) fn is_dns_name(text: &str) -> bool {
+pub fn is_dns_name(text: &str) -> bool {
     text.len() <= MAX_NAME && text.split('.').all(is_dns_label)
 }
 

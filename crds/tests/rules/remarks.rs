@@ -1,11 +1,10 @@
 //! What is legal but may surprise.
 
 use crate::support::{object, value};
-use policy_crds::remark::remarks;
 use policy_crds::{document, parse};
 
 fn of(api_version: &str, kind: &str, spec: &str) -> Vec<String> {
-    remarks(&object(api_version, kind, spec)).iter().map(ToString::to_string).collect()
+    object(api_version, kind, spec).remarks().iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -63,8 +62,8 @@ fn what_may_surprise_is_said_in_words() {
 #[test]
 fn good_and_invalid_manifests_get_no_remarks() {
     for document in document::read(include_str!("good.yaml")) {
-        assert_eq!(remarks(&parse(&document.value.unwrap()).unwrap()), []);
+        assert_eq!(parse(&document.value.unwrap()).unwrap().remarks(), []);
     }
     let invalid = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: a}, spec: {podSelector: {}}}";
-    assert_eq!(remarks(&parse(&value(invalid)).unwrap()), []);
+    assert_eq!(parse(&value(invalid)).unwrap().remarks(), []);
 }

@@ -8,7 +8,7 @@ fn digest(bytes: &[u8]) {
         if let Ok(value) = &document.value {
             for object in parse_all(value).into_iter().flatten() {
                 drop(pods_of(&object));
-                drop(policy_crds::remark::remarks(&object));
+                drop(object.remarks());
             }
         }
         let place = document.locate("spec.rules[0].matches[0].path.value");

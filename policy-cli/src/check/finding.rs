@@ -10,6 +10,8 @@ pub struct Unknown {
     pub object: ObjectKey,
     /// What cannot be said, and why.
     pub message: String,
+    /// Whether it leaves open what the object has in force.
+    pub(super) decides: bool,
 }
 
 /// A finding before its place has been looked up.
@@ -18,10 +20,12 @@ pub(super) struct Finding {
     pub(super) field: String,
     pub(super) message: String,
     pub(super) severity: Severity,
+    /// Whether it explains why an object would take part in nothing.
+    pub(super) explains: bool,
 }
 
 impl Finding {
     pub(super) fn warning(object: &ObjectKey, field: String, message: String) -> Self {
-        Self { object: object.clone(), field, message, severity: Severity::Warning }
+        Self { object: object.clone(), field, message, severity: Severity::Warning, explains: true }
     }
 }

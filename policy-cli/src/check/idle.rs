@@ -5,8 +5,7 @@ use super::finding::{Finding, Unknown};
 use super::world::World;
 use crate::cluster::unknown;
 use policy_core::{ObjectRef, Origin, Owner, ServerPolicy, Source, Undeclared};
-use policy_crds::resource::PolicyTarget;
-use policy_crds::{Body, Kind, Object, Resource};
+use policy_crds::{FieldError, Kind};
 use policy_engine::Compiled;
 use std::collections::BTreeSet;
 
@@ -20,11 +19,12 @@ pub(super) fn findings(
     let mut findings = Vec::new();
     for object in &world.compiled.objects {
         let key = &object.meta.key;
-        let Some((field, message)) = idle(object) else { continue };
-        if active.contains(&key.to_ref()) || said.iter().any(|finding| finding.object == *key) {
+        let Some(FieldError { field, message }) = object.idle() else { continue };
+        let explained = said.iter().any(|finding| finding.explains && finding.object == *key);
+        if explained || active.contains(&key.to_ref()) {
             continue;
         }
-        if unknown.iter().any(|unknown| unknown.object == *key) {
+        if unknown.iter().any(|unknown| unknown.decides && unknown.object == *key) {
             continue;
         }
         let gaps = world.gaps;
@@ -32,7 +32,7 @@ pub(super) fn findings(
         let deciding = [Kind::Pod, Kind::ExternalWorkload, Kind::Server];
         missing.extend(unknown::of_kinds(&deciding, &key.namespace, gaps));
         if missing.is_empty() {
-            findings.push(Finding::warning(key, field.to_owned(), message));
+            findings.push(Finding::warning(key, field, message));
         } else {
             let missing = missing.into_iter().collect::<Vec<_>>().join(" and ");
             unknown.push(Unknown {
@@ -40,62 +40,11 @@ pub(super) fn findings(
                 message: format!(
                     "whether it matches anything is not known, because {missing} may not be listed"
                 ),
+                decides: true,
             });
         }
     }
     findings
-}
-
-/// What is to be said of an object that takes part in nothing; none if it need not.
-fn idle(object: &Object) -> Option<(&'static str, String)> {
-    let Body::Valid(resource) = &object.body else { return None };
-    let namespace = &object.meta.key.namespace;
-    if let Resource::AuthorizationPolicy(policy) = resource {
-        Some(match &policy.target {
-            PolicyTarget::Namespace => (
-                "spec.targetRef",
-                format!(
-                    "grants nothing: no Server of namespace `{namespace}` owns a port of any \
-                     workload, and default policies are no concern of it"
-                ),
-            ),
-            PolicyTarget::Server(name) => (
-                "spec.targetRef.name",
-                format!("grants nothing: Server {namespace}/{name} owns no port of any workload"),
-            ),
-            PolicyTarget::Route { kind, name } => (
-                "spec.targetRef.name",
-                format!(
-                    "grants nothing: {} {namespace}/{name} is on no port of any workload",
-                    kind.as_str()
-                ),
-            ),
-        })
-    } else if let Resource::ServerAuthorization(_) = resource {
-        Some((
-            "spec.server",
-            "grants nothing: no Server that it selects owns a port of any workload".to_owned(),
-        ))
-    } else if let Resource::RateLimit(limit) = resource {
-        Some((
-            "spec.targetRef.name",
-            format!(
-                "limits nothing: Server {namespace}/{} owns no port of any workload that carries \
-                 requests",
-                limit.server
-            ),
-        ))
-    } else if let Resource::Route(route) = resource
-        && route.parents.iter().any(|parent| parent.is_server())
-    {
-        Some((
-            "spec.parentRefs",
-            "matches nothing: no Server that it is attached to owns a port of any workload"
-                .to_owned(),
-        ))
-    } else {
-        None
-    }
 }
 
 /// Every object that takes part in the policy of some port, those that only fail to included.

@@ -4,7 +4,7 @@
 use super::finding::{Finding, Unknown};
 use super::places::Places;
 use super::world::World;
-use crate::cluster::unknown;
+use crate::cluster::{Scope, unknown};
 use policy_crds::resource::WorkloadSelector;
 use policy_crds::{Body, Kind, Object, ObjectKey, Resource};
 use policy_engine::findings::{self, FindingKind};
@@ -22,9 +22,12 @@ pub(super) fn findings(
     let mut lacks = Vec::new();
     for found in world.compiled.findings() {
         let Some(object) = objects.get(&found.object) else { continue };
-        match not_known(object, found.kind, world) {
-            Some(message) => unknown.push(Unknown { object: found.object, message }),
-            None if is_told(object, found.kind, world) => {
+        match not_known(object, &found, world) {
+            Some(message) => {
+                let decides = explains(found.kind);
+                unknown.push(Unknown { object: found.object, message, decides });
+            }
+            None if is_told(object, &found, world) => {
                 lacks.push(finding(found, world, places));
             }
             None => {}
@@ -33,16 +36,43 @@ pub(super) fn findings(
     unknown.extend(objects.values().filter_map(|object| {
         let missing = workloads_not_listed(object, world)?;
         let message = format!("what it selects is not known, because {missing} may not be listed");
-        Some(Unknown { object: object.meta.key.clone(), message })
+        Some(Unknown { object: object.meta.key.clone(), message, decides: true })
     }));
     unknown.dedup();
     lacks
 }
 
+/// The message where nobody says what the identities of the mesh end in.
+const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not known, because no controller \
+                              says what they end in; --control-plane-namespace does";
+
 /// The reason for which a finding may be none: what could not be listed may be what is missing.
-fn not_known(object: &Object, kind: FindingKind, world: &World<'_>) -> Option<String> {
-    let (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition)) = kind else {
-        return None;
+fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> Option<String> {
+    let condition = match (found.kind, &found.other) {
+        (FindingKind::Dangling(condition) | FindingKind::Ineffective(condition), _) => condition,
+        (FindingKind::ClientMissing | FindingKind::ForeignClientMissing, Some(account)) => {
+            let missing =
+                unknown::of_kinds(&[account.kind], &account.namespace, world.gaps).pop()?;
+            return Some(format!(
+                "whether {account} exists is not known, because {missing} may not be listed"
+            ));
+        }
+        (FindingKind::Unused | FindingKind::UnusedOffered, _) => {
+            let missing = policies_not_listed(&found.object, found.kind, world)?;
+            return Some(format!(
+                "whether a policy refers to it is not known, because {missing} may not be listed"
+            ));
+        }
+        (FindingKind::ForeignIdentity, _) if !world.mesh_known => {
+            return Some(MESH_NOT_KNOWN.to_owned());
+        }
+        (FindingKind::GrantsNobody { .. }, _) => {
+            let missing = grants_not_listed(&object.meta.key, world)?;
+            return Some(format!(
+                "whether anything is granted on it is not known, because {missing} may not be listed"
+            ));
+        }
+        _ => return None,
     };
     let missing = unknown::of_object(object, world.gaps);
     let words = missing.iter().cloned().collect::<Vec<_>>().join(" and ");
@@ -52,11 +82,24 @@ fn not_known(object: &Object, kind: FindingKind, world: &World<'_>) -> Option<St
 }
 
 /// True if a finding is told here.
-fn is_told(object: &Object, kind: FindingKind, world: &World<'_>) -> bool {
-    match kind {
-        // Manifests seldom declare the clients of their namespace, and a Server may well be meant for
-        // what another one leaves.
-        FindingKind::ClientMissing | FindingKind::DisplacedInPart => false,
+fn is_told(object: &Object, found: &findings::Finding, world: &World<'_>) -> bool {
+    match found.kind {
+        // Manifests that declare some of a namespace's clients are taken to declare all of them.
+        FindingKind::ClientMissing | FindingKind::ForeignClientMissing => {
+            let declares = |account: &ObjectKey| world.declares(account.kind, &account.namespace);
+            world.whole || found.other.as_ref().is_some_and(declares)
+        }
+        FindingKind::OnlyRoute => found.other.as_ref().is_some_and(|server| {
+            Kind::routes().all(|kind| world.gaps.knows(kind, &server.namespace))
+        }),
+        // Policies of other namespaces may stand in other folders.
+        FindingKind::UnusedOffered => world.whole,
+        // A Server may well be meant for what another one leaves.
+        FindingKind::DisplacedInPart => false,
+        // In a manifest its author has written it.
+        FindingKind::GrantsNobody { stated } => {
+            (world.whole || !stated) && workloads_not_listed(object, world).is_none()
+        }
         // What is applied beside manifests may declare the number, and what declares nothing at all
         // may listen on it.
         FindingKind::PortNumber if !world.whole => false,
@@ -68,8 +111,25 @@ fn is_told(object: &Object, kind: FindingKind, world: &World<'_>) -> bool {
         | FindingKind::Ineffective(_)
         | FindingKind::Remark
         | FindingKind::PrecedenceDiffers
-        | FindingKind::NeverReached => true,
+        | FindingKind::NeverReached
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused => true,
     }
+}
+
+/// What may grant on a Server, if it could not be listed.
+fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
+    let mut kinds = vec![Kind::AuthorizationPolicy, Kind::ServerAuthorization];
+    kinds.extend(Kind::routes());
+    let missing = unknown::of_kinds(&kinds, &server.namespace, world.gaps);
+    (!missing.is_empty()).then(|| missing.join(" and "))
+}
+
+/// The policies that may refer to an authentication, if they could not be listed.
+fn policies_not_listed(key: &ObjectKey, kind: FindingKind, world: &World<'_>) -> Option<String> {
+    let everywhere = kind == FindingKind::UnusedOffered;
+    let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
+    unknown::in_scope(&[Kind::AuthorizationPolicy], &scope, world.gaps).pop()
 }
 
 /// The workloads that a Server selects from, if they could not be listed.
@@ -82,8 +142,37 @@ fn workloads_not_listed(object: &Object, world: &World<'_>) -> Option<String> {
     unknown::of_kinds(&[kind], &object.meta.key.namespace, world.gaps).pop()
 }
 
+/// Whether a finding explains why an object would take part in nothing.
+fn explains(kind: FindingKind) -> bool {
+    match kind {
+        FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing
+        | FindingKind::ForeignIdentity
+        | FindingKind::OnlyRoute => false,
+        FindingKind::Dangling(_)
+        | FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::SelectsNothing
+        | FindingKind::PortName
+        | FindingKind::PortNumber
+        | FindingKind::GrantsNobody { .. }
+        | FindingKind::Displaced
+        | FindingKind::DisplacedInPart
+        | FindingKind::NeverReached
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => true,
+    }
+}
+
 fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
-    let findings::Finding { object, kind, field, message } = found;
+    let explains = explains(found.kind);
+    Finding { explains, ..placed(found, world, places) }
+}
+
+/// The finding with its field, as far as the message tells it.
+fn placed(found: findings::Finding, world: &World<'_>, places: &mut Places) -> Finding {
+    let findings::Finding { object, kind, field, message, other: _ } = found;
     let warning = |field, message| Finding::warning(&object, field, message);
     match kind {
         FindingKind::SelectsNothing => match matched_before(places.value(&object)) {
@@ -93,19 +182,34 @@ fn finding(found: findings::Finding, world: &World<'_>, places: &mut Places) -> 
             }
             None => warning(field, message),
         },
+        FindingKind::OnlyRoute => Finding { severity: Severity::Note, ..warning(field, message) },
+        // An API server writes `deny` where nothing is stated, so that nothing tells what is meant.
+        FindingKind::GrantsNobody { .. } if world.whole => {
+            Finding { severity: Severity::Note, ..warning(field, message) }
+        }
+        FindingKind::GrantsNobody { .. } => {
+            let message = format!("{message}; state `accessPolicy: deny` if that is meant");
+            warning(field, message)
+        }
         FindingKind::PortName => Finding { severity: world.missing(), ..warning(field, message) },
         FindingKind::Dangling(_) => {
             let field = named_field(&object, &message, places).unwrap_or(field);
             Finding { severity: world.missing(), ..warning(field, message) }
         }
-        FindingKind::Ineffective(_) | FindingKind::Remark | FindingKind::PrecedenceDiffers => {
+        FindingKind::Ineffective(_)
+        | FindingKind::Remark
+        | FindingKind::PrecedenceDiffers
+        | FindingKind::ClientMissing
+        | FindingKind::ForeignClientMissing => {
             warning(named_field(&object, &message, places).unwrap_or(field), message)
         }
         FindingKind::PortNumber
         | FindingKind::Displaced
         | FindingKind::DisplacedInPart
         | FindingKind::NeverReached
-        | FindingKind::ClientMissing => warning(field, message),
+        | FindingKind::ForeignIdentity
+        | FindingKind::Unused
+        | FindingKind::UnusedOffered => warning(field, message),
     }
 }
 
@@ -141,7 +245,7 @@ fn matched_before(value: Option<&Value>) -> Option<String> {
         condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let programmed = conditions.iter().find(|condition| text(condition, "type") == "Programmed")?;
-    let counted = text(programmed, "status") != "Unknown";
-    let some = counted && text(programmed, "reason") != "NoProxies";
+    let some = ["Programmed", "Pending", "Refused", "StoppedMatching"];
+    let some = some.contains(&&*text(programmed, "reason"));
     some.then(|| format!("its status says {}", text(programmed, "message")))
 }

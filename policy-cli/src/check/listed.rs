@@ -29,7 +29,7 @@ pub(super) fn findings(world: &World<'_>, unknown: &mut Vec<Unknown>) -> Vec<Fin
                 "whether its workloads have ports of the names that it lists is not known, because \
                  {missing} may not be listed"
             );
-            unknown.push(Unknown { object: key.clone(), message });
+            unknown.push(Unknown { object: key.clone(), message, decides: true });
             continue;
         }
         let Some(ports) = port_names(world, &key.name) else { continue };

@@ -8,6 +8,7 @@ mod lacks;
 mod listed;
 mod objects;
 mod places;
+mod pods;
 mod remarks;
 mod world;
 
@@ -57,7 +58,9 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     let Inventory { compiled, mut diagnostics, values, places, gaps, .. } = inventory;
     let scope = &inventory.scope;
-    let world = World { compiled: &compiled, gaps: &gaps, whole: inventory.cluster.is_some() };
+    let whole = inventory.cluster.is_some();
+    let mesh_known = inventory.settings.mesh_known;
+    let world = World { compiled: &compiled, gaps: &gaps, whole, mesh_known };
     let mut places = Places::new(places, values);
     let mut unknown = Vec::new();
     let mut found = findings(&world, &mut places, &mut unknown);
@@ -67,6 +70,10 @@ pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     found.retain(|finding| is_shown(scope, &finding.object));
     unknown.retain(|unknown| is_shown(scope, &unknown.object));
     diagnostics.extend(objects::gathered(found).into_iter().map(|f| places.diagnostic(f)));
+    if !world.whole {
+        let of_pods = pods::diagnostics(&mut places, &diagnostics);
+        diagnostics.extend(of_pods);
+    }
     diagnostics.sort_by(|a, b| {
         let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.object.clone());
         key(a).cmp(&key(b))

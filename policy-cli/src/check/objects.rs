@@ -21,6 +21,7 @@ pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
             field: error.field,
             message: error.message,
             severity: Severity::Error,
+            explains: true,
         };
         errors.into_iter().map(finding)
     });

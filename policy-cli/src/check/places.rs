@@ -16,9 +16,12 @@ pub(super) struct Places {
     values: BTreeMap<ObjectKey, Value>,
 }
 
-struct File {
-    text: String,
-    documents: Vec<Document>,
+/// A file, as far as it could be read.
+pub(super) struct File {
+    /// What is in it.
+    pub(super) text: String,
+    /// Its documents.
+    pub(super) documents: Vec<Document>,
 }
 
 impl Places {
@@ -41,7 +44,7 @@ impl Places {
     /// A finding about a field of an object; about its beginning, if there is no such field. What a
     /// cluster gave has a name and no place.
     pub(super) fn diagnostic(&mut self, finding: Finding) -> Diagnostic {
-        let Finding { object, field, message, severity } = finding;
+        let Finding { object, field, message, severity, explains: _ } = finding;
         let (object, field) = (&object, &*field);
         if self.values.contains_key(object) {
             let diagnostic = Diagnostic::about_file(&"".into(), message);
@@ -62,15 +65,17 @@ impl Places {
         Diagnostic { severity, ..diagnostic }
     }
 
+    /// Every file that declares an object.
+    pub(super) fn files(&mut self) -> impl Iterator<Item = (&Arc<str>, &File)> {
+        for place in self.places.values() {
+            self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
+        }
+        self.files.iter()
+    }
+
     fn document(&mut self, object: &ObjectKey) -> Option<&Document> {
         let place = self.places.get(object)?;
-        let file = self.files.entry(Arc::clone(&place.file)).or_insert_with(|| {
-            // It was readable a moment ago; if it is not any more, places are lines without text.
-            let bytes = std::fs::read(&*place.file).unwrap_or_default();
-            let text = String::from_utf8_lossy(&bytes);
-            let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
-            File { documents: document::read_bytes(&bytes), text }
-        });
+        let file = self.files.entry(Arc::clone(&place.file)).or_insert_with(|| read(&place.file));
         file.documents.iter().find(|document| match &document.value {
             Ok(value) => {
                 policy_crds::parse(value).is_ok_and(|parsed| parsed.meta.key == place.declared)
@@ -78,4 +83,12 @@ impl Places {
             Err(_) => false,
         })
     }
+}
+
+/// It was readable a moment ago; if it is not any more, places are lines without text.
+fn read(file: &str) -> File {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+    File { documents: document::read_bytes(&bytes), text }
 }

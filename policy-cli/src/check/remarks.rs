@@ -1,7 +1,6 @@
 //! What valid manifests mean where that may surprise their author.
 
 use super::finding::Finding;
-use policy_crds::remark::remarks;
 use policy_engine::Compiled;
 use policy_webhooks::injector::namespace_remarks;
 
@@ -11,7 +10,7 @@ pub(super) fn findings(compiled: &Compiled, said: &[Finding]) -> Vec<Finding> {
         let about = |error: policy_crds::FieldError| {
             Finding::warning(&object.meta.key, error.field, error.message)
         };
-        remarks(object).into_iter().chain(namespace_remarks(object)).map(about)
+        object.remarks().into_iter().chain(namespace_remarks(object)).map(about)
     });
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = all.filter(|finding| finding.field != "spec.client.networks");

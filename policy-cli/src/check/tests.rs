@@ -7,7 +7,7 @@ const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: s
 
 const SERVER: &str = "apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
                       metadata: {name: web, namespace: shop}\n\
-                      spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1}\n---\n";
+                      spec: {podSelector: {matchLabels: {app: web}}, port: http, proxyProtocol: HTTP/1, accessPolicy: deny}\n---\n";
 
 fn said(text: &str) -> Vec<(Severity, String)> {
     let directory = tempfile::tempdir().unwrap();

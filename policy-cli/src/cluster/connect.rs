@@ -3,30 +3,26 @@
 
 use super::Cluster;
 use super::controller::{Found, PodFlags, find};
-use super::list::one;
+use super::forward;
 use super::refusal::{explain, is_forbidden, is_not_found, words};
+use super::roots::roots;
 use super::settings::told;
+use super::token;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use policy_controller::args::AUDIENCE;
 use policy_core::Identity;
 use policy_tls::identity::anonymous_client;
 use rustls::ClientConfig;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use serde_json::Value;
 use std::io;
 use std::num::NonZeroU16;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::DuplexStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -37,13 +33,6 @@ const TOKEN_SECONDS: i64 = 600;
 
 /// How long connecting may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The ConfigMaps with the roots of the mesh, in the namespace of the control plane: our issuer's, and
-/// Linkerd's.
-const ROOTS: [&str; 2] = ["portcullis-identity-trust-roots", "linkerd-identity-trust-roots"];
-
-/// Where the roots are in either.
-const BUNDLE: &str = "ca-bundle.crt";
 
 /// Flags that name a controller.
 #[derive(Clone, Debug, Args)]
@@ -145,8 +134,9 @@ pub(crate) async fn in_cluster(
     let port = flags
         .controller_port
         .map_or_else(|| settings.map_or(8090, |told| told.serve.listen.port()), NonZeroU16::get);
-    let roots = roots(cluster, flags).await?;
-    let token = token(cluster, flags).await?;
+    let roots =
+        roots(cluster, &flags.pod.controller_namespace, flags.trust_roots.as_deref()).await?;
+    let token = bearer(cluster, flags).await?;
     let tls = client(roots, &identity)?;
     let name = server_name(&identity, &found)?;
     let (pods, pod) = (Api::<Pod>::namespaced(cluster.client.clone(), &found.namespace), found);
@@ -154,7 +144,7 @@ pub(crate) async fn in_cluster(
     let connector = tower::service_fn(move |_| {
         let (pods, pod, tls, name) = (pods.clone(), pod.name.clone(), tls.clone(), name.clone());
         async move {
-            let attempt = forward(&pods, &pod, port, tls, name);
+            let attempt = forward::tls(&pods, &pod, port, tls, name);
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "nobody answers in 10 s");
             tokio::time::timeout(PATIENCE, attempt).await.map_err(late)?.map(TokioIo::new)
         }
@@ -166,45 +156,6 @@ pub(crate) async fn in_cluster(
             anyhow!("cannot connect to {to}, port {port}: {}", super::chain(&error))
         })?;
     Ok(Connection { channel: InterceptedService::new(channel, Bearer(Some(token))), to })
-}
-
-/// One port-forwarded connection in TLS.
-async fn forward(
-    pods: &Api<Pod>,
-    pod: &str,
-    port: u16,
-    tls: Arc<ClientConfig>,
-    name: ServerName<'static>,
-) -> io::Result<TlsStream<DuplexStream>> {
-    let refused = |error: kube::Error| {
-        let right = if is_forbidden(&error) {
-            "; it needs the right to create pods/portforward there"
-        } else {
-            ""
-        };
-        io::Error::other(format!("port-forward: {}{right}", words(&error)))
-    };
-    let mut forwarder = pods.portforward(pod, &[port]).await.map_err(refused)?;
-    let broken = || io::Error::other("port-forward: the API server gave no stream");
-    let stream = forwarder.take_stream(port).ok_or_else(broken)?;
-    let failure = forwarder.take_error(port).ok_or_else(broken)?;
-    // What the kubelet says of the port comes beside the stream, which then just ends.
-    let handshake = TlsConnector::from(tls).connect(name, stream);
-    tokio::pin!(failure, handshake);
-    tokio::select! {
-        biased;
-        connected = &mut handshake => match connected {
-            Ok(connected) => Ok(connected),
-            Err(error) => {
-                let told = tokio::time::timeout(Duration::from_millis(200), failure).await;
-                let told = told.ok().flatten().map(|told| format!(" ({})", told.trim()));
-                Err(io::Error::other(format!("TLS: {error}{}", told.unwrap_or_default())))
-            }
-        },
-        Some(told) = &mut failure => {
-            Err(io::Error::other(format!("port-forward: {}", told.trim())))
-        }
-    }
 }
 
 /// The identity that the controller has to prove.
@@ -244,79 +195,16 @@ fn client(
     Ok(Arc::new(config))
 }
 
-/// The roots of the mesh.
-async fn roots(
+/// A token of the viewer, good for our controllers alone.
+async fn bearer(
     cluster: &Cluster,
     flags: &ControllerFlags,
-) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    if let Some(path) = &flags.trust_roots {
-        return file(path);
-    }
-    let namespace = &flags.pod.controller_namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-    let mut refused = Vec::new();
-    for name in ROOTS {
-        match one(&cluster.client, &path, name).await {
-            Ok(found) => return bundle(&found, namespace, name),
-            Err(error) if is_forbidden(&error) || is_not_found(&error) => {
-                refused.push(words(&error));
-            }
-            Err(error) => {
-                return Err(explain(&error, &cluster.asked, "read the roots of the mesh"));
-            }
-        }
-    }
-    bail!(
-        "the roots of the mesh are not known: {}; --trust-roots FILE names them",
-        refused.join("; ")
-    )
-}
-
-fn bundle(
-    found: &Value,
-    namespace: &str,
-    name: &str,
-) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let text = found.get("data").and_then(|data| data.get(BUNDLE)).and_then(Value::as_str);
-    let text = text.ok_or_else(|| {
-        anyhow!(
-            "ConfigMap {namespace}/{name} has no `{BUNDLE}`; --trust-roots FILE names the roots"
-        )
-    })?;
-    certificates(text).with_context(|| format!("`{BUNDLE}` of ConfigMap {namespace}/{name}"))
-}
-
-fn file(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("--trust-roots: `{}`", path.display()))?;
-    certificates(&text).with_context(|| format!("--trust-roots: `{}`", path.display()))
-}
-
-fn certificates(text: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let found = found.map_err(|error| anyhow!("is not PEM: {error}"))?;
-    if found.is_empty() {
-        bail!("has no certificate in it");
-    }
-    Ok(found)
-}
-
-/// A token of the viewer, good for our controllers alone.
-async fn token(cluster: &Cluster, flags: &ControllerFlags) -> anyhow::Result<MetadataValue<Ascii>> {
+) -> anyhow::Result<MetadataValue<Ascii>> {
     let namespace = &flags.pod.controller_namespace;
     let viewer = &flags.viewer;
-    let accounts = Api::<ServiceAccount>::namespaced(cluster.client.clone(), namespace);
-    let request = TokenRequest {
-        spec: TokenRequestSpec {
-            audiences: vec![AUDIENCE.to_owned()],
-            expiration_seconds: Some(TOKEN_SECONDS),
-            bound_object_ref: None,
-        },
-        ..TokenRequest::default()
-    };
-    let answer = accounts.create_token_request(viewer, &Default::default(), &request).await;
+    let answer = token::of(cluster, (namespace, viewer), AUDIENCE, TOKEN_SECONDS).await;
     let token = match answer {
-        Ok(answer) => answer.status.map(|status| status.token).unwrap_or_default(),
+        Ok(token) => token,
         Err(error) if is_not_found(&error) => bail!(
             "there is no ServiceAccount {namespace}/{viewer} whose token could be shown; \
              --viewer and --controller-namespace name another"

@@ -26,6 +26,18 @@ pub(crate) struct PodFlags {
     pub(crate) controller_selector: String,
 }
 
+/// Flags that say where the control plane of a cluster is.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Controller")]
+pub(crate) struct ControlPlaneFlags {
+    #[command(flatten)]
+    pub(crate) pod: PodFlags,
+
+    /// Labels of the issuer's pods
+    #[arg(long, value_name = "LABELS", default_value = "app.kubernetes.io/component=issuer")]
+    pub(crate) issuer_selector: String,
+}
+
 /// A pod of the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -45,15 +57,8 @@ pub(crate) struct Found {
 /// There is none, or pods may not be listed there; says where it was looked and what changes that.
 pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<Found> {
     let PodFlags { controller_namespace: namespace, controller_selector: selector } = flags;
-    let path = format!("/api/v1/namespaces/{namespace}/pods");
-    let params = ListParams::default().labels(selector);
-    let request = Request::new(path).list(&params)?;
-    let answer: Result<Value, _> = cluster.client.request(request).await;
-    let mut pods = match answer {
-        Ok(mut answer) => match answer.get_mut("items").map(Value::take) {
-            Some(Value::Array(pods)) => pods,
-            _ => Vec::new(),
-        },
+    let mut pods = match pods(cluster, namespace, selector).await {
+        Ok(pods) => pods,
         Err(error) if is_forbidden(&error) => bail!(
             "the controller cannot be looked for: {} (--controller-namespace says where else)",
             words(&error)
@@ -78,12 +83,32 @@ pub(crate) async fn find(cluster: &Cluster, flags: &PodFlags) -> anyhow::Result<
     })
 }
 
+/// The pods of a namespace that have these labels.
+///
+/// # Errors
+/// The API server's.
+pub(crate) async fn pods(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<Value>, kube::Error> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let params = ListParams::default().labels(selector);
+    let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
+    let mut answer: Value = cluster.client.request(request).await?;
+    Ok(match answer.get_mut("items").map(Value::take) {
+        Some(Value::Array(pods)) => pods,
+        _ => Vec::new(),
+    })
+}
+
 fn text(value: &Value, path: &[&str]) -> String {
     let found = path.iter().try_fold(value, |value, field| value.get(field));
     found.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn is_ready(pod: &Value) -> bool {
+/// Whether a pod is ready and is not ending.
+pub(crate) fn is_ready(pod: &Value) -> bool {
     let conditions = pod.get("status").and_then(|status| status.get("conditions"));
     let ending = pod.get("metadata").is_some_and(|m| m.get("deletionTimestamp").is_some());
     let ready = conditions.and_then(Value::as_array).into_iter().flatten().any(|condition| {

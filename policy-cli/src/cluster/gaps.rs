@@ -45,6 +45,16 @@ pub(crate) struct Gap {
     pub(crate) message: Option<String>,
 }
 
+impl Gap {
+    /// Whether it is of other namespaces than the one that is asked about.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.r#where.starts_with(ELSEWHERE)
+    }
+}
+
+/// How the words about other namespaces than one begin.
+const ELSEWHERE: &str = "namespaces other than";
+
 /// The resource as the API server names it: `servers.policy.linkerd.io`.
 pub(crate) fn resource(kind: Kind) -> String {
     match kind.group() {
@@ -85,7 +95,7 @@ impl Gaps {
                 Extent::Everywhere => return None,
                 Extent::Absent => ("the cluster".to_owned(), "absent", None),
                 Extent::Only { namespace, refusal } => {
-                    let place = format!("namespaces other than {namespace}");
+                    let place = format!("{ELSEWHERE} {namespace}");
                     (place, "forbidden", Some(refusal.to_string()))
                 }
                 Extent::Nothing { refusal } => {

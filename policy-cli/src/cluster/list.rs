@@ -73,13 +73,17 @@ impl Listing {
 }
 
 /// Which versions of which resources the API server serves.
-struct Served {
+pub(crate) struct Served {
     /// Plurals by `group/version`; none: that may not be asked.
     resources: BTreeMap<String, Option<BTreeSet<String>>>,
 }
 
 impl Served {
-    async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
+    /// Asks the API server, which everybody who has logged in may.
+    ///
+    /// # Errors
+    /// It cannot be reached, or fails.
+    pub(crate) async fn discover(cluster: &Cluster) -> anyhow::Result<Self> {
         let wanted: BTreeSet<String> = Kind::watched()
             .filter(|kind| !kind.group().is_empty())
             .flat_map(|kind| kind.versions().iter().map(move |v| format!("{}/{v}", kind.group())))
@@ -105,7 +109,7 @@ impl Served {
     }
 
     /// The version in which a kind is listed; none if the cluster does not have the kind.
-    fn version(&self, kind: Kind) -> Option<&'static str> {
+    pub(crate) fn version(&self, kind: Kind) -> Option<&'static str> {
         let serves = |version: &&&str| {
             let key = format!("{}/{version}", kind.group());
             match self.resources.get(&key) {

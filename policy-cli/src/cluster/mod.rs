@@ -3,10 +3,14 @@
 
 pub(crate) mod connect;
 pub(crate) mod controller;
+pub(crate) mod forward;
 pub(crate) mod gaps;
 pub(crate) mod list;
+pub(crate) mod page;
 pub(crate) mod refusal;
+pub(crate) mod roots;
 pub(crate) mod settings;
+pub(crate) mod token;
 pub(crate) mod unknown;
 
 use anyhow::Context;

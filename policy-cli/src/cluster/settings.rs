@@ -5,7 +5,7 @@ use super::{Cluster, chain};
 use anyhow::anyhow;
 use clap::{Args, Parser};
 use policy_controller::args;
-use policy_controller::args::{Cli, Command, SourceSettings};
+use policy_controller::args::{Cli, Command, IssuerArgs, SourceSettings};
 use policy_core::DefaultPolicy;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::ControllerConfig;
@@ -23,7 +23,20 @@ pub(crate) struct SettingsFlags {
     /// all-unauthenticated]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     default_policy: Option<DefaultPolicy>,
+
+    /// Namespace of the control plane, which is part of every mesh identity [default: that of the
+    /// controller found there; of manifests: portcullis for `check`, else linkerd]
+    #[arg(long, value_name = "NAMESPACE")]
+    control_plane_namespace: Option<String>,
+
+    /// Trust domain that ends every mesh identity [default: that of the controller found there;
+    /// cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    identity_domain: Option<String>,
 }
+
+/// The namespace of the control plane where nobody says another one.
+const CONTROL_PLANE: &str = "portcullis";
 
 fn policy(name: &str) -> Result<DefaultPolicy, String> {
     let names = DefaultPolicy::ALL.map(DefaultPolicy::as_str).join(", ");
@@ -38,6 +51,9 @@ pub(crate) struct Settings {
     pub(crate) from: String,
     /// Whether they are known to be those of a controller, rather than assumed.
     pub(crate) known: bool,
+    /// Whether it is known what ends the identities of the mesh: by the controller, or by a flag.
+    #[serde(skip)]
+    pub(crate) mesh_known: bool,
     /// The default policy of the cluster.
     pub(crate) default_policy: &'static str,
     /// The namespaces that the controller watches; none: all of them. What is elsewhere takes no
@@ -53,6 +69,17 @@ impl Settings {
     /// Those of a directory.
     pub(crate) fn of_directory(flags: &SettingsFlags) -> Self {
         Self::new(ControllerConfig::default(), DEFAULTS.to_owned(), true, flags)
+    }
+
+    /// Those of a directory that is checked: identities are those of an installation by the chart, so
+    /// that one of Linkerd's, which nobody has there, is found.
+    pub(crate) fn of_checked(flags: &SettingsFlags) -> Self {
+        let mut settings = Self::of_directory(flags);
+        if flags.control_plane_namespace.is_none() {
+            settings.config.control_plane_namespace = CONTROL_PLANE.into();
+            settings.config.shared_namespaces.insert(CONTROL_PLANE.into());
+        }
+        settings
     }
 
     /// These.
@@ -88,8 +115,16 @@ impl Settings {
             }
             None => from,
         };
+        if let Some(namespace) = &flags.control_plane_namespace {
+            config.control_plane_namespace = namespace.as_str().into();
+            config.shared_namespaces = [config.control_plane_namespace.clone()].into();
+        }
+        if let Some(domain) = &flags.identity_domain {
+            config.identity_domain = domain.as_str().into();
+        }
         let default_policy = config.default_policy.as_str();
-        Self { from, known, default_policy, watched: None, config }
+        let mesh_known = known || flags.control_plane_namespace.is_some();
+        Self { from, known, mesh_known, default_policy, watched: None, config }
     }
 
     /// Whether the controller sees an object.
@@ -122,26 +157,48 @@ fn defaults() -> ControllerConfig {
 /// # Errors
 /// No container of it is told to run a controller, or its flags cannot be read.
 pub(crate) fn told(found: &Found) -> anyhow::Result<args::Settings> {
-    let containers = found.pod.get("spec").and_then(|spec| spec.get("containers"));
+    of_pod_with("run", &found.pod, parse)
+}
+
+/// What the issuer of a pod is told.
+///
+/// # Errors
+/// No container of it is told to run an issuer, or its flags cannot be read.
+pub(crate) fn told_issuer(pod: &Value) -> anyhow::Result<IssuerArgs> {
+    of_pod_with("issuer", pod, |arguments| match parsed(arguments)? {
+        Command::Issuer(issuer) => Ok(*issuer),
+        Command::Run(_) => Err(anyhow!("this is the controller, not the issuer")),
+    })
+}
+
+/// What `read` makes of the arguments of the container that is told `subcommand`.
+fn of_pod_with<T>(
+    subcommand: &str,
+    pod: &Value,
+    read: impl Fn(&[String]) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let containers = pod.get("spec").and_then(|spec| spec.get("containers"));
     let containers = containers.and_then(Value::as_array);
     let mut wrong = None;
     for container in containers.into_iter().flatten() {
-        let arguments = arguments(container, &found.pod);
-        if arguments.first().is_none_or(|first| first != "run") {
+        let arguments = arguments(container, pod);
+        if arguments.first().is_none_or(|first| first != subcommand) {
             continue;
         }
         // A variable that is left is a value that only the container knows.
         let unknown = arguments.iter().find(|word| word.contains("$("));
         let unknown = unknown.map(|word| anyhow!("what `{word}` stands for is not in the pod"));
-        match unknown.map_or_else(|| parse(&arguments), Err) {
+        match unknown.map_or_else(|| read(&arguments), Err) {
             Ok(settings) => return Ok(settings),
             Err(error) => wrong = Some(error),
         }
     }
-    let pod = format!("{}/{}", found.namespace, found.name);
+    let metadata = |field: &str| pod.get("metadata")?.get(field)?.as_str();
+    let name = metadata("name").unwrap_or_default();
+    let pod = format!("{}/{name}", metadata("namespace").unwrap_or_default());
     match wrong {
         Some(error) => Err(error.context(format!("the flags of pod {pod} cannot be read here"))),
-        None => anyhow::bail!("pod {pod} has no container that is told `run`"),
+        None => anyhow::bail!("pod {pod} has no container that is told `{subcommand}`"),
     }
 }
 
@@ -182,18 +239,22 @@ fn of_pod(variable: &Value, pod: &Value) -> Option<String> {
 }
 
 fn parse(arguments: &[String]) -> anyhow::Result<args::Settings> {
+    match parsed(arguments)? {
+        Command::Run(run) => {
+            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
+        }
+        Command::Issuer(_) => Err(anyhow!("this is the issuer, not the controller")),
+    }
+}
+
+fn parsed(arguments: &[String]) -> anyhow::Result<Command> {
     let words = std::iter::once("policy-controller").chain(arguments.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         anyhow!("{}", first.trim_start_matches("error: "))
     })?;
-    match cli.command {
-        Command::Run(run) => {
-            args::Settings::try_from(*run).map_err(|error| anyhow!("{}", chain(&error)))
-        }
-        Command::Issuer(_) => Err(anyhow!("this is the issuer, not the controller")),
-    }
+    Ok(cli.command)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Errors are what makes an object invalid: it grants nothing until they are corrected, and keeps
 /// what it claims. Warnings are what takes effect, perhaps not as meant: references that lead
 /// nowhere, selectors that select nothing, matches that are never reached, and empty lists, whose
-/// meaning is said in words.
+/// meaning is said in words. Notes are worth knowing, and no fault.
 ///
 /// With a directory, manifests are checked. Without one, the cluster of the current context is; the
 /// first line says which one that is. There references that lead nowhere and port names that no
@@ -38,6 +38,7 @@ use std::process::ExitCode;
 Examples:
   portcullis check examples/emojivoto
   portcullis check --deny-warnings deploy/        # for CI
+  portcullis check --identity-domain example.org deploy/
   portcullis check                                # the context's cluster and namespace
   portcullis check --context production -A        # every namespace of another cluster
   portcullis check -o json deploy/ | jq -r '.findings[] | \"\\(.file):\\(.line) \\(.message)\"'"
@@ -66,13 +67,18 @@ pub(crate) struct Arguments {
     output: Format,
 }
 
+/// Why a gap is none of the cluster's, but of whoever asks.
+const FORBIDDEN: &str = "forbidden";
+
 /// What `-o json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
     asked: &'a Asked,
+    complete: bool,
     objects: usize,
     errors: usize,
     warnings: usize,
+    notes: usize,
     findings: Vec<Item<'a>>,
     #[serde(rename = "notKnown")]
     unknown: Vec<NotKnown<'a>>,
@@ -120,7 +126,7 @@ struct Checked {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Checked { asked, gaps, findings } = match &arguments.path {
         Some(path) => {
-            let settings = Settings::of_directory(&arguments.settings);
+            let settings = Settings::of_checked(&arguments.settings);
             let inventory = Inventory::of_directory(path, Scope::All, settings);
             Checked {
                 asked: Asked::directory(path, &Scope::All),
@@ -131,11 +137,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => block_on(of_cluster(arguments))?,
     };
     let unknown = findings.unknown.iter();
+    // What could not be looked at has not been found sound.
+    let complete = gaps.iter().all(|gap| gap.why != FORBIDDEN);
     let report = Report {
         asked: &asked,
+        complete,
         objects: findings.objects,
         errors: findings.count(Severity::Error),
         warnings: findings.count(Severity::Warning),
+        notes: findings.count(Severity::Note),
         findings: findings.diagnostics.iter().map(Item::from).collect(),
         unknown: unknown
             .map(|u| NotKnown { object: u.object.to_string(), message: &u.message })
@@ -143,12 +153,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         gaps: &gaps,
     };
     output::print(arguments.output, &report, |report| text(report, &findings, Paint::stdout()))?;
-    // What could not be looked at has not been found sound.
-    let hidden = gaps.iter().any(|gap| gap.why == "forbidden");
     // Nothing that was checked is nothing that was found sound.
     let denied = report.objects == 0
         || report.errors > 0
-        || (arguments.deny_warnings && (report.warnings > 0 || hidden));
+        || (arguments.deny_warnings && (report.warnings > 0 || !complete));
     Ok(if denied { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -166,6 +174,9 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     let on_cluster = report.asked.directory.is_none();
     if on_cluster {
         text.push_str(&paint.dim(&report.asked.to_string()));
+        if let Some(hidden) = hidden(report.gaps) {
+            text.push_str(&paint.notice(&hidden));
+        }
         text.push_str("\n\n");
     }
     for diagnostic in &findings.diagnostics {
@@ -189,9 +200,17 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
     };
+    let notes = match report.notes {
+        0 => String::new(),
+        notes => format!(", {}", count(notes, "note")),
+    };
+    let unknown = match report.unknown.len() {
+        0 => String::new(),
+        unknown => format!(", {unknown} not known"),
+    };
     let _ = writeln!(
         text,
-        "{} read: {}, {}",
+        "{} read: {}, {}{notes}{unknown}",
         count(report.objects, "object"),
         count(report.errors, "error"),
         count(report.warnings, "warning")
@@ -199,11 +218,36 @@ fn text(report: &Report<'_>, findings: &Findings, paint: Paint) -> String {
     text
 }
 
+/// What may not be listed, as the end of the line that says what was asked: whatever follows is said of
+/// the rest alone.
+fn hidden(gaps: &[Gap]) -> Option<String> {
+    let forbidden = gaps.iter().filter(|gap| gap.why == FORBIDDEN);
+    let (elsewhere, hidden): (Vec<_>, Vec<_>) = forbidden.partition(|gap| gap.is_elsewhere());
+    let kinds = |gaps: &[&Gap]| {
+        let first = gaps.first()?;
+        let more = gaps.len().saturating_sub(1);
+        Some(match more {
+            0 => first.resource.clone(),
+            1 => format!("{} and 1 more kind", first.resource),
+            more => format!("{} and {more} more kinds", first.resource),
+        })
+    };
+    let all = kinds(&hidden)
+        .map(|kinds| format!("; you may not list {kinds}, so that not everything was checked"));
+    all.or_else(|| {
+        let kinds = kinds(&elsewhere)?;
+        Some(format!(
+            "; you may list {kinds} there alone, so that references elsewhere were not checked"
+        ))
+    })
+}
+
 /// A finding that stands in no file: `error: Server shop/web: spec.port: …`.
 fn placeless(diagnostic: &Diagnostic, paint: Paint) -> String {
     let severity = match diagnostic.severity {
         Severity::Error => paint.bad("error"),
         Severity::Warning => paint.notice("warning"),
+        Severity::Note => paint.dim("note"),
     };
     let object = diagnostic.object.as_ref().map(ToString::to_string).unwrap_or_default();
     let field = diagnostic.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();

@@ -4,7 +4,7 @@ use crate::inject::{Source, manifests};
 use crate::output::{self, Paint};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use policy_webhooks::injector::{Bypass, Defaults, Places, Settings, Trust, followed};
+use policy_webhooks::injector::{Bypass, Defaults, Places, Preset, Settings, Trust, followed};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// What holds where manifests say nothing: the name of a setting, as it is annotated after
     /// `portcullis.dev/`, and its value; may be repeated
     #[arg(long, value_name = "SETTING=VALUE")]
-    set: Vec<String>,
+    set: Vec<Preset>,
 
     /// What kind of container the sidecar is
     #[arg(long, value_enum, default_value_t)]
@@ -72,9 +72,7 @@ enum Kind {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut defaults = Defaults::default();
-    for given in &arguments.set {
-        defaults.set(given).map_err(|reason| anyhow::anyhow!("--set: `{given}`: {reason}"))?;
-    }
+    arguments.set.iter().cloned().for_each(|preset| defaults.set(preset));
     let Arguments { control_plane_namespace, identity_domain, cluster_domain, .. } = arguments;
     let settings = Settings {
         defaults,

@@ -3,10 +3,14 @@
 pub(crate) mod authz;
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod health;
+pub(crate) mod identity;
 pub(crate) mod inject;
+pub(crate) mod preflight;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod up;
+pub(crate) mod version;
 pub(crate) mod watch;
 
 use anyhow::Context;

@@ -1,6 +1,7 @@
 //! `portcullis request`.
 
 use super::block_on;
+use crate::identity;
 use crate::output::{self, Format, Paint};
 use crate::request::answer::grpc_name;
 use crate::request::{Answer, Credentials, Failed, Outcome, Protocol, Question, Target, Tls, send};
@@ -19,9 +20,10 @@ use std::time::Duration;
 /// Ask one thing, with or without a mesh identity, from a chosen address
 ///
 /// The scheme says what is spoken: http and https are HTTP/1.1, h2 is HTTP/2 with prior knowledge,
-/// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --cert, --key and
-/// --roots the connection is mutual TLS with the mesh identity of that certificate; --server-name is
-/// the identity of the server, which is also sent as SNI. With --direct the connection goes to the
+/// grpc and grpcs a unary gRPC call, tcp raw bytes that are expected back. With --identity, a folder
+/// that `portcullis identity` wrote, or with --cert, --key and --roots the connection is mutual TLS
+/// with the mesh identity of that certificate; --server-name is the identity of the server, which is
+/// also sent as SNI. With --direct the connection goes to the
 /// sidecar's own port, as meshed clients connect, and a transport header names the port of the URL.
 ///
 /// Exit codes: 0 HTTP below 400, gRPC OK or bytes that came back; 1 no answer (not reachable, TLS
@@ -35,6 +37,8 @@ Examples:
   portcullis request http://127.0.0.1:8080/api/list
   portcullis request -X POST -H 'x-team: a' -d '{}' http://127.10.0.3:8080/api
   portcullis request --from 127.10.0.9 tcp://127.10.0.3:9000
+  portcullis request --identity cart \\
+    --server-name web.shop.serviceaccount.identity.portcullis.cluster.local http://web.shop/
   portcullis request --cert web.crt --key web.key --roots ca.crt \\
     --server-name emoji.emojivoto.serviceaccount.identity.linkerd.cluster.local \\
     grpc://127.10.0.3:8080/emojivoto.v1.EmojiService/ListAll
@@ -67,8 +71,12 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "TEXT")]
     data: Option<String>,
 
+    /// Folder with tls.crt, tls.key and ca.crt, as `portcullis identity` writes them
+    #[arg(long, value_name = "DIR", groups = ["client", "trust"])]
+    identity: Option<PathBuf>,
+
     /// Certificate chain of the client (PEM)
-    #[arg(long, value_name = "FILE", requires_all = ["key", "roots"])]
+    #[arg(long, value_name = "FILE", requires_all = ["key", "roots"], group = "client")]
     cert: Option<PathBuf>,
 
     /// Private key of the client (PEM)
@@ -76,11 +84,11 @@ pub(crate) struct Arguments {
     key: Option<PathBuf>,
 
     /// Certificates to trust (PEM)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "trust")]
     roots: Option<PathBuf>,
 
     /// Identity of the server, sent as SNI; the host of the URL if absent
-    #[arg(long, value_name = "NAME", requires = "roots")]
+    #[arg(long, value_name = "NAME", requires = "trust")]
     server_name: Option<String>,
 
     /// Connect to the sidecar's own port and name the URL's port in a transport header
@@ -90,7 +98,7 @@ pub(crate) struct Arguments {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "4143",
-        requires = "cert"
+        requires = "client"
     )]
     direct: Option<NonZeroU16>,
 
@@ -189,21 +197,30 @@ async fn resolve(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
 }
 
 fn tls(arguments: &Arguments, target: &Target) -> anyhow::Result<Option<Tls>> {
-    let Some(roots) = &arguments.roots else {
+    let Some(credentials) = credentials(arguments)? else {
         if target.tls {
-            bail!("TLS needs --roots, the certificates to trust");
+            bail!("TLS needs --roots, the certificates to trust, or --identity");
         }
         return Ok(None);
     };
-    let client = match (&arguments.cert, &arguments.key) {
-        (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
-        (None | Some(_), None | Some(_)) => None,
-    };
-    let credentials = Credentials::read(roots, client)?;
     let name = arguments.server_name.as_deref().unwrap_or(&target.host);
     let server_name = ServerName::try_from(name.to_owned())
         .with_context(|| format!("--server-name: `{name}` is not a name"))?;
     Ok(Some(Tls { credentials, server_name }))
+}
+
+/// Who asks and whom it trusts, as far as the flags say.
+fn credentials(arguments: &Arguments) -> anyhow::Result<Option<Credentials>> {
+    if let Some(folder) = &arguments.identity {
+        let [chain, key, roots] = identity::FILES.map(|name| folder.join(name));
+        return Ok(Some(Credentials::read(&roots, Some((&chain, &key)))?));
+    }
+    let Some(roots) = &arguments.roots else { return Ok(None) };
+    let client = match (&arguments.cert, &arguments.key) {
+        (Some(cert), Some(key)) => Some((cert.as_path(), key.as_path())),
+        (None | Some(_), None | Some(_)) => None,
+    };
+    Ok(Some(Credentials::read(roots, client)?))
 }
 
 fn table(answer: &Answer, paint: Paint) -> String {

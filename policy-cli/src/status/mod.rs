@@ -65,8 +65,8 @@ pub(crate) struct Object {
     pub(crate) not_known: Vec<String>,
 }
 
-/// A count of proxies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// A count of proxies, and what it comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Programmed {
     /// Proxies that decide by it.
@@ -75,6 +75,15 @@ pub(crate) struct Programmed {
     pub(crate) concerned: u64,
     /// Proxies that refused it, of those concerned.
     pub(crate) refused: u64,
+    /// `True`, `False` or `Unknown`; none: the controller is of a version that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<String>,
+    /// Why, for programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
 }
 
 impl Report {
@@ -223,12 +232,18 @@ impl From<messages::ObjectStatus> for Object {
             name,
             generation: (generation != 0).then_some(generation),
             conditions: conditions.into_iter().map(Condition::from).collect(),
-            programmed: programmed.map(|count| Programmed {
-                in_force: count.in_force,
-                concerned: count.concerned,
-                refused: count.refused,
-            }),
+            programmed: programmed.map(Programmed::from),
             not_known: Vec::new(),
         }
+    }
+}
+
+impl From<messages::Programmed> for Programmed {
+    fn from(programmed: messages::Programmed) -> Self {
+        let messages::Programmed { in_force, concerned, refused, status, reason, message } =
+            programmed;
+        let said = |text: String| (!text.is_empty()).then_some(text);
+        let (status, reason, message) = (said(status), said(reason), said(message));
+        Self { in_force, concerned, refused, status, reason, message }
     }
 }

@@ -53,7 +53,8 @@ pub(crate) async fn of_cluster(cluster: &Cluster, control_plane: &str) -> Sideca
     }
 }
 
-fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
+/// The pods that ought to have a sidecar and have none. `control_plane` carries none.
+pub(crate) fn without(namespaces: &[Value], pods: &[Value], control_plane: &str) -> Vec<Without> {
     let around: BTreeMap<String, Surroundings> = namespaces
         .iter()
         .filter_map(Surroundings::of)

@@ -1,6 +1,6 @@
 //! Statuses as a table for people, with what is wrong below it.
 
-use super::{Condition, Object, Report, Source};
+use super::{Condition, Object, Programmed, Report, Source};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
@@ -67,8 +67,11 @@ fn joined(object: &Object, kind: &str) -> String {
 }
 
 fn programmed(object: &Object) -> String {
-    if let Some(count) = object.programmed {
-        return format!("{} of {}", count.in_force, count.concerned);
+    if let Some(Programmed { in_force, concerned, reason, .. }) = &object.programmed {
+        return match (concerned, reason) {
+            (0, Some(reason)) => reason.clone(),
+            _ => format!("{in_force} of {concerned}"),
+        };
     }
     let carried = object.conditions.iter().filter(|c| c.r#type == "Programmed");
     let statuses: Vec<&str> = carried.map(|condition| condition.status.as_str()).collect();
@@ -79,10 +82,9 @@ fn programmed(object: &Object) -> String {
 /// What is not as it should be, a line each.
 fn details(object: &Object, paint: Paint) -> String {
     let mut text = String::new();
-    if let Some(count) = object.programmed.filter(|count| count.refused > 0) {
+    if let Some(line) = object.programmed.as_ref().and_then(|count| counted(count, paint)) {
         // Writing to a String cannot fail.
-        let line = format!("  refused by {} of {} proxies", count.refused, count.concerned);
-        let _ = writeln!(text, "{}", paint.bad(&line));
+        let _ = writeln!(text, "  {line}");
     }
     for condition in &object.conditions {
         if is_worth_telling(object, condition) {
@@ -90,6 +92,23 @@ fn details(object: &Object, paint: Paint) -> String {
         }
     }
     text
+}
+
+/// What there is to say of a count: why it is not in force everywhere, and which pods it leaves out.
+fn counted(programmed: &Programmed, paint: Paint) -> Option<String> {
+    let Programmed { in_force, concerned, refused, status, reason, message } = programmed;
+    let (Some(status), Some(reason), Some(message)) = (status, reason, message) else {
+        let line = format!("refused by {refused} of {concerned} proxies");
+        return (*refused > 0).then(|| paint.bad(&line));
+    };
+    let everywhere = format!("in force on {in_force} of {concerned} proxies");
+    let line = format!("Programmed={status} ({reason})");
+    match status.as_str() {
+        "True" if *message == everywhere => None,
+        "True" => Some(format!("{line}: {message}")),
+        "False" => Some(format!("{}: {message}", paint.bad(&line))),
+        _ => Some(format!("{}: {message}", paint.notice(&line))),
+    }
 }
 
 /// Whether a condition says more than that all is well. One that an object carries is told where

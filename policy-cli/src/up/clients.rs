@@ -4,9 +4,8 @@ use crate::world::places::Who;
 use crate::world::{NODE, host, inside};
 use ipnet::IpNet;
 use policy_core::{IdentityMatch, NetworkMatch, NetworkTerm};
-use policy_crds::resource::{
-    ClientRequirement, IdentityRef, IdentityRequirement, NamespacedName, ServerAuthorization,
-};
+use policy_crds::resource::{NamespacedName, ServerAuthorization};
+use policy_crds::spec::Client as NamedBy;
 use policy_crds::{Body, Object, Resource};
 use policy_engine::{ControllerConfig, WorkloadState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,35 +167,17 @@ struct Named<'a> {
 impl Named<'_> {
     fn by(&mut self, object: &Object) {
         let key = &object.meta.key;
-        let Body::Valid(resource) = &object.body else { return };
-        if let Resource::ServiceAccount = resource {
-            self.accounts.insert((key.namespace.clone(), key.name.clone()));
-        } else if let Resource::Pod(pod) = resource {
-            self.accounts.insert((key.namespace.clone(), pod.service_account.clone()));
-        } else if let Resource::AuthorizationPolicy(policy) = resource {
-            match &policy.identity {
-                Some(IdentityRequirement::ServiceAccount(name)) => self.account(key, name),
-                Some(IdentityRequirement::MeshTls(_)) | None => {}
+        let own = match &object.body {
+            Body::Valid(Resource::ServiceAccount) => Some(&key.name),
+            Body::Valid(Resource::Pod(pod)) => Some(&pod.service_account),
+            Body::Valid(_) | Body::Invalid(_) => None,
+        };
+        self.accounts.extend(own.map(|name| (key.namespace.clone(), name.clone())));
+        for named in object.clients() {
+            match named.client {
+                NamedBy::Account(name) => self.account(key, &name),
+                NamedBy::Identity(identity) => self.identity(&identity),
             }
-        } else if let Resource::MeshTlsAuthentication(authentication) = resource {
-            authentication.identities.iter().for_each(|identity| self.identity(identity));
-            for reference in &authentication.identity_refs {
-                match reference {
-                    IdentityRef::ServiceAccount(name) => self.account(key, name),
-                    IdentityRef::Namespace(_) => {}
-                }
-            }
-        } else if let Resource::ServerAuthorization(authorization) = resource {
-            match &authorization.client {
-                ClientRequirement::Identities { identities, service_accounts } => {
-                    identities.iter().for_each(|identity| self.identity(identity));
-                    service_accounts.iter().for_each(|name| self.account(key, name));
-                }
-                ClientRequirement::Unauthenticated | ClientRequirement::TlsUnauthenticated => {}
-            }
-        } else if let Resource::RateLimit(limit) = resource {
-            let clients = limit.overrides.iter().flat_map(|exception| &exception.clients);
-            clients.for_each(|name| self.account(key, name));
         }
     }
 

@@ -55,7 +55,13 @@ impl Compiled {
     pub fn findings(&self) -> Vec<Finding> {
         let mut engine = self.engine.lock();
         let mut finder = engine.finder();
-        self.objects.iter().flat_map(|object| finder.of(object)).collect()
+        let mut findings: Vec<Finding> =
+            self.objects.iter().flat_map(|object| finder.of(object)).collect();
+        findings.extend(finder.unused(&self.objects));
+        for object in &self.objects {
+            findings.extend(finder.only_route(object));
+        }
+        findings
     }
 
     /// Applies an object as an event does, and answers again whatever was found out from what it

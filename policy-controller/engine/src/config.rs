@@ -2,6 +2,7 @@
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use policy_core::{DefaultPolicy, IdentityMatch, NetworkMatch, NetworkSymbol, UndeclaredPorts};
+use policy_crds::is_dns_name;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -237,11 +238,19 @@ impl ControllerConfig {
 
     /// What the identities of all ServiceAccounts of a namespace end in, without the leading dot.
     pub fn namespace_suffix(&self, namespace: &str) -> Arc<str> {
-        format!(
-            "{namespace}.serviceaccount.identity.{}.{}",
-            self.control_plane_namespace, self.identity_domain
-        )
-        .into()
+        format!("{namespace}.serviceaccount.identity.{}", self.identity_suffix()).into()
+    }
+
+    /// What every mesh identity of a ServiceAccount ends in, after `identity` and a dot.
+    pub fn identity_suffix(&self) -> String {
+        format!("{}.{}", self.control_plane_namespace, self.identity_domain)
+    }
+
+    /// The name and the namespace of the ServiceAccount whose mesh identity this is; absent: it is none
+    /// of this mesh.
+    pub fn service_account_of<'i>(&self, identity: &'i str) -> Option<(&'i str, &'i str)> {
+        let rest = identity.strip_suffix(&self.identity_suffix())?;
+        rest.strip_suffix(".serviceaccount.identity.")?.rsplit_once('.')
     }
 }
 
@@ -251,18 +260,6 @@ fn named(setting: &'static str, value: &Arc<str>) -> Result<(), ConfigError> {
     } else {
         Err(ConfigError::NotAName { setting, value: value.clone() })
     }
-}
-
-/// Whether `text` can be part of an identity: labels of the DNS, lower-case, with dots between them.
-fn is_dns_name(text: &str) -> bool {
-    let label = |text: &str| {
-        !text.is_empty()
-            && text.len() <= 63
-            && !text.starts_with('-')
-            && !text.ends_with('-')
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
 }
 
 #[cfg(test)]
@@ -286,6 +283,9 @@ mod tests {
         let config = ControllerConfig::default();
         let dotted = config.certifiable_identity("shop", "web.a").unwrap();
         assert_eq!(&*dotted, "web.a.shop.serviceaccount.identity.linkerd.cluster.local");
+        assert_eq!(config.service_account_of(&dotted), Some(("web.a", "shop")));
+        let other = "web.shop.serviceaccount.identity.linkerd.example.org";
+        assert_eq!(config.service_account_of(other), None);
         for name in ["a".repeat(64), vec!["a".repeat(60); 4].join("."), String::new()] {
             assert_eq!(config.certifiable_identity("shop", &name), None, "{name}");
         }

@@ -4,12 +4,17 @@
 //! Nothing is kept until somebody asks. From then on what a batch touched is noted, and found out
 //! when it is asked for: once per shape and port, however many workloads share them.
 
+mod census;
+
 use crate::engine::{Changes, Engine};
 use crate::incremental::Query;
 use crate::incremental::content_hash;
 use crate::publish::WorkloadState;
 use crate::question::policy::PolicyOf;
-use crate::question::workload::{Shape, WorkloadOf, workload_key};
+use crate::question::workload::{Shape, WorkloadOf, object_key, workload_key};
+use crate::reach::Reach;
+use crate::standing::Standing;
+use census::Census;
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, ServerPolicy, WorkloadKey};
 use policy_crds::{Kind, ObjectKey};
@@ -54,6 +59,8 @@ pub struct News {
     pub workloads: Vec<(WorkloadKey, Option<ShapeNumber>)>,
     /// Objects that can contribute to a policy, each as it is; nothing: it is gone.
     pub objects: Vec<(ObjectKey, Option<Version>)>,
+    /// Which other workloads objects are about, where that may have changed.
+    pub reaches: Vec<(ObjectKey, Arc<Reach>)>,
 }
 
 /// What the owning task keeps.
@@ -70,9 +77,19 @@ struct Active {
     dirty_workloads: BTreeSet<WorkloadKey>,
     dirty_policies: BTreeSet<PolicyOf>,
     dirty_objects: BTreeSet<ObjectKey>,
-    workloads: BTreeMap<WorkloadKey, Arc<Shape>>,
+    workloads: BTreeMap<WorkloadKey, Placed>,
     shapes: HashMap<Arc<Shape>, Held>,
     next: ShapeNumber,
+    census: Census,
+    /// Namespaces with a Server: of others, only workloads with a sidecar concern anybody.
+    policed: BTreeSet<Arc<str>>,
+}
+
+/// A workload that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placed {
+    shape: Arc<Shape>,
+    standing: Standing,
 }
 
 #[derive(Debug, Default)]
@@ -119,7 +136,8 @@ impl Demand {
                 let of = |port: &NonZeroU16| PolicyOf { shape: shape.clone(), port: *port };
                 held.ports.keys().map(of).map(Query::PolicyOf)
             });
-            workloads.map(|key| Query::WorkloadOf(WorkloadOf(key))).chain(policies)
+            let workloads = workloads.map(|key| Query::WorkloadOf(WorkloadOf(key)));
+            workloads.chain(policies).chain(active.census.roots())
         })
     }
 }
@@ -143,6 +161,10 @@ impl Active {
         let policies =
             changes.policies.iter().filter(|of| self.shapes.contains_key(&of.shape)).cloned();
         self.dirty_policies.extend(policies);
+        changes.hosts.iter().for_each(|key| self.census.moved(key));
+        for shape in &changes.owners {
+            self.census.reclaimed(shape);
+        }
         let dirty = self.is_dirty();
         if dirty {
             self.since.get_or_insert_with(Instant::now);
@@ -153,12 +175,14 @@ impl Active {
     fn is_dirty(&self) -> bool {
         !(self.dirty_workloads.is_empty()
             && self.dirty_policies.is_empty()
-            && self.dirty_objects.is_empty())
+            && self.dirty_objects.is_empty()
+            && !self.census.is_dirty())
     }
 
     /// What changed since this was last asked.
     fn news(&mut self, engine: &mut Engine) -> News {
         let since = self.since.take().unwrap_or_else(Instant::now);
+        self.police(engine);
         let mut changed = BTreeMap::new();
         let mut workloads = Vec::new();
         for key in std::mem::take(&mut self.dirty_workloads) {
@@ -179,6 +203,8 @@ impl Active {
             }
         }
         let objects = std::mem::take(&mut self.dirty_objects);
+        objects.iter().for_each(|key| self.census.moved(key));
+        let reaches = self.census.settle(engine);
         let objects = objects.into_iter().map(|key| {
             let meta = engine.object(&key).map(|object| &object.meta);
             let version =
@@ -186,28 +212,73 @@ impl Active {
             (key, version)
         });
         let objects = objects.collect();
-        News { since, shapes: shapes.into_iter().collect(), workloads, objects }
+        News { since, shapes: shapes.into_iter().collect(), workloads, objects, reaches }
     }
 
-    /// Finds out which shape a workload has. `None`: the same as before. What is `changed` is what
-    /// may declare other ports.
+    /// Takes note of namespaces that have a Server, or none, since this was last asked.
+    fn police(&mut self, engine: &Engine) {
+        let servers = self.dirty_objects.iter().filter(|key| key.kind == Kind::Server);
+        let namespaces: BTreeSet<Arc<str>> = servers.map(|key| key.namespace.clone()).collect();
+        for namespace in namespaces {
+            let has = engine.index().list(Kind::Server, &namespace).next().is_some();
+            let changed = match has {
+                true => self.policed.insert(namespace.clone()),
+                false => self.policed.remove(&namespace),
+            };
+            for kind in [Kind::Pod, Kind::ExternalWorkload].into_iter().filter(|_| changed) {
+                let inside = engine.index().list(kind, &namespace);
+                let keys = inside.filter_map(|object| workload_key(&object.meta.key));
+                self.dirty_workloads.extend(keys);
+            }
+        }
+    }
+
+    /// How a workload stands and which shape it has, if it concerns anybody; with what it declares.
+    fn placed(
+        &self,
+        engine: &mut Engine,
+        key: &WorkloadKey,
+    ) -> Option<(Placed, Arc<WorkloadState>)> {
+        let standing = Standing::of(engine.object(&object_key(key))?);
+        if standing != Standing::Sidecar && !self.policed.contains(&key.namespace) {
+            return None;
+        }
+        let resolved = engine.workload(key)?;
+        let shape = resolved.shape.clone();
+        Some((Placed { shape, standing: resolved.standing }, resolved.state.clone()))
+    }
+
+    /// Finds out which shape a workload has that is expected to answer. `None`: the same as before.
+    /// What is `changed` is what may declare other ports.
     fn place(
         &mut self,
         engine: &mut Engine,
         key: &WorkloadKey,
         changed: &mut BTreeMap<Arc<Shape>, Arc<WorkloadState>>,
     ) -> Option<Option<ShapeNumber>> {
-        let resolved = engine.workload(key).filter(|resolved| resolved.answers);
+        let (now, state) = self.placed(engine, key).unzip();
+        let before = self.workloads.get(key).cloned();
+        if before != now {
+            if let Some(Placed { shape, standing }) = &before {
+                self.census.leave(shape, *standing);
+            }
+            if let Some(Placed { shape, standing }) = &now {
+                self.census.enter(shape, *standing);
+            }
+            match now.clone() {
+                Some(now) => self.workloads.insert(key.clone(), now),
+                None => self.workloads.remove(key),
+            };
+        }
+        let answering =
+            |placed: Placed| (placed.standing == Standing::Sidecar).then_some(placed.shape);
+        let (before, now) = (before.and_then(answering), now.and_then(answering));
         // What workloads declare follows from their shape.
-        let now = resolved.map(|resolved| {
-            changed.insert(resolved.shape.clone(), resolved.state.clone());
-            resolved.shape.clone()
-        });
-        let before = self.workloads.get(key);
-        if before == now.as_ref() {
+        changed.extend(now.clone().zip(state));
+        if before == now {
             return None;
         }
-        if let Some(before) = self.workloads.remove(key)
+        if let Some(before) = before
             && let Some(held) = self.shapes.get_mut(&before)
         {
             held.workloads = held.workloads.saturating_sub(1);
@@ -216,7 +287,6 @@ impl Active {
             }
         }
         let Some(shape) = now else { return Some(None) };
-        self.workloads.insert(key.clone(), shape.clone());
         let held = self.shapes.entry(shape).or_insert_with(|| {
             self.next = self.next.wrapping_add(1);
             Held { number: self.next, ..Held::default() }

@@ -6,6 +6,8 @@ use crate::incremental::{Memo, Query};
 use crate::index::{Index, KindSet};
 use crate::index_metrics::Effort;
 use crate::question::condition::{ConditionTable, Conditions};
+use crate::question::host::{Hosted, Hosts};
+use crate::question::owner::{Owners, PortsOwned};
 use crate::question::policy::PolicyOf;
 use crate::question::workload::{self, Resolved, Shape, WorkloadOf};
 use crate::resolve::condition;
@@ -37,6 +39,10 @@ pub(crate) struct Changes {
     pub(crate) conditions: bool,
     /// Every object that is not as it was.
     pub(crate) objects: Vec<ObjectKey>,
+    /// Objects that were asked for and may take effect through other Servers.
+    pub(crate) hosts: Vec<ObjectKey>,
+    /// Shapes whose ports may be owned or claimed by other Servers.
+    pub(crate) owners: Vec<Arc<Shape>>,
 }
 
 impl Engine {
@@ -61,11 +67,12 @@ impl Engine {
                 Query::Conditions(Conditions(key)) => {
                     changes.conditions |= self.state(&key);
                 }
+                Query::Hosts(Hosts(key)) => changes.hosts.push(key),
+                Query::PortsOwned(PortsOwned(shape)) => changes.owners.push(shape),
                 Query::Members(_)
                 | Query::NamespaceDefaults(_)
                 | Query::ServersOf(_)
                 | Query::SelectorKeys(_)
-                | Query::PortsOwned(_)
                 | Query::PolicyGrant(_)
                 | Query::ServerAuthorizationGrant(_)
                 | Query::ServerGrants(_)
@@ -135,6 +142,21 @@ impl Engine {
     /// A finder of what objects lack, which looks through all workloads.
     pub(crate) fn finder(&mut self) -> Finder<'_> {
         Finder::new(&self.index, &mut self.memo, &self.config, usize::MAX)
+    }
+
+    /// The same, which looks through so many workloads at most.
+    pub(crate) fn finder_within(&mut self, examined: usize) -> Finder<'_> {
+        Finder::new(&self.index, &mut self.memo, &self.config, examined)
+    }
+
+    /// Which Servers own and claim the ports of a shape.
+    pub(crate) fn owners(&mut self, shape: &Arc<Shape>) -> Arc<Owners> {
+        self.memo.ask(&PortsOwned(shape.clone()), &self.index, &self.config).0
+    }
+
+    /// The Servers through which an object takes effect.
+    pub(crate) fn hosts(&mut self, key: &ObjectKey) -> Arc<Hosted> {
+        self.memo.ask(&Hosts(key.clone()), &self.index, &self.config).0
     }
 
     /// Conditions of every object.

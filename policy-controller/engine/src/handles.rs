@@ -5,6 +5,7 @@ use crate::latest::Latest;
 use crate::publish::{LookupError, PortPolicy, PublishedWorkload, Seen};
 use crate::question::condition::ConditionTable;
 use crate::request::{Request, Requests};
+use crate::review::Snapshot;
 use crate::stated::StatedTable;
 use policy_core::WorkloadKey;
 use policy_crds::{FieldError, Kind, Object};
@@ -188,17 +189,27 @@ impl ReviewHandle {
     /// What is legal in `object` but surely not meant, as things are now. `None` where it cannot be
     /// told: objects have not been listed completely yet, or the index is too busy to be asked.
     pub async fn review(&self, object: Object) -> Option<Vec<FieldError>> {
-        tokio::time::timeout(PATIENCE, self.reviewed(object)).await.ok()?
+        let asked = self.asked(|snapshot| snapshot.review(object));
+        tokio::time::timeout(PATIENCE, asked).await.ok()?
     }
 
-    async fn reviewed(&self, object: Object) -> Option<Vec<FieldError>> {
+    /// What holds once `object` is deleted and surely surprises. `None` as for [`Self::review`].
+    pub async fn review_deletion(&self, object: Object) -> Option<Vec<FieldError>> {
+        let asked = self.asked(|snapshot| snapshot.review_deletion(object));
+        tokio::time::timeout(PATIENCE, asked).await.ok()?
+    }
+
+    async fn asked(
+        &self,
+        of: impl FnOnce(Snapshot) -> Vec<FieldError> + Send + 'static,
+    ) -> Option<Vec<FieldError>> {
         let turn = self.room.clone().acquire_owned().await.ok()?;
         let snapshot = self.requests.ask(Request::Snapshot).await??;
         // A fresh look at a large namespace takes milliseconds, for which nobody else should wait.
         let review = move || {
             // Held until it has ended, whether or not somebody still waits for it.
             let _turn = turn;
-            snapshot.review(object)
+            of(snapshot)
         };
         tokio::task::spawn_blocking(review).await.ok()
     }

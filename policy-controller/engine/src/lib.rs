@@ -38,11 +38,13 @@ pub mod metric_names;
 pub mod programmed;
 pub mod publish;
 mod question;
+pub mod reach;
 pub mod report;
 pub mod request;
 mod resolve;
 pub mod review;
 pub mod source;
+pub mod standing;
 pub mod stated;
 mod subscriptions;
 #[cfg(any(test, feature = "testing"))]

@@ -1,5 +1,7 @@
 //! On how many of the proxies that depend on an object it is in force.
 
+use crate::question::condition::{ConditionKind, ObjectCondition};
+use crate::reach::{NO_TARGET, Reach, Skipping};
 use crate::unsent::Unsent;
 use policy_crds::ObjectKey;
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ pub enum Programmed {
         concerned: u64,
         /// Those among `concerned` whose proxy refused it.
         refused: u64,
+        /// Which workloads it is about besides.
+        reach: Arc<Reach>,
     },
     /// It cannot be told.
     Unknown {
@@ -44,10 +48,55 @@ pub struct ProgrammedAt {
 /// By object, with the version that each is about. Of an object that is not in it nothing is known.
 pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 
+/// The reason of what is in force nowhere because nothing that it is about has a sidecar.
+const NO_SIDECAR: &str = "NoSidecar";
+/// The reason of what only proxies enforce that do not say what they have in force.
+pub const COMPATIBLE_PROXIES: &str = "CompatibleProxies";
+/// The reason of what is about ports alone that its workloads take out of redirection.
+const PORTS_SKIPPED: &str = "PortsSkipped";
+/// The reason of what nothing runs of that it is about.
+const NOT_RUNNING: &str = "NotRunning";
+/// The reason of what is not accepted, and in force nowhere.
+const NOT_ACCEPTED: &str = "NotAccepted";
+/// The reason of what is part of no policy although its Servers own ports.
+const NOT_USED: &str = "NotUsed";
+
+/// The reasons of what may have been in force before its workloads changed.
+pub const LOST: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
+
 impl Programmed {
-    /// `True`, `False` or `Unknown`.
+    /// In force on `in_force` of the `concerned`, refused by some of them; nothing is known of other
+    /// workloads.
+    pub fn counted(in_force: u64, concerned: u64, refused: u64) -> Self {
+        Self::Counted { in_force, concerned, refused, reach: Arc::default() }
+    }
+
+    /// The same of an object with these conditions: what no parent or target accepts says so where
+    /// nothing else says why it is in force nowhere.
+    #[must_use]
+    pub fn of(&self, conditions: &[ObjectCondition]) -> Self {
+        let mut accepted = conditions.iter().filter(|c| c.kind == ConditionKind::Accepted);
+        let refused = conditions.iter().find(|c| c.kind == ConditionKind::Accepted);
+        match (self, refused.filter(|_| accepted.all(|condition| !condition.status))) {
+            (Self::Counted { concerned: 0, reach, .. }, Some(refused)) if reach.gap.is_none() => {
+                let message = match &*refused.message {
+                    "" => "it is not accepted".to_owned(),
+                    message => format!("it is not accepted: {message}"),
+                };
+                let reach = Arc::new(Reach::nowhere(NOT_ACCEPTED, message));
+                Self::Counted { in_force: 0, concerned: 0, refused: 0, reach }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// `True`, `False` or `Unknown`. What is in force nowhere is never `True`.
     pub fn status(&self) -> &'static str {
         match self {
+            Self::Counted { concerned: 0, reach, .. } => match nowhere(reach) {
+                COMPATIBLE_PROXIES => "Unknown",
+                _ => "False",
+            },
             Self::Counted { in_force, concerned, .. } if in_force >= concerned => "True",
             Self::Counted { .. } => "False",
             Self::Unknown { .. } => "Unknown",
@@ -57,7 +106,7 @@ impl Programmed {
     /// Why, for programs.
     pub fn reason(&self) -> Arc<str> {
         match self {
-            Self::Counted { concerned: 0, .. } => "NoProxies".into(),
+            Self::Counted { concerned: 0, reach, .. } => nowhere(reach).into(),
             Self::Counted { in_force, concerned, .. } if in_force >= concerned => {
                 "Programmed".into()
             }
@@ -68,42 +117,82 @@ impl Programmed {
     }
 }
 
+/// Why an object is in force on no sidecar.
+fn nowhere(reach: &Reach) -> &'static str {
+    let Reach { gap, compatible, bare, idle, skipping, elsewhere: _ } = reach;
+    match gap {
+        Some(gap) => gap.reason,
+        None if *compatible > 0 => COMPATIBLE_PROXIES,
+        None if *bare > 0 => NO_SIDECAR,
+        None if skipping.is_some() => PORTS_SKIPPED,
+        None if *idle > 0 => NOT_RUNNING,
+        None => NOT_USED,
+    }
+}
+
 /// The message of the condition.
 impl fmt::Display for Programmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Counted { concerned: 0, .. } => {
-                f.write_str("no running pod with a sidecar depends on it")
-            }
-            Self::Counted { in_force, concerned, refused } => {
-                write!(f, "in force on {in_force} of {concerned} proxies")?;
-                if *refused == 0 { Ok(()) } else { write!(f, ", refused by {refused}") }
+            Self::Counted { in_force, concerned, refused, reach } => {
+                let mut parts = Vec::new();
+                if *concerned > 0 {
+                    parts.push(format!("in force on {in_force} of {concerned} proxies"));
+                    if let (Some(first), 1..) = (parts.first_mut(), *refused) {
+                        first.push_str(&format!(", refused by {refused}"));
+                    }
+                }
+                parts.extend(remarks(reach, *concerned > 0));
+                f.write_str(&parts.join("; "))
             }
             Self::Unknown { message, .. } => f.write_str(message),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_become_status_reason_and_words() {
-        let told = |in_force, concerned, refused| {
-            let programmed = Programmed::Counted { in_force, concerned, refused };
-            format!("{} {} {programmed}", programmed.status(), programmed.reason())
-        };
-        assert_eq!(told(3, 3, 0), "True Programmed in force on 3 of 3 proxies");
-        assert_eq!(told(1, 3, 0), "False Pending in force on 1 of 3 proxies");
-        assert_eq!(told(1, 3, 2), "False Refused in force on 1 of 3 proxies, refused by 2");
-        assert_eq!(told(0, 0, 0), "True NoProxies no running pod with a sidecar depends on it");
-        let unknown = Programmed::Unknown {
-            reason: "ReplicaUnreachable".into(),
-            message: "10.0.0.7:8090 does not answer".into(),
-        };
-        assert_eq!(unknown.status(), "Unknown");
-        assert_eq!(&*unknown.reason(), "ReplicaUnreachable");
-        assert_eq!(unknown.to_string(), "10.0.0.7:8090 does not answer");
+/// What is to be said beside the count. What does not run is told where nothing does.
+fn remarks(reach: &Reach, somewhere: bool) -> Vec<String> {
+    let Reach { gap, compatible, bare, idle, skipping, elsewhere } = reach;
+    if let Some(gap) = gap {
+        return vec![gap.message.to_string()];
     }
+    let mut told = Vec::new();
+    if *compatible > 0 {
+        let (has, does) = if *compatible == 1 { ("has", "does") } else { ("have", "do") };
+        told.push(format!(
+            "{} {has} a proxy of Linkerd's API and {does} not say what is in force there",
+            number(*compatible, "workload")
+        ));
+    }
+    if *bare > 0 {
+        let has = if *bare == 1 { "has" } else { "have" };
+        let pods = number(*bare, "pod");
+        told.push(format!("{pods} {has} no sidecar, and nothing of it holds there"));
+    }
+    if let Some(Skipping { workloads, ports }) = skipping {
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        let takes = if *workloads == 1 { "takes" } else { "take" };
+        told.push(format!(
+            "{} {takes} port {} out of redirection (skip-inbound-ports), and nothing of it holds \
+             there",
+            number(*workloads, "pod"),
+            ports.join(", ")
+        ));
+    }
+    told.extend(elsewhere.iter().map(ToString::to_string));
+    if told.is_empty() && !somewhere {
+        told.push(match idle {
+            0 => "it is part of the policy of no pod".to_owned(),
+            idle => format!("{} selected, none of which runs", number(*idle, "pod")),
+        });
+    }
+    told
 }
+
+/// `1 pod`, `2 pods`.
+fn number(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,20 @@ pub struct ObjectReport {
     /// What it is told.
     pub conditions: Vec<ConditionReport>,
     /// How far it is in force; absent: it cannot be said, or there is nothing to put in force.
-    pub programmed: Option<Count>,
+    pub programmed: Option<ProgrammedReport>,
+}
+
+/// How far an object is in force, and why not everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgrammedReport {
+    /// The proxies.
+    pub count: Count,
+    /// `True`, `False` or `Unknown`, as in the condition Programmed.
+    pub status: &'static str,
+    /// Why, for programs.
+    pub reason: Arc<str>,
+    /// Why, for people.
+    pub message: Arc<str>,
 }
 
 /// One condition.

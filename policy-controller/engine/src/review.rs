@@ -35,9 +35,39 @@ impl Snapshot {
         let changes = vec![Change::Apply(object.clone())];
         self.index.apply(&Batch { changes, ..Batch::default() });
         let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
-        // Beside which proxies a policy is for is not known here, and the status says it.
-        let relevant = |finding: &Finding| finding.kind != FindingKind::PrecedenceDiffers;
+        let relevant = |finding: &Finding| match finding.kind {
+            // Beside which proxies a policy is for is not known here, and the status says it.
+            FindingKind::PrecedenceDiffers => false,
+            // Whoever applies an object may not look into every namespace.
+            FindingKind::ForeignClientMissing => false,
+            // Its policy may come after it.
+            FindingKind::Unused | FindingKind::UnusedOffered => false,
+            // It is told to whoever deletes it.
+            FindingKind::OnlyRoute => false,
+            FindingKind::Dangling(_)
+            | FindingKind::Ineffective(_)
+            | FindingKind::Remark
+            | FindingKind::SelectsNothing
+            | FindingKind::PortName
+            | FindingKind::PortNumber
+            | FindingKind::GrantsNobody { .. }
+            | FindingKind::Displaced
+            | FindingKind::DisplacedInPart
+            | FindingKind::NeverReached
+            | FindingKind::ClientMissing
+            | FindingKind::ForeignIdentity => true,
+        };
         finder.of(&object).into_iter().filter(relevant).map(FieldError::from).collect()
+    }
+
+    /// Finds what holds without the object, and may surprise whoever deletes it.
+    pub(crate) fn review_deletion(mut self, object: Object) -> Vec<FieldError> {
+        let object = Arc::new(object);
+        // It is stored, whether or not the index has heard of it.
+        let changes = vec![Change::Apply(object.clone())];
+        self.index.apply(&Batch { changes, ..Batch::default() });
+        let mut finder = Finder::new(&self.index, &mut self.memo, &self.config, EXAMINED);
+        finder.only_route(&object).into_iter().map(FieldError::from).collect()
     }
 }
 

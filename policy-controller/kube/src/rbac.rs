@@ -207,6 +207,33 @@ pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
     ISSUER_SECRET.iter().map(Rule::to_rule).collect()
 }
 
+/// What people may do who look at the policies of a namespace: the kinds whose definitions are installed
+/// with this project.
+pub fn viewing_rules() -> Vec<PolicyRule> {
+    policy_rules(&["get", "list", "watch"])
+}
+
+/// What people may do besides who write these policies.
+pub fn writing_rules() -> Vec<PolicyRule> {
+    policy_rules(&["create", "delete", "deletecollection", "patch", "update"])
+}
+
+/// These verbs on every kind that is installed here, by group.
+fn policy_rules(verbs: &[&str]) -> Vec<PolicyRule> {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let ours = Kind::ALL.into_iter().filter(|kind| kind.spec().is_defined_here());
+    for kind in ours.filter(|kind| kind.is_namespaced()) {
+        groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
+    }
+    let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    groups.into_iter().map(rule).collect()
+}
+
 /// Every watched kind that `included` says, by group.
 fn watch_rules(included: impl Fn(Kind) -> bool) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -372,6 +399,16 @@ mod tests {
         }
         assert!(expected(true).contains("/nodes") && !expected(false).contains("/nodes"));
         assert!(!expected(true).contains("apps/deployments"));
+    }
+
+    #[test]
+    fn people_see_and_write_the_kinds_that_are_installed_here_and_no_other() {
+        let seen = allowed(&viewing_rules(), "list");
+        assert_eq!(seen, allowed(&writing_rules(), "update"));
+        assert!(seen.contains("policy.linkerd.io/authorizationpolicies"));
+        assert!(seen.contains("workload.linkerd.io/externalworkloads"));
+        assert!(!seen.iter().any(|name| name.starts_with('/') || name.contains("gateway")));
+        assert!(allowed(&viewing_rules(), "update").is_empty());
     }
 
     #[test]

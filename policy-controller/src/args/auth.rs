@@ -1,11 +1,14 @@
 //! Flags of who may watch.
 
-use super::auth_error::AuthArgsError;
+use super::error::ArgsError;
 use super::own_identity::OwnIdentityArgs;
 use super::serve_auth::{OwnCertificate, ServeAuth, ViewerTokens};
+use super::value::texts;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser as Text;
 use policy_engine::config::ControllerConfig;
 use policy_server::TlsFiles;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,15 +26,15 @@ pub struct ServeAuthArgs {
     pub grpc_plaintext_addr: Option<SocketAddr>,
 
     /// PEM file with the private key of the gRPC port. With it, the port speaks mutual TLS.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires_all = ["grpc_tls_certs", "grpc_tls_roots"])]
     pub grpc_tls_key: Option<PathBuf>,
 
     /// PEM file with the certificate of the gRPC port, leaf first.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     pub grpc_tls_certs: Option<PathBuf>,
 
     /// PEM file with the roots of the mesh, which clients' certificates have to reach.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     pub grpc_tls_roots: Option<PathBuf>,
 
     /// Where the certificate of the gRPC port comes from.
@@ -40,20 +43,20 @@ pub struct ServeAuthArgs {
 
     /// Identities of the mesh and users of the cluster that may see every policy, separated by
     /// commas.
-    #[arg(long, value_name = "NAMES", default_value = "")]
-    pub viewer_identities: String,
+    #[arg(long, value_name = "NAMES", default_value = "", value_parser = texts)]
+    pub viewer_identities: BTreeSet<Arc<str>>,
 
     /// The audience that a viewer's token must have.
-    #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE)]
+    #[arg(long, value_name = "AUDIENCE", default_value = AUDIENCE, value_parser = Text::new())]
     pub viewer_audience: String,
 
     /// File with public keys (a JSON Web Key Set, or PEM) by which viewers' tokens are checked,
     /// instead of asking the API server. Only users of --viewer-identities see anything then.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "viewer_token_issuer")]
     pub viewer_token_keys: Option<PathBuf>,
 
     /// The issuer that tokens checked by --viewer-token-keys must have.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", requires = "viewer_token_keys", value_parser = Text::new())]
     pub viewer_token_issuer: Option<String>,
 
     /// Accept no tokens.
@@ -69,7 +72,7 @@ impl Default for ServeAuthArgs {
             grpc_tls_certs: None,
             grpc_tls_roots: None,
             identity: OwnIdentityArgs::default(),
-            viewer_identities: String::new(),
+            viewer_identities: BTreeSet::new(),
             viewer_audience: AUDIENCE.to_owned(),
             viewer_token_keys: None,
             viewer_token_issuer: None,
@@ -82,66 +85,48 @@ impl ServeAuthArgs {
     /// What the flags mean beside `--grpc-addr`.
     ///
     /// # Errors
-    /// [`AuthArgsError`] names the flag and what is allowed.
+    /// [`ArgsError`] names the flags and what is allowed.
     pub fn settings(
         &self,
         grpc: SocketAddr,
         config: &ControllerConfig,
-    ) -> Result<ServeAuth, AuthArgsError> {
-        let files = self.files()?.map(OwnCertificate::Files);
+    ) -> Result<ServeAuth, ArgsError> {
+        let files = self.files().map(OwnCertificate::Files);
         let tls = match self.identity.settings(config)? {
-            Some(_) if files.is_some() => return Err(AuthArgsError::Both),
+            Some(_) if files.is_some() => return Err(ArgsError::TwoCertificates),
             Some(certify) => Some(OwnCertificate::Certify(Box::new(certify))),
             None => files,
         };
         if tls.is_none() && !is_loopback(grpc) {
-            return Err(AuthArgsError::TlsMissing(grpc));
+            return Err(ArgsError::TlsMissing(grpc));
         }
-        let names = self.viewer_identities.split(',').map(str::trim);
         Ok(ServeAuth {
             grpc,
             tls,
             plaintext: self.grpc_plaintext_addr,
-            viewers: names.filter(|name| !name.is_empty()).map(Arc::from).collect(),
-            tokens: self.tokens()?,
+            viewers: self.viewer_identities.clone(),
+            tokens: self.tokens(),
         })
     }
 
-    fn files(&self) -> Result<Option<TlsFiles>, AuthArgsError> {
-        let files = [
-            ("grpc-tls-key", &self.grpc_tls_key),
-            ("grpc-tls-certs", &self.grpc_tls_certs),
-            ("grpc-tls-roots", &self.grpc_tls_roots),
-        ];
-        if let [(_, Some(key)), (_, Some(certs)), (_, Some(roots))] = files {
-            let (key, certs, roots) = (key.clone(), certs.clone(), roots.clone());
-            return Ok(Some(TlsFiles { key, certs, roots }));
-        }
-        let given = files.iter().find(|(_, file)| file.is_some());
-        let missing = files.iter().find(|(_, file)| file.is_none());
-        match (given, missing) {
-            (Some((given, _)), Some((missing, _))) => {
-                Err(AuthArgsError::Incomplete { missing, given })
-            }
-            (_, _) => Ok(None),
-        }
+    /// The files, each of which needs the others.
+    fn files(&self) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            key: self.grpc_tls_key.clone()?,
+            certs: self.grpc_tls_certs.clone()?,
+            roots: self.grpc_tls_roots.clone()?,
+        })
     }
 
-    fn tokens(&self) -> Result<ViewerTokens, AuthArgsError> {
+    fn tokens(&self) -> ViewerTokens {
         let audience = self.viewer_audience.clone();
-        if audience.is_empty() {
-            return Err(AuthArgsError::Empty { flag: "viewer-audience" });
-        }
-        let issuer = self.viewer_token_issuer.clone().filter(|issuer| !issuer.is_empty());
-        let (keys, other) = ("viewer-token-keys", "viewer-token-issuer");
-        match (&self.viewer_token_keys, issuer) {
+        match (&self.viewer_token_keys, &self.viewer_token_issuer) {
             (Some(file), Some(issuer)) => {
-                Ok(ViewerTokens::Keys { file: file.clone(), issuer, audience })
+                ViewerTokens::Keys { file: file.clone(), issuer: issuer.clone(), audience }
             }
-            (Some(_), None) => Err(AuthArgsError::Incomplete { missing: other, given: keys }),
-            (None, Some(_)) => Err(AuthArgsError::Incomplete { missing: keys, given: other }),
-            (None, None) if self.no_viewer_tokens => Ok(ViewerTokens::Off),
-            (None, None) => Ok(ViewerTokens::Review { audience }),
+            // Each needs the other.
+            (_, _) if self.no_viewer_tokens => ViewerTokens::Off,
+            (_, _) => ViewerTokens::Review { audience },
         }
     }
 }
@@ -165,18 +150,10 @@ fn is_loopback(address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-    use std::collections::BTreeSet;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        auth: ServeAuthArgs,
-    }
+    use crate::args::value::parsed;
 
     fn settings(grpc: &str, flags: &[&str]) -> Result<ServeAuth, String> {
-        let args = Command::try_parse_from(["command"].iter().chain(flags));
-        let args = args.map_err(|error| error.to_string())?.auth;
+        let args: ServeAuthArgs = parsed(flags)?;
         args.settings(grpc.parse().unwrap(), &ControllerConfig::default())
             .map_err(|error| error.to_string())
     }
@@ -254,23 +231,23 @@ mod tests {
         let refusal = |grpc, flags: &[&str]| settings(grpc, flags).unwrap_err();
         let missing = refusal("0.0.0.0:8090", &[]);
         assert!(missing.starts_with("--grpc-addr: `0.0.0.0:8090` is not on loopback"), "{missing}");
-        assert_eq!(
-            refusal("127.0.0.1:8090", &["--grpc-tls-key=/k", "--grpc-tls-roots=/r"]),
-            "--grpc-tls-certs: must be given, because --grpc-tls-key is"
-        );
+        for (flags, missing) in [
+            (&["--grpc-tls-key=/k", "--grpc-tls-roots=/r"][..], "--grpc-tls-certs <FILE>"),
+            (&["--grpc-tls-certs=/c"], "--grpc-tls-key <FILE>"),
+            (&["--viewer-token-keys=/k"], "--viewer-token-issuer <URL>"),
+            (&["--viewer-token-issuer=a"], "--viewer-token-keys <FILE>"),
+            (&["--identity=certify"], "--identity-addr <HOST:PORT>"),
+        ] {
+            let refused = refusal("127.0.0.1:8090", flags);
+            assert!(refused.contains("not provided") && refused.contains(missing), "{refused}");
+        }
         let outside = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=10.0.0.1:80"]);
         let want = "'10.0.0.1:80' for '--grpc-plaintext-addr <ADDR>': it is not on loopback";
         assert!(outside.contains(want), "{outside}");
         let mapped = refusal("127.0.0.1:8090", &["--grpc-plaintext-addr=[::ffff:10.0.0.1]:80"]);
         assert!(mapped.contains("it is not on loopback"), "{mapped}");
-        assert_eq!(
-            refusal("127.0.0.1:8090", &["--viewer-token-keys=/k"]),
-            "--viewer-token-issuer: must be given, because --viewer-token-keys is"
-        );
-        let absent = refusal("127.0.0.1:8090", &["--identity=certify"]);
-        assert_eq!(absent, "--identity-addr: must be given, because --identity is");
         let wrong = refusal("127.0.0.1:8090", &["--identity=certify", "--identity-addr=a"]);
-        assert!(wrong.starts_with("--identity-addr: `a`: "), "{wrong}");
+        assert!(wrong.contains("'--identity-addr <HOST:PORT>': `a` is not an address"), "{wrong}");
         let two = [
             "--identity=certify",
             "--identity-addr=a.example:80",
@@ -280,6 +257,6 @@ mod tests {
         ];
         assert!(refusal("127.0.0.1:8090", &two).contains("two certificates"));
         let empty = refusal("127.0.0.1:8090", &["--viewer-audience="]);
-        assert_eq!(empty, "--viewer-audience: must not be empty");
+        assert!(empty.contains("'--viewer-audience <AUDIENCE>'"), "{empty}");
     }
 }

@@ -1,5 +1,7 @@
 //! Flags of the webhook that points Linkerd's proxies at this controller.
 
+use super::error::ArgsError;
+use super::value::name;
 use clap::Args;
 use policy_webhooks::admission::{AdmissionSettings, CertificateSource};
 use policy_webhooks::beside::{BESIDE_CONFIGURATION, Repoint};
@@ -16,33 +18,25 @@ pub struct BesideArgs {
 
     /// MutatingWebhookConfiguration of that webhook, whose caBundle is kept in step with the
     /// certificate that is made.
-    #[arg(long, value_name = "NAME", default_value = BESIDE_CONFIGURATION)]
+    #[arg(long, value_name = "NAME", default_value = BESIDE_CONFIGURATION, value_parser = name::<String>)]
     pub beside_configuration: String,
 }
-
-/// The webhook's port is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "--redirect-linkerd-proxies needs the webhook's port: leave out --admission-controller-disabled; \
-     with --watch-namespace give --server-tls-certs and --server-tls-key"
-)]
-pub struct NoPort;
 
 impl BesideArgs {
     /// What the flags mean; absent: the webhook is not served. With a certificate that is made here,
     /// it is published to this webhook too.
     ///
     /// # Errors
-    /// [`NoPort`].
+    /// [`ArgsError::NoWebhookPort`].
     pub fn settings(
         &self,
         places: &Places,
         admission: Option<&mut AdmissionSettings>,
-    ) -> Result<Option<Repoint>, NoPort> {
+    ) -> Result<Option<Repoint>, ArgsError> {
         if !self.redirect_linkerd_proxies {
             return Ok(None);
         }
-        let admission = admission.ok_or(NoPort)?;
+        let admission = admission.ok_or(ArgsError::NoWebhookPort("redirect-linkerd-proxies"))?;
         if let CertificateSource::Provisioned(provisioning) = &mut admission.certificate {
             // There is no injector beside Linkerd's.
             provisioning.injector = Some(self.beside_configuration.clone());

@@ -3,7 +3,7 @@
 use super::issuer::{AFTER_HELP, IssuerArgs};
 use super::run::RunArgs;
 use clap::{Parser, Subcommand};
-use policy_tls::termination::DEFAULT_PATH;
+use policy_tls::termination::{DEFAULT_PATH, VARIABLE};
 use std::path::PathBuf;
 
 /// Indexes policy resources and streams one policy per workload port.
@@ -19,7 +19,7 @@ pub struct Cli {
         long,
         global = true,
         value_name = "FILE",
-        env = "PORTCULLIS_TERMINATION_LOG",
+        env = VARIABLE,
         default_value = DEFAULT_PATH
     )]
     pub termination_log: PathBuf,

@@ -1,49 +1,65 @@
-//! Flags that make no sense.
+//! Flags that make no sense together. One by one they are read by clap.
 
-use super::admission::AdmissionArgsError;
-use super::auth_error::AuthArgsError;
-use super::beside::NoPort;
-use super::injector::InjectorArgsError;
-use super::issuer_error::IssuerArgsError;
-use super::kubernetes::KubernetesArgsError;
-use super::replicas::ReplicaArgsError;
-use super::status::StatusArgsError;
 use policy_engine::config::ConfigError;
+use policy_tls::control::{AddressError, ControllerAddress};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-/// A flag whose value makes no sense.
+/// Flags that make no sense together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
-    /// Linkerd's controller cannot be reached by what is written.
-    #[error("--linkerd-policy-addr, --linkerd-policy-name: {0}")]
-    Outbound(#[from] policy_tls::control::AddressError),
-    /// A name of nobody.
-    #[error("--linkerd-policy-addr: must be given, because --linkerd-policy-name is")]
-    NoOutbound,
+    /// A server's address without an identity that it could prove there.
+    #[error("--{}, --{}: {error}", flags.0, flags.1)]
+    Server {
+        /// The flags of its address and its identity, without dashes.
+        flags: (&'static str, &'static str),
+        /// What is wrong.
+        error: AddressError,
+    },
     /// A setting of the controller that makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A flag about the cluster that makes no sense.
-    #[error(transparent)]
-    Kubernetes(#[from] KubernetesArgsError),
-    /// A flag about callers that makes no sense.
-    #[error(transparent)]
-    Auth(#[from] AuthArgsError),
-    /// A flag about admission that makes no sense.
-    #[error(transparent)]
-    Admission(#[from] AdmissionArgsError),
-    /// The webhook for Linkerd's proxies cannot be served.
-    #[error(transparent)]
-    Beside(#[from] NoPort),
-    /// A flag about injection that makes no sense.
-    #[error(transparent)]
-    Injector(#[from] InjectorArgsError),
-    /// A flag about status or leadership that makes no sense.
-    #[error(transparent)]
-    Status(#[from] StatusArgsError),
-    /// A flag of the issuer that makes no sense.
-    #[error(transparent)]
-    Issuer(#[from] IssuerArgsError),
-    /// A flag about replicas that makes no sense.
-    #[error(transparent)]
-    Replicas(#[from] ReplicaArgsError),
+    /// No TLS where others could reach it.
+    #[error(
+        "--grpc-addr: `{0}` is not on loopback, and without --identity=certify or --grpc-tls-key, --grpc-tls-certs and \
+         --grpc-tls-roots callers cannot prove who they are: give these, or an address on loopback"
+    )]
+    TlsMissing(SocketAddr),
+    /// Two certificates.
+    #[error("--identity: `certify` and --grpc-tls-key are two certificates; give one of them")]
+    TwoCertificates,
+    /// A webhook whose port is not served.
+    #[error(
+        "--{0} needs the webhook's port: leave out --admission-controller-disabled; \
+         with --watch-namespace give --server-tls-certs and --server-tls-key"
+    )]
+    NoWebhookPort(&'static str),
+    /// A name of Linkerd's controller where that runs.
+    #[error("--{flag}: `{value}` is not allowed; a name of its own with --beside-linkerd")]
+    OfLinkerd {
+        /// The flag, without dashes.
+        flag: &'static str,
+        /// What was written.
+        value: Arc<str>,
+    },
+    /// A service account that cannot have an identity.
+    #[error("--service-account: `{0}` makes no identity (allowed: labels of the DNS, lower-case)")]
+    ServiceAccount(Arc<str>),
+    /// Certificates that would outlive their authority.
+    #[error(
+        "--ca-lifetime: it is too short: --issuance-lifetime and --root-settle have to fit into \
+         what is left of it after --rotate-after percent"
+    )]
+    TooShort,
+}
+
+impl ArgsError {
+    /// A server at `address`, which proves `identity` where it is not on loopback.
+    pub(super) fn server(
+        flags: (&'static str, &'static str),
+        address: &str,
+        identity: Option<&str>,
+    ) -> Result<ControllerAddress, Self> {
+        ControllerAddress::parse(address, identity).map_err(|error| Self::Server { flags, error })
+    }
 }

@@ -1,12 +1,13 @@
 //! Flags of the guard.
 
-use super::value::{List, addresses};
+use super::value::{List, Perhaps, addresses, label, perhaps};
 use crate::guard::{GuardSettings, NAME, loopback};
 use clap::Args;
 use ipnet::IpNet;
 use policy_server::DefaultGateways;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How the controller's own ports are guarded, as written.
 #[derive(Clone, Debug, Default, Args)]
@@ -18,8 +19,8 @@ pub struct GuardArgs {
     pub local_policy: Option<PathBuf>,
 
     /// Namespace of the controller's own pod [default: the control plane's].
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
-    pub pod_namespace: Option<String>,
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", value_parser = perhaps(label::<Arc<str>>))]
+    pub pod_namespace: Option<Perhaps<Arc<str>>>,
 
     /// Addresses of the controller's own node, separated by commas, until its Node has been read.
     #[arg(long, value_name = "IPS", env = "HOST_IPS", default_value = "", value_parser = addresses)]
@@ -30,15 +31,14 @@ impl GuardArgs {
     /// What the flags mean. `pod`: the name of our own pod, if there is one; `control_plane`: the
     /// namespace it is in unless told otherwise.
     pub fn settings(&self, pod: Option<&str>, control_plane: &str) -> GuardSettings {
-        let named = |name: &&str| !name.is_empty();
-        let namespace = self.pod_namespace.as_deref().filter(named).unwrap_or(control_plane);
+        let namespace = self.pod_namespace.as_ref().and_then(|name| name.as_deref());
         let mut node: Vec<_> = self.host_ips.iter().copied().map(IpNet::from).collect();
         node.extend(loopback());
         GuardSettings {
             component: NAME,
             local_policy: self.local_policy.clone(),
-            namespace: namespace.to_owned(),
-            pod: pod.filter(named).map(ToOwned::to_owned),
+            namespace: namespace.unwrap_or(control_plane).to_owned(),
+            pod: pod.map(ToOwned::to_owned),
             node,
             gateways: DefaultGateways::of_process(),
         }
@@ -66,7 +66,7 @@ mod tests {
                 gateways: DefaultGateways::of_process(),
             }
         );
-        let own = GuardArgs { pod_namespace: Some("own".to_owned()), ..GuardArgs::default() };
+        let own = GuardArgs { pod_namespace: Some(Some("own".into())), ..GuardArgs::default() };
         let settings = own.settings(None, "mesh");
         assert_eq!((settings.namespace.as_str(), settings.pod), ("own", None));
         let error = addresses("node-1").unwrap_err();

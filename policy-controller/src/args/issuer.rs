@@ -3,11 +3,13 @@
 use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::guard::GuardArgs;
-use super::value::{address, lasting};
+use super::value::{List, Perhaps, Read, address, items, label, labels, lasting, name, perhaps};
 use clap::Args;
 use policy_issuer::{AUDIENCE, CONFIG_MAP, SECRET, SERVICE_ACCOUNT};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What people are told below the flags.
@@ -62,21 +64,21 @@ pub struct IssuerArgs {
     pub admin_addr: SocketAddr,
 
     /// Trust domain that ends every mesh identity.
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    pub identity_domain: String,
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", value_parser = name::<Arc<str>>)]
+    pub identity_domain: Arc<str>,
 
     /// Namespace of the control plane, which is part of every mesh identity.
-    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd")]
-    pub control_plane_namespace: String,
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = label::<Arc<str>>)]
+    pub control_plane_namespace: Arc<str>,
 
     /// The issuer's own service account, which makes its own identity.
-    #[arg(long, value_name = "NAME", default_value = SERVICE_ACCOUNT)]
-    pub service_account: String,
+    #[arg(long, value_name = "NAME", default_value = SERVICE_ACCOUNT, value_parser = name::<Arc<str>>)]
+    pub service_account: Arc<str>,
 
     /// Audiences of tokens that are accepted, separated by commas. Linkerd's proxies have
     /// `identity.l5d.io`.
-    #[arg(long, value_name = "AUDIENCES", default_value = AUDIENCE)]
-    pub identity_audiences: String,
+    #[arg(long, value_name = "AUDIENCES", default_value = AUDIENCE, value_parser = audiences)]
+    pub identity_audiences: List<String>,
 
     /// How long a certificate is valid: 1m to 30d.
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = lasting("1m", "30d"))]
@@ -99,7 +101,7 @@ pub struct IssuerArgs {
     pub roots: Option<PathBuf>,
 
     /// Secret in the control plane's namespace in which the authority is kept that the issuer makes.
-    #[arg(long, value_name = "NAME", default_value = SECRET)]
+    #[arg(long, value_name = "NAME", default_value = SECRET, value_parser = name::<String>)]
     pub issuer_secret: String,
 
     /// How long that authority is valid.
@@ -115,13 +117,13 @@ pub struct IssuerArgs {
     pub root_settle: Duration,
 
     /// ConfigMap that the roots are published in.
-    #[arg(long, value_name = "NAME", default_value = CONFIG_MAP)]
+    #[arg(long, value_name = "NAME", default_value = CONFIG_MAP, value_parser = name::<String>)]
     pub roots_configmap: String,
 
     /// Namespaces that get the roots, besides the control plane's, separated by commas: then nothing
     /// of the whole cluster is looked at [default: those with injection].
-    #[arg(long, value_name = "NAMESPACES")]
-    pub roots_namespaces: Option<String>,
+    #[arg(long, value_name = "NAMESPACES", value_parser = labels::<String>)]
+    pub roots_namespaces: Option<BTreeSet<String>>,
 
     /// Requests of one address in a row.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
@@ -136,10 +138,18 @@ pub struct IssuerArgs {
     pub request_timeout: Duration,
 
     /// Name of the issuer's own pod, for Events.
-    #[arg(long, value_name = "NAME", env = "POD_NAME")]
-    pub pod_name: Option<String>,
+    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = perhaps(name::<String>))]
+    pub pod_name: Option<Perhaps<String>>,
 
     /// The issuer's own ports.
     #[command(flatten)]
     pub guard: GuardArgs,
+}
+
+fn audiences(list: &str) -> Read<List<String>> {
+    let audiences: Vec<String> = items(list).map(ToOwned::to_owned).collect();
+    match audiences.is_empty() {
+        true => Err(format!("it names no audience (for example `{AUDIENCE}`)")),
+        false => Ok(audiences),
+    }
 }

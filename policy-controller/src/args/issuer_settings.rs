@@ -4,15 +4,12 @@ use super::choice::LogFormat;
 use super::connection::ClusterArgs;
 use super::error::ArgsError;
 use super::issuer::IssuerArgs;
-use super::issuer_error::IssuerArgsError;
-use super::text::items;
 use crate::guard::GuardSettings;
 use policy_engine::config::ControllerConfig;
 use policy_issuer::{
     AuthorityFiles, AuthoritySettings, IssuerConfig, Lifetime, Provision, Rate, Rotation, Where,
 };
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// What the label portcullis.dev/component of its pods says.
 const COMPONENT: &str = "issuer";
@@ -42,32 +39,25 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
     type Error = ArgsError;
 
     fn try_from(args: IssuerArgs) -> Result<Self, ArgsError> {
-        let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
+        let namespace = args.control_plane_namespace.clone();
         let controller = ControllerConfig {
             shared_namespaces: [namespace.clone()].into(),
             control_plane_namespace: namespace.clone(),
-            identity_domain: args.identity_domain.as_str().into(),
+            identity_domain: args.identity_domain.clone(),
             ..ControllerConfig::default()
         }
         .validated()?;
         let account = &args.service_account;
         let identity = controller.certifiable_identity(&namespace, account);
-        let audiences: Vec<String> =
-            items(&args.identity_audiences).map(ToOwned::to_owned).collect();
-        if audiences.is_empty() {
-            return Err(IssuerArgsError::Audiences(args.identity_audiences).into());
-        }
-        let guard = args.guard.settings(args.pod_name.as_deref(), &namespace);
+        let pod = args.pod_name.clone().flatten();
+        let guard = args.guard.settings(pod.as_deref(), &namespace);
         let rotation = args.rotation()?;
         let issuer = IssuerConfig {
-            identity: identity.ok_or_else(|| IssuerArgsError::ServiceAccount(account.clone()))?,
-            audiences,
+            identity: identity.ok_or_else(|| ArgsError::ServiceAccount(account.clone()))?,
             authority: args.authority(&controller, rotation),
+            audiences: args.identity_audiences,
             rotation,
-            roots_to: match &args.roots_namespaces {
-                None => Where::Injected,
-                Some(list) => Where::These(items(list).map(ToOwned::to_owned).collect()),
-            },
+            roots_to: args.roots_namespaces.map_or(Where::Injected, Where::These),
             rate: Rate { per_second: args.max_rate_per_client, burst: args.max_burst_per_client },
             request_timeout: args.request_timeout,
             controller,
@@ -81,7 +71,7 @@ impl TryFrom<IssuerArgs> for IssuerSettings {
             cluster: args.cluster,
             log_level: args.log_level,
             log_format: args.log_format,
-            pod: args.pod_name.filter(|name| !name.is_empty()),
+            pod,
         })
     }
 }
@@ -94,7 +84,7 @@ impl IssuerArgs {
         let left = self.ca_lifetime.checked_div(100).unwrap_or_default();
         let left = left.saturating_mul(u32::from(100_u8.saturating_sub(after)));
         if left < rotation.longest().saturating_add(settle) {
-            return Err(IssuerArgsError::TooShort.into());
+            return Err(ArgsError::TooShort);
         }
         Ok(rotation)
     }
@@ -176,11 +166,11 @@ mod tests {
             ("--request-timeout=61s", "from 1s to 1m"),
             ("--ca-lifetime=25h", "--ca-lifetime: it is too short: --issuance-lifetime"),
             ("--rotate-after=95", "'95' for '--rotate-after <PERCENT>': 95 is not in 10..=90"),
-            ("--identity-audiences=,", "--identity-audiences: `,` names no audience"),
-            ("--service-account=A", "--service-account: `A` makes no identity"),
+            ("--identity-audiences=,", "'--identity-audiences <AUDIENCES>': it names no audience"),
+            ("--service-account=A", "'A' for '--service-account <NAME>': expected lower-case"),
             ("--grpc-addr=localhost", "'localhost' for '--grpc-addr <ADDR>': expected an address"),
             ("--max-rate-per-client=0", "'--max-rate-per-client <N>': 0 is not in 1..="),
-            ("--control-plane-namespace=A", "`A`"),
+            ("--control-plane-namespace=A", "`A` is not a name"),
         ] {
             let refused = refusal(flag);
             assert!(refused.contains(want), "{flag}: {refused}");

@@ -1,6 +1,7 @@
 //! Flags of a cluster as the source of objects.
 
 use super::connection::ClusterArgs;
+use super::value::{Read, addresses, name, some_labels};
 use clap::Args;
 use policy_kube::cluster::ClusterError;
 use policy_kube::source::{Freshness, KubernetesConfig, Scope};
@@ -8,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The addresses from which nodes reach their pods.
+type Nodes = BTreeMap<Arc<str>, Vec<IpAddr>>;
 
 /// Flags of a cluster as the source of objects.
 #[derive(Clone, Debug, Args)]
@@ -19,8 +23,8 @@ pub struct KubernetesArgs {
 
     /// Watch these namespaces alone, separated by commas: Roles in them suffice, and nothing
     /// outside is asked for [default: the whole cluster].
-    #[arg(long, value_name = "NAMESPACES")]
-    pub watch_namespace: Option<String>,
+    #[arg(long, value_name = "NAMESPACES", value_parser = some_labels)]
+    pub watch_namespace: Option<BTreeSet<Arc<str>>>,
 
     /// Seconds of silence after which a watch is stale: it is told, and streams end once to look for a
     /// replica that is current. The API server sends something every 60.
@@ -29,70 +33,25 @@ pub struct KubernetesArgs {
 
     /// With --watch-namespace: the addresses from which each node reaches its pods, as
     /// NODE=ADDRESS,ADDRESS;NODE=ADDRESS.
-    #[arg(long, value_name = "NODES")]
-    pub node_addresses: Option<String>,
+    #[arg(long, value_name = "NODES", requires = "watch_namespace", value_parser = node_addresses)]
+    pub node_addresses: Option<Nodes>,
 
     /// Objects of one page of a list.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub list_page_size: u32,
 }
 
-/// A flag whose value makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KubernetesArgsError {
-    /// Not a namespace.
-    #[error(
-        "--watch-namespace: `{0}` is not a namespace: up to 63 lower-case letters, digits and `-` \
-         are allowed, separated by commas"
-    )]
-    Namespace(String),
-    /// No namespace at all.
-    #[error("--watch-namespace: no namespace is named; leave the flag out for the whole cluster")]
-    NoNamespace,
-    /// Not a node with addresses.
-    #[error(
-        "--node-addresses: `{0}` is not NODE=ADDRESS,ADDRESS (several nodes: separated by `;`)"
-    )]
-    Node(String),
-    /// Not an address.
-    #[error("--node-addresses: `{address}` of node {node} is not an IP address")]
-    NodeAddress {
-        /// Which node.
-        node: String,
-        /// What was written.
-        address: String,
-    },
-    /// Nodes are asked of the API server.
-    #[error("--node-addresses: only with --watch-namespace; otherwise the cluster's Nodes say it")]
-    NodesAreWatched,
-}
-
 impl KubernetesArgs {
     /// What the flags mean.
-    ///
-    /// # Errors
-    /// [`KubernetesArgsError`] names the flag, its value and what is allowed.
-    pub fn settings(
-        &self,
-        control_plane_namespace: Arc<str>,
-    ) -> Result<KubernetesConfig, KubernetesArgsError> {
-        let scope = match &self.watch_namespace {
-            Some(names) => Scope::Namespaces(namespaces(names)?),
-            None => Scope::Cluster,
-        };
-        let nodes = match &self.node_addresses {
-            Some(_) if scope == Scope::Cluster => return Err(KubernetesArgsError::NodesAreWatched),
-            Some(nodes) => node_addresses(nodes)?,
-            None => BTreeMap::new(),
-        };
-        Ok(KubernetesConfig {
-            scope,
+    pub fn settings(&self, control_plane_namespace: Arc<str>) -> KubernetesConfig {
+        KubernetesConfig {
+            scope: self.watch_namespace.clone().map_or(Scope::Cluster, Scope::Namespaces),
             freshness: Freshness { bound: Duration::from_secs(self.watch_freshness) },
             page_size: self.list_page_size,
-            nodes,
+            nodes: self.node_addresses.clone().unwrap_or_default(),
             control_plane_namespace,
             ..KubernetesConfig::default()
-        })
+        }
     }
 
     /// Makes a client for the source. Nothing is sent yet.
@@ -104,39 +63,19 @@ impl KubernetesArgs {
     }
 }
 
-fn namespaces(list: &str) -> Result<BTreeSet<Arc<str>>, KubernetesArgsError> {
-    let mut names = BTreeSet::new();
-    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        if !is_label(name) {
-            return Err(KubernetesArgsError::Namespace(name.to_owned()));
-        }
-        names.insert(Arc::from(name));
-    }
-    if names.is_empty() { Err(KubernetesArgsError::NoNamespace) } else { Ok(names) }
-}
-
-/// A DNS label (RFC 1123), as namespaces are.
-fn is_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    name.len() <= 63 && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
-}
-
-fn node_addresses(list: &str) -> Result<BTreeMap<Arc<str>, Vec<IpAddr>>, KubernetesArgsError> {
-    let mut nodes: BTreeMap<Arc<str>, Vec<IpAddr>> = BTreeMap::new();
+/// `NODE=ADDRESS,ADDRESS;NODE=ADDRESS`.
+fn node_addresses(list: &str) -> Read<Nodes> {
+    let mut nodes = Nodes::new();
     for item in list.split(';').map(str::trim).filter(|item| !item.is_empty()) {
-        let wrong = || KubernetesArgsError::Node(item.to_owned());
-        let (node, addresses) = item.split_once('=').ok_or_else(wrong)?;
-        let node = node.trim();
-        if node.len() > 253 || !node.split('.').all(|label| !label.is_empty() && is_label(label)) {
-            return Err(wrong());
-        }
-        let known = nodes.entry(node.into()).or_default();
-        for address in addresses.split(',').map(str::trim).filter(|a| !a.is_empty()) {
-            known.push(address.parse().map_err(|_| KubernetesArgsError::NodeAddress {
-                node: node.to_owned(),
-                address: address.to_owned(),
-            })?);
-        }
+        let named = item.split_once('=').and_then(|(node, listed)| {
+            let node: Arc<str> = name(node.trim()).ok()?;
+            Some((node, listed))
+        });
+        let (node, listed) = named.ok_or_else(|| {
+            format!("`{item}` is not NODE=ADDRESS,ADDRESS (several nodes: separated by `;`)")
+        })?;
+        let listed = addresses(listed).map_err(|error| format!("{error} (of node {node})"))?;
+        nodes.entry(node).or_default().extend(listed);
     }
     Ok(nodes)
 }
@@ -144,21 +83,10 @@ fn node_addresses(list: &str) -> Result<BTreeMap<Arc<str>, Vec<IpAddr>>, Kuberne
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::args::value::parsed;
 
-    #[derive(Parser)]
-    struct Flags {
-        #[command(flatten)]
-        args: KubernetesArgs,
-    }
-
-    fn settings(flags: &[&str]) -> Result<KubernetesConfig, KubernetesArgsError> {
-        let flags = [&["x"], flags].concat();
-        Flags::try_parse_from(flags).unwrap().args.settings("linkerd".into())
-    }
-
-    fn message(flags: &[&str]) -> String {
-        settings(flags).unwrap_err().to_string()
+    fn settings(flags: &[&str]) -> Result<KubernetesConfig, String> {
+        parsed(flags).map(|args: KubernetesArgs| args.settings("linkerd".into()))
     }
 
     #[test]
@@ -178,28 +106,22 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_flag_value_and_what_is_allowed() {
-        let wrong = [
-            (["--watch-namespace", "a,B"], "--watch-namespace: `B` is not a namespace"),
-            (["--watch-namespace", " ,"], "--watch-namespace: no namespace is named"),
-            (["--watch-namespace", "-a"], "--watch-namespace: `-a` is not a namespace"),
-            (["--node-addresses", "a=::1"], "--node-addresses: only with --watch-namespace"),
-        ];
-        for (flags, beginning) in wrong {
-            let flag = format!("{}={}", flags[0], flags[1]);
-            let flags = [flag.as_str()];
-            let message = message(&flags);
-            assert!(message.starts_with(beginning), "{message}");
-        }
-        for (flag, want) in [
-            ("--watch-freshness=60", "60 is not in 61..=86400"),
-            ("--list-page-size=0", "0 is not in 1..=10000"),
+        for (flags, want) in [
+            (&["--watch-namespace=a,B"][..], "`B` is not a name: up to 63 lower-case"),
+            (&["--watch-namespace= ,"], "'--watch-namespace <NAMESPACES>': no name is given"),
+            (&["--watch-namespace=-a"], "`-a` is not a name"),
+            (&["--node-addresses=a=::1"], "not provided:\n  --watch-namespace <NAMESPACES>"),
+            (&["--watch-namespace=a", "--node-addresses=a"], "`a` is not NODE=ADDRESS"),
+            (&["--watch-namespace=a", "--node-addresses=A=::1"], "`A=::1` is not NODE=ADDRESS"),
+            (
+                &["--watch-namespace=a", "--node-addresses=a=x"],
+                "`x` is not an IP address (of node a)",
+            ),
+            (&["--watch-freshness=60"], "60 is not in 61..=86400"),
+            (&["--list-page-size=0"], "0 is not in 1..=10000"),
         ] {
-            let Err(error) = Flags::try_parse_from(["x", flag]) else { panic!("{flag}") };
-            assert!(error.to_string().contains(want), "{error}");
+            let refused = settings(flags).unwrap_err();
+            assert!(refused.contains(want), "{flags:?}: {refused}");
         }
-        let nodes = |nodes| message(&["--watch-namespace", "a", "--node-addresses", nodes]);
-        assert!(nodes("a").contains("`a` is not NODE=ADDRESS"));
-        assert!(nodes("A=::1").contains("`A=::1` is not NODE=ADDRESS"));
-        assert!(nodes("a=x").contains("`x` of node a is not an IP address"));
     }
 }

@@ -1,7 +1,6 @@
 //! Flags about who may read the proxies' metrics.
 
-use super::text::items;
-use super::value::{List, networks};
+use super::value::{List, items, networks};
 use clap::Args;
 use policy_core::{IdentityMatch, NetworkMatch};
 use policy_crds::{Body, Resource};

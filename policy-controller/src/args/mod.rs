@@ -7,17 +7,14 @@
 
 mod admission;
 mod auth;
-mod auth_error;
 mod beside;
 mod choice;
 mod cli;
-mod cluster;
 mod connection;
 mod error;
 mod guard;
 mod injector;
 mod issuer;
-mod issuer_error;
 mod issuer_settings;
 mod kubernetes;
 mod metrics;
@@ -29,32 +26,29 @@ mod serve;
 mod serve_auth;
 mod settings;
 mod status;
-mod text;
 mod value;
 
-pub use admission::{AdmissionArgs, AdmissionArgsError};
+pub use admission::AdmissionArgs;
 pub use auth::{AUDIENCE, ServeAuthArgs};
-pub use auth_error::AuthArgsError;
-pub use beside::{BesideArgs, NoPort};
+pub use beside::BesideArgs;
 pub use choice::{GrantsArg, KubeletArg, LogFormat, ProbeRoutesArg, SidecarArg, UndeclaredArg};
 pub use cli::{Cli, Command};
 pub use connection::ClusterArgs;
 pub use error::ArgsError;
 pub use guard::GuardArgs;
-pub use injector::{InjectorArgs, InjectorArgsError};
+pub use injector::InjectorArgs;
 pub use issuer::IssuerArgs;
-pub use issuer_error::IssuerArgsError;
 pub use issuer_settings::IssuerSettings;
-pub use kubernetes::{KubernetesArgs, KubernetesArgsError};
+pub use kubernetes::KubernetesArgs;
 pub use metrics::MetricsArgs;
 pub use outbound::OutboundArgs;
 pub use own_identity::{OwnIdentity, OwnIdentityArgs};
-pub use replicas::{ReplicaArgs, ReplicaArgsError, ReplicaSettings, Whom};
+pub use replicas::{ReplicaArgs, ReplicaSettings, Whom};
 pub use run::RunArgs;
 pub use serve::ServeArgs;
 pub use serve_auth::{OwnCertificate, ServeAuth, ViewerTokens};
 pub use settings::{ClusterSettings, Settings, SourceSettings};
-pub use status::{StatusArgs, StatusArgsError};
+pub use status::StatusArgs;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! Flags of the controller's own certificate, named as those of the proxy are.
 
-use super::auth_error::AuthArgsError;
+use super::error::ArgsError;
+use super::value::{dns_identity, host_port, server_identity};
 use clap::{Args, ValueEnum};
 use policy_engine::config::ControllerConfig;
-use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{Anchors, CertifyConfig, Roots};
 use std::path::PathBuf;
 
@@ -22,21 +22,21 @@ pub enum OwnIdentity {
 #[command(next_help_heading = "The controller's own certificate")]
 pub struct OwnIdentityArgs {
     /// Where the certificate of the gRPC port comes from.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires_if("certify", "identity_addr"))]
     pub identity: OwnIdentity,
 
     /// Where the issuer is.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub identity_addr: Option<String>,
 
     /// The identity that the issuer has to prove [default: that of the service account
     /// portcullis-issuer of the control plane].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = server_identity)]
     pub identity_service_name: Option<String>,
 
     /// The controller's own identity [default: that of the service account policy-controller of the
     /// control plane].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = dns_identity)]
     pub identity_name: Option<String>,
 
     /// File with the token that is shown to the issuer [default: /var/run/secrets/portcullis/token].
@@ -54,12 +54,12 @@ impl OwnIdentityArgs {
     pub(super) fn settings(
         &self,
         config: &ControllerConfig,
-    ) -> Result<Option<CertifyConfig>, AuthArgsError> {
+    ) -> Result<Option<CertifyConfig>, ArgsError> {
         if self.identity == OwnIdentity::Files {
             return Ok(None);
         }
-        let missing = AuthArgsError::Incomplete { missing: "identity-addr", given: "identity" };
-        let address = self.identity_addr.as_deref().ok_or(missing)?;
+        // clap asks for the address with `certify`.
+        let Some(address) = &self.identity_addr else { return Ok(None) };
         let home = &config.control_plane_namespace;
         let of = |name: &Option<String>, account: &str| match name {
             Some(name) => name.clone(),
@@ -67,14 +67,8 @@ impl OwnIdentityArgs {
         };
         let issuer = of(&self.identity_service_name, policy_issuer::SERVICE_ACCOUNT);
         let own = of(&self.identity_name, "policy-controller");
-        let wrong =
-            |flag, value: &str, why| AuthArgsError::Issuer { flag, value: value.to_owned(), why };
-        let issuer = ControllerAddress::parse(address, Some(&issuer))
-            .map_err(|error| wrong("identity-addr", address, error.to_string()))?;
-        if !policy_tls::identity::is_dns_name(&own) {
-            let why = "it is not a DNS name".to_owned();
-            return Err(wrong("identity-name", &own, why));
-        }
+        let flags = ("identity-addr", "identity-service-name");
+        let issuer = ArgsError::server(flags, address, Some(&issuer))?;
         let file = |path: &Option<PathBuf>, default: &str| {
             path.clone().unwrap_or_else(|| PathBuf::from(default))
         };

@@ -1,11 +1,10 @@
 //! Flags about the other replicas.
 
-use super::text::items;
-use super::value::List;
+use super::value::{List, Perhaps, Read, ip, items, label, name, perhaps};
 use clap::Args;
 use policy_discovery::replicas::Replica;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use std::time::Duration;
 pub struct ReplicaArgs {
     /// Headless Service in the control plane's namespace whose endpoints are the replicas; empty:
     /// there are no others.
-    #[arg(long, value_name = "NAME", default_value = "portcullis-policy")]
-    pub replicas_service: String,
+    #[arg(long, value_name = "NAME", default_value = "portcullis-policy", value_parser = perhaps(label::<Arc<str>>))]
+    pub replicas_service: Perhaps<Arc<str>>,
 
     /// Addresses of the other replicas' policy ports, separated by commas, instead of a Service.
     #[arg(long, value_name = "ADDRS", conflicts_with = "replicas_service", value_parser = peers)]
@@ -27,12 +26,12 @@ pub struct ReplicaArgs {
     pub replica_timeout: u64,
 
     /// Name of this replica: of its pod [default: $HOSTNAME].
-    #[arg(long, value_name = "NAME", env = "POD_NAME")]
-    pub replica_name: Option<String>,
+    #[arg(long, value_name = "NAME", env = "POD_NAME", value_parser = perhaps(name::<Arc<str>>))]
+    pub replica_name: Option<Perhaps<Arc<str>>>,
 
     /// Address of this replica's pod, so that it does not take itself for another.
-    #[arg(long, value_name = "IP", env = "POD_IP")]
-    pub replica_address: Option<String>,
+    #[arg(long, value_name = "IP", env = "POD_IP", value_parser = perhaps(ip))]
+    pub replica_address: Option<Perhaps<IpAddr>>,
 }
 
 /// What the flags mean.
@@ -41,7 +40,7 @@ pub struct ReplicaSettings {
     /// Name of this replica.
     pub name: Arc<str>,
     /// Address of its pod, if known.
-    pub address: Option<std::net::IpAddr>,
+    pub address: Option<IpAddr>,
     /// Whom to ask.
     pub whom: Whom,
     /// How long another replica may be silent.
@@ -59,58 +58,35 @@ pub enum Whom {
     Peers(BTreeSet<Replica>),
 }
 
-/// A flag whose value makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplicaArgsError {
-    /// Not an address.
-    #[error("--replica-address: `{0}` is not an IP address")]
-    Address(String),
-    /// Not the name of a Service.
-    #[error(
-        "--replicas-service: `{0}` is not the name of a Service: up to 63 lower-case letters, digits and `-`"
-    )]
-    Service(String),
-}
-
 impl ReplicaArgs {
     /// What the flags mean.
-    ///
-    /// # Errors
-    /// [`ReplicaArgsError`] names flag, value and what is allowed.
-    pub fn settings(&self) -> Result<ReplicaSettings, ReplicaArgsError> {
-        let named = self.replica_name.clone().filter(|name| !name.is_empty());
-        let name = named.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-        let address = self.replica_address.as_deref().filter(|text| !text.is_empty());
-        Ok(ReplicaSettings {
-            name: if name.is_empty() { "policy-controller".into() } else { name.into() },
-            address: address.map(ip).transpose()?,
-            whom: self.whom()?,
+    pub fn settings(&self) -> ReplicaSettings {
+        let host = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+        let name = self.name().map(str::to_owned).or_else(host);
+        ReplicaSettings {
+            name: name.map_or("policy-controller".into(), Into::into),
+            address: self.replica_address.flatten(),
+            whom: self.whom(),
             timeout: Duration::from_secs(self.replica_timeout),
-        })
+        }
     }
 
-    fn whom(&self) -> Result<Whom, ReplicaArgsError> {
-        if let Some(list) = &self.replica_peers {
-            let peer = |address: &SocketAddr| Replica { address: *address, name: None };
-            return Ok(Whom::Peers(list.iter().map(peer).collect()));
-        }
-        let name = &self.replicas_service;
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        match name.as_str() {
-            "" => Ok(Whom::Nobody),
-            _ if name.len() <= 63 && name.bytes().all(allowed) => {
-                Ok(Whom::Service(name.as_str().into()))
-            }
-            _ => Err(ReplicaArgsError::Service(name.clone())),
+    /// The name of this replica's pod, if there is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.replica_name.as_ref()?.as_deref()
+    }
+
+    fn whom(&self) -> Whom {
+        let peer = |address: &SocketAddr| Replica { address: *address, name: None };
+        match (&self.replica_peers, &self.replicas_service) {
+            (Some(peers), _) => Whom::Peers(peers.iter().map(peer).collect()),
+            (None, Some(service)) => Whom::Service(service.clone()),
+            (None, None) => Whom::Nobody,
         }
     }
 }
 
-fn ip(value: &str) -> Result<std::net::IpAddr, ReplicaArgsError> {
-    value.parse().map_err(|_| ReplicaArgsError::Address(value.to_owned()))
-}
-
-fn peers(list: &str) -> Result<List<SocketAddr>, String> {
+fn peers(list: &str) -> Read<List<SocketAddr>> {
     let peer = |item: &str| {
         let address = item.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
         address.ok_or_else(|| {
@@ -123,19 +99,11 @@ fn peers(list: &str) -> Result<List<SocketAddr>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Flags {
-        #[command(flatten)]
-        args: ReplicaArgs,
-    }
+    use crate::args::value::parsed;
 
     fn settings(flags: &[&str]) -> Result<ReplicaSettings, String> {
-        let name = ["test", "--replica-name=me"];
-        let flags = Flags::try_parse_from(name.iter().chain(flags));
-        let args = flags.map_err(|error| error.to_string())?.args;
-        args.settings().map_err(|error| error.to_string())
+        let flags = [&["--replica-name=me"], flags].concat();
+        parsed(&flags).map(|args: ReplicaArgs| args.settings())
     }
 
     #[test]
@@ -173,11 +141,9 @@ mod tests {
         let refused = refusal("--replica-peers=10.0.0.1");
         assert!(refused.contains("'--replica-peers <ADDRS>': `10.0.0.1` is not an"), "{refused}");
         assert!(refusal("--replica-peers=10.0.0.1:0").contains("is not an address and port"));
-        assert_eq!(
-            refusal("--replica-address=here"),
-            "--replica-address: `here` is not an IP address"
-        );
+        let refused = refusal("--replica-address=here");
+        assert!(refused.contains("'--replica-address <IP>': `here` is not an IP"), "{refused}");
         assert!(refusal("--replica-timeout=4").contains("4 is not in 5..=600"));
-        assert!(refusal("--replicas-service=Policy").contains("`Policy` is not the name"));
+        assert!(refusal("--replicas-service=Policy").contains("`Policy` is not a name"));
     }
 }

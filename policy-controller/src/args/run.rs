@@ -14,13 +14,17 @@ use super::outbound::OutboundArgs;
 use super::replicas::ReplicaArgs;
 use super::serve::ServeArgs;
 use super::status::StatusArgs;
-use super::value::{List, address, cidrs, default_policy, ports, probe_networks};
+use super::value::{
+    List, address, cidrs, default_policy, label, labels, name, ports, probe_networks,
+};
 use clap::Args;
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Flags that mean nothing where a directory is read.
 pub(super) const OF_A_CLUSTER: [&str; 31] = [
@@ -102,12 +106,12 @@ pub struct RunArgs {
     pub default_policy: DefaultPolicy,
 
     /// Trust domain that ends every mesh identity.
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    pub identity_domain: String,
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", value_parser = name::<Arc<str>>)]
+    pub identity_domain: Arc<str>,
 
     /// Namespace of the control plane, which is part of every mesh identity.
-    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd")]
-    pub control_plane_namespace: String,
+    #[arg(long, value_name = "NAMESPACE", default_value = "linkerd", value_parser = label::<Arc<str>>)]
+    pub control_plane_namespace: Arc<str>,
 
     /// Where kubelet probes may come from: CIDRs and `node-local` (the pod's own node), separated
     /// by commas; empty: nowhere.
@@ -137,8 +141,8 @@ pub struct RunArgs {
 
     /// Namespaces whose authentications anybody may refer to, separated by commas; by default the
     /// control plane's.
-    #[arg(long, value_name = "NAMESPACES")]
-    pub shared_namespaces: Option<String>,
+    #[arg(long, value_name = "NAMESPACES", value_parser = labels::<Arc<str>>)]
+    pub shared_namespaces: Option<BTreeSet<Arc<str>>>,
 
     /// What holds on ports that no container port, probe or Server names.
     #[arg(long, value_enum, default_value_t = UndeclaredArg::Default)]

@@ -3,13 +3,11 @@
 use super::choice::{
     GrantsArg, KubeletArg, LogFormat, PodGatewaysArg, ProbeRoutesArg, UndeclaredArg,
 };
-use super::cluster;
 use super::error::ArgsError;
 use super::kubernetes::KubernetesArgs;
 use super::replicas::ReplicaSettings;
 use super::run::RunArgs;
 use super::serve_auth::ServeAuth;
-use super::text::items;
 use crate::guard::GuardSettings;
 use policy_core::UndeclaredPorts;
 use policy_discovery::serve::ServeConfig;
@@ -26,7 +24,6 @@ use policy_webhooks::beside::Repoint;
 use policy_webhooks::injector::InjectorSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What the flags mean.
@@ -96,7 +93,7 @@ impl TryFrom<RunArgs> for Settings {
             controller: config,
             serve,
             guard: guard(&args),
-            replicas: args.replicas.settings()?,
+            replicas: args.replicas.settings(),
             outbound: args.outbound.settings()?,
             source: source(&args)?,
             log_level: args.log_level,
@@ -111,24 +108,23 @@ fn guard(args: &RunArgs) -> Option<GuardSettings> {
     if args.manifests.is_some() && args.guard.local_policy.is_none() {
         return None;
     }
-    let pod = args.replicas.replica_name.as_deref();
-    Some(args.guard.settings(pod, &args.control_plane_namespace))
+    Some(args.guard.settings(args.replicas.name(), &args.control_plane_namespace))
 }
 
 fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
     if let Some(manifests) = &args.manifests {
         return Ok(SourceSettings::Directory(manifests.clone()));
     }
-    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
-    let mut watches = args.kubernetes.settings(namespace.clone())?;
-    let lease = args.status.lease(&namespace)?;
+    let namespace = &args.control_plane_namespace;
+    let mut watches = args.kubernetes.settings(namespace.clone());
+    let lease = args.status.lease(namespace)?;
     watches.lease_name = lease.name.clone();
     let namespaces = match &watches.scope {
         Scope::Cluster => None,
         Scope::Namespaces(names) => Some(names.iter().cloned().collect()),
     };
     let mut lost = watches.scope.lost_functions();
-    let mut admission = args.admission.settings(&namespace)?;
+    let mut admission = args.admission.settings(namespace);
     let provisioned = |admission: &AdmissionSettings| {
         matches!(admission.certificate, CertificateSource::Provisioned(_))
     };
@@ -141,9 +137,9 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
                 .to_owned(),
         );
     }
-    let places = args.injector.places(&args.control_plane_namespace, &args.identity_domain)?;
+    let places = args.injector.places(namespace, &args.identity_domain);
     let repoint = args.beside.settings(&places, admission.as_mut())?;
-    let injector = cluster::injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
+    let injector = injector(args, admission.as_mut(), namespaces.is_some(), &mut lost)?;
     Ok(SourceSettings::Cluster(Box::new(ClusterSettings {
         args: args.kubernetes.clone(),
         watches,
@@ -156,18 +152,37 @@ fn source(args: &RunArgs) -> Result<SourceSettings, ArgsError> {
     })))
 }
 
+/// The injector shares port and certificate with admission.
+fn injector(
+    args: &RunArgs,
+    admission: Option<&mut AdmissionSettings>,
+    namespaced: bool,
+    lost: &mut Vec<String>,
+) -> Result<Option<InjectorSettings>, ArgsError> {
+    let settings = args.injector.settings(&args.control_plane_namespace, &args.identity_domain);
+    let Some(settings) = settings else { return Ok(None) };
+    // It labels namespaces, which are objects of the whole cluster.
+    if namespaced {
+        lost.push("injection is off: it needs the whole cluster, not --watch-namespace".to_owned());
+        return Ok(None);
+    }
+    let admission = admission.ok_or(ArgsError::NoWebhookPort("injector"))?;
+    if let CertificateSource::Provisioned(provisioning) = &mut admission.certificate {
+        provisioning.injector = Some(settings.configuration.clone());
+    }
+    Ok(Some(settings))
+}
+
 fn controller(args: &RunArgs) -> Result<ControllerConfig, ArgsError> {
-    let namespace: Arc<str> = args.control_plane_namespace.as_str().into();
-    let shared_namespaces = match &args.shared_namespaces {
-        Some(list) => items(list).map(Arc::from).collect(),
-        None => [namespace.clone()].into(),
-    };
+    let namespace = args.control_plane_namespace.clone();
+    let shared_namespaces =
+        args.shared_namespaces.clone().unwrap_or_else(|| [namespace.clone()].into());
     let config = ControllerConfig {
         default_policy: args.default_policy,
         cluster_networks: args.cluster_networks.clone(),
         probe_networks: args.probe_networks.clone(),
         control_plane_namespace: namespace,
-        identity_domain: args.identity_domain.as_str().into(),
+        identity_domain: args.identity_domain.clone(),
         pod_gateways: match args.pod_gateways {
             PodGatewaysArg::ByRoute => PodGateways::ByRoute,
             PodGatewaysArg::OfNode => PodGateways::OfNode,

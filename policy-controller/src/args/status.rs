@@ -1,6 +1,9 @@
 //! Flags of the status writer and of the Lease.
 
+use super::error::ArgsError;
+use super::value::{Read, name};
 use clap::Args;
+use policy_crds::is_dns_name;
 use policy_kube::lease::{LEASE_NAME, LeaseSettings};
 use policy_kube::status::{CONTROLLER_NAME, StatusSettings};
 use std::sync::Arc;
@@ -16,8 +19,8 @@ const LINKERD_LEASE: &str = "policy-controller-write";
 pub struct StatusArgs {
     /// Name of this controller in the status of routes. Linkerd's own is
     /// linkerd.io/policy-controller: only where its policy container is switched off.
-    #[arg(long, value_name = "DOMAIN/NAME", default_value = CONTROLLER_NAME)]
-    pub controller_name: String,
+    #[arg(long, value_name = "DOMAIN/NAME", default_value = CONTROLLER_NAME, value_parser = controller_name)]
+    pub controller_name: Arc<str>,
 
     /// Linkerd's policy controller runs in the same cluster: write no status that it writes too or
     /// does not expect, only entries of our own on routes. Other objects are told by Events.
@@ -26,8 +29,8 @@ pub struct StatusArgs {
 
     /// Name of the Lease, in the control plane's namespace, that decides which replica writes.
     /// Linkerd's own is policy-controller-write: only where its policy container is switched off.
-    #[arg(long, value_name = "NAME", default_value = LEASE_NAME)]
-    pub lease_name: String,
+    #[arg(long, value_name = "NAME", default_value = LEASE_NAME, value_parser = name::<Arc<str>>)]
+    pub lease_name: Arc<str>,
 
     /// For how long a leader that is silent is waited for, in seconds.
     // Below 3 s a renewal that takes a second would end leadership.
@@ -47,47 +50,14 @@ pub struct StatusArgs {
     pub status_parallelism: u32,
 }
 
-/// Why a flag makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StatusArgsError {
-    /// Not a name that can be used.
-    #[error("--{flag}: `{value}` is not allowed; {allowed}")]
-    Name {
-        /// The flag, without dashes.
-        flag: &'static str,
-        /// What was written.
-        value: String,
-        /// What is allowed.
-        allowed: &'static str,
-    },
-}
-
 impl StatusArgs {
     /// What the flags mean. `namespaces`: those that are watched; absent: all.
     ///
     /// # Errors
-    /// [`StatusArgsError`]: a name that the API server would refuse, or what is Linkerd's beside Linkerd.
-    pub fn settings(
-        &self,
-        namespaces: Option<Vec<Arc<str>>>,
-    ) -> Result<StatusSettings, StatusArgsError> {
-        if !is_controller_name(&self.controller_name) {
-            return Err(StatusArgsError::Name {
-                flag: "controller-name",
-                value: self.controller_name.clone(),
-                allowed: "a domain, `/` and a path, at most 253 characters, \
-                          for example portcullis.dev/policy-controller",
-            });
-        }
-        if self.beside_linkerd && self.controller_name == LINKERD_NAME {
-            return Err(StatusArgsError::Name {
-                flag: "controller-name",
-                value: self.controller_name.clone(),
-                allowed: "a name of its own with --beside-linkerd",
-            });
-        }
+    /// [`ArgsError::OfLinkerd`].
+    pub fn settings(&self, namespaces: Option<Vec<Arc<str>>>) -> Result<StatusSettings, ArgsError> {
         Ok(StatusSettings {
-            controller_name: self.controller_name.as_str().into(),
+            controller_name: self.own("controller-name", &self.controller_name, LINKERD_NAME)?,
             beside_linkerd: self.beside_linkerd,
             namespaces,
             timeout: Duration::from_millis(self.patch_timeout_ms),
@@ -100,64 +70,52 @@ impl StatusArgs {
     /// The Lease, in the control plane's namespace.
     ///
     /// # Errors
-    /// [`StatusArgsError`], as [`StatusArgs::settings`].
-    pub fn lease(&self, namespace: &str) -> Result<LeaseSettings, StatusArgsError> {
-        let wrong = |allowed| StatusArgsError::Name {
-            flag: "lease-name",
-            value: self.lease_name.clone(),
-            allowed,
-        };
-        if !is_object_name(&self.lease_name) {
-            return Err(wrong("lower-case letters, digits, `-` and `.`, at most 253 characters"));
-        }
-        if self.beside_linkerd && self.lease_name == LINKERD_LEASE {
-            return Err(wrong("a name of its own with --beside-linkerd"));
-        }
+    /// [`ArgsError::OfLinkerd`].
+    pub fn lease(&self, namespace: &str) -> Result<LeaseSettings, ArgsError> {
         Ok(LeaseSettings {
             namespace: namespace.into(),
-            name: self.lease_name.as_str().into(),
+            name: self.own("lease-name", &self.lease_name, LINKERD_LEASE)?,
             duration: Duration::from_secs(self.lease_duration),
         })
     }
-}
 
-fn is_object_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let mut bytes = label.bytes();
-        bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    /// A name that is not Linkerd's where that has it.
+    fn own(
+        &self,
+        flag: &'static str,
+        value: &Arc<str>,
+        linkerds: &str,
+    ) -> Result<Arc<str>, ArgsError> {
+        match self.beside_linkerd && &**value == linkerds {
+            true => Err(ArgsError::OfLinkerd { flag, value: value.clone() }),
+            false => Ok(value.clone()),
+        }
+    }
 }
 
 /// As the Gateway API's schema has it.
-fn is_controller_name(name: &str) -> bool {
-    let Some((domain, path)) = name.split_once('/') else { return false };
+fn controller_name(value: &str) -> Read<Arc<str>> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
-    name.len() <= 253 && is_object_name(domain) && !path.is_empty() && path.bytes().all(allowed)
+    let named = value.split_once('/').is_some_and(|(domain, path)| {
+        is_dns_name(domain) && !path.is_empty() && path.bytes().all(allowed)
+    });
+    let expected = "expected a domain, `/` and a path, at most 253 characters, for example \
+                    portcullis.dev/policy-controller";
+    match named && value.len() <= 253 {
+        true => Ok(value.into()),
+        false => Err(expected.to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        status: StatusArgs,
-    }
-
-    fn parsed(flags: &[&str]) -> StatusArgs {
-        Line::try_parse_from(std::iter::once(&"x").chain(flags)).unwrap().status
-    }
+    use crate::args::value::parsed;
 
     fn refusal(flags: &[&str]) -> String {
-        let args = match Line::try_parse_from(std::iter::once(&"x").chain(flags)) {
-            Ok(line) => line.status,
-            Err(error) => return error.to_string(),
+        let args: StatusArgs = match parsed(flags) {
+            Ok(args) => args,
+            Err(error) => return error,
         };
         let settings = args.settings(None).and_then(|_| args.lease("linkerd"));
         settings.unwrap_err().to_string()
@@ -165,12 +123,15 @@ mod tests {
 
     #[test]
     fn defaults_are_what_the_settings_have() {
-        let args = parsed(&[]);
+        let args: StatusArgs = parsed(&[]).unwrap();
         assert_eq!(args.settings(None).unwrap(), StatusSettings::default());
         let lease = args.lease("portcullis").unwrap();
         assert_eq!((&*lease.namespace, &*lease.name), ("portcullis", LEASE_NAME));
         assert_eq!(lease.duration, Duration::from_secs(15));
-        parsed(&["--controller-name=linkerd.io/policy-controller"]).settings(None).unwrap();
+        parsed::<StatusArgs>(&["--controller-name=linkerd.io/policy-controller"])
+            .unwrap()
+            .settings(None)
+            .unwrap();
     }
 
     #[test]
@@ -185,9 +146,11 @@ mod tests {
         for name in ["portcullis", "a b/c", "A.dev/x", "a.dev/", "a..b/c"] {
             let flag = format!("--controller-name={name}");
             let refused = refusal(&[&flag]);
-            assert!(refused.starts_with(&format!("--controller-name: `{name}`")), "{refused}");
+            let want = format!("'{name}' for '--controller-name <DOMAIN/NAME>': expected a domain");
+            assert!(refused.contains(&want), "{refused}");
         }
-        assert!(refusal(&["--lease-name=Upper"]).starts_with("--lease-name: `Upper`"));
+        let refused = refusal(&["--lease-name=Upper"]);
+        assert!(refused.contains("'Upper' for '--lease-name <NAME>': expected lower"), "{refused}");
     }
 
     #[test]
@@ -196,7 +159,7 @@ mod tests {
         assert!(refusal(&["--beside-linkerd", name]).contains("with --beside-linkerd"));
         let lease = "--lease-name=policy-controller-write";
         assert!(refusal(&["--beside-linkerd", lease]).contains("with --beside-linkerd"));
-        let settings = parsed(&["--beside-linkerd"]).settings(None).unwrap();
+        let settings = parsed::<StatusArgs>(&["--beside-linkerd"]).unwrap().settings(None).unwrap();
         assert!(settings.beside_linkerd);
     }
 }

@@ -29,6 +29,11 @@ fn flags_that_mean_nothing_with_manifests_are_refused() {
             "injector_sidecar" => "=auto",
             "server_addr" => "=:443",
             "lease_duration" | "watch_freshness" => "=100",
+            "webhook_names" => "=a",
+            "injector_default" => "=proxy-workers=1",
+            "injector_policy_addr" | "injector_issuer_addr" => "=a:1",
+            "controller_name" => "=a/b",
+            "node_addresses" => "=a=::1",
             _ => "=1",
         };
         let flag = format!("--{}{value}", name.replace('_', "-"));
@@ -119,5 +124,6 @@ fn refusals_name_the_flag_the_value_and_what_is_allowed() {
         let refused = refusal(&[flag]);
         assert!(refused.contains(want), "{flag}: {refused}");
     }
-    assert!(refusal(&["--identity-domain=Cluster"]).contains("`Cluster`"));
+    assert!(refusal(&["--identity-domain=Cluster"]).contains("'Cluster' for '--identity-domain"));
+    assert!(refusal(&["--shared-namespaces=a,B"]).contains("`B` is not a name"));
 }

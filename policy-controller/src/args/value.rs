@@ -1,27 +1,107 @@
 //! Readers of values of flags. clap names the flag and the value where one makes no sense; what is said
 //! here is what is wrong with it, and what is allowed.
 
-use super::text::{items, socket_address};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, NetworkMatch, NetworkSymbol};
+use policy_crds::{is_dns_label, is_dns_name};
+use policy_tls::control::ControllerAddress;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A list that is one value of a flag. clap would take a flag whose type it knows as `Vec` for one that
 /// may be repeated.
 pub(super) type List<T> = Vec<T>;
 
-type Read<T> = Result<T, String>;
+/// A value that may be empty, as a variable of the environment may. clap would take a flag whose type
+/// it knows as `Option` for one that may be left out.
+pub(super) type Perhaps<T> = Option<T>;
 
+pub(super) type Read<T> = Result<T, String>;
+
+/// A value that is read unless it is empty.
+pub(super) fn perhaps<T: 'static>(
+    read: fn(&str) -> Read<T>,
+) -> impl Fn(&str) -> Read<Perhaps<T>> + Clone + Send + Sync + 'static {
+    move |value| if value.is_empty() { Ok(None) } else { read(value).map(Some) }
+}
+
+/// A name that is one label of the DNS (RFC 1123), as those of namespaces and Services are.
+pub(super) fn label<T: for<'a> From<&'a str>>(value: &str) -> Read<T> {
+    let expected = || {
+        format!("`{value}` is not a name: up to 63 lower-case letters, digits and `-` are allowed")
+    };
+    is_dns_label(value).then(|| value.into()).ok_or_else(expected)
+}
+
+/// Labels, separated by commas.
+pub(super) fn labels<T: for<'a> From<&'a str> + Ord>(list: &str) -> Read<BTreeSet<T>> {
+    items(list).map(label).collect()
+}
+
+/// The same, one of them at least.
+pub(super) fn some_labels(list: &str) -> Read<BTreeSet<Arc<str>>> {
+    let labels = labels(list)?;
+    if labels.is_empty() { Err("no name is given".to_owned()) } else { Ok(labels) }
+}
+
+/// A name of several labels, as those of objects and domains are.
+pub(super) fn name<T: for<'a> From<&'a str>>(value: &str) -> Read<T> {
+    let expected = "expected lower-case letters, digits, `-` and `.`, at most 253 characters";
+    is_dns_name(value).then(|| value.into()).ok_or_else(|| expected.to_owned())
+}
+
+/// Texts of any form, separated by commas.
+pub(super) fn texts(list: &str) -> Read<BTreeSet<Arc<str>>> {
+    Ok(items(list).map(Arc::from).collect())
+}
+
+/// An identity that a certificate proves.
+pub(super) fn dns_identity(value: &str) -> Read<String> {
+    let expected = "expected a DNS name";
+    policy_tls::identity::is_dns_name(value)
+        .then(|| value.to_owned())
+        .ok_or_else(|| expected.to_owned())
+}
+
+/// An identity that a server proves, by a DNS name or a URI.
+pub(super) fn server_identity(value: &str) -> Read<String> {
+    match ControllerAddress::parse("server:1", Some(value)) {
+        Ok(_) if !value.is_empty() => Ok(value.to_owned()),
+        Ok(_) | Err(_) => Err("expected a DNS name or a `spiffe://` URI".to_owned()),
+    }
+}
+
+/// An address of a server, by name or number.
+pub(super) fn host_port(value: &str) -> Read<String> {
+    match ControllerAddress::parse(value, Some("server")) {
+        Ok(_) => Ok(value.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub(super) fn ip(value: &str) -> Read<IpAddr> {
+    value.parse().map_err(|_| format!("`{value}` is not an IP address"))
+}
+
+/// The items of a list separated by commas, without blanks and empty ones.
+pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// An address to listen on. `:PORT` means every IPv4 address, as in Linkerd's chart.
 pub(super) fn address(value: &str) -> Read<SocketAddr> {
-    let expected = "expected an address and port, for example `0.0.0.0:8090`";
-    socket_address(value).ok_or_else(|| expected.to_owned())
+    let address = match value.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}").parse(),
+        None => value.parse(),
+    };
+    address.map_err(|_| "expected an address and port, for example `0.0.0.0:8090`".to_owned())
 }
 
 pub(super) fn addresses(list: &str) -> Read<List<IpAddr>> {
-    let wrong = |item: &str| format!("`{item}` is not an IP address");
-    items(list).map(|item| item.parse().map_err(|_| wrong(item))).collect()
+    items(list).map(ip).collect()
 }
 
 pub(super) fn cidrs(list: &str) -> Read<List<IpNet>> {
@@ -87,4 +167,16 @@ fn duration(text: &str) -> Option<Duration> {
     };
     let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
     number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+/// What a command line of these flags alone gives.
+#[cfg(test)]
+pub(super) fn parsed<A: clap::Args>(flags: &[&str]) -> Result<A, String> {
+    #[derive(clap::Parser)]
+    struct Line<A: clap::Args> {
+        #[command(flatten)]
+        args: A,
+    }
+    let line: Result<Line<A>, _> = clap::Parser::try_parse_from(["x"].iter().chain(flags));
+    line.map(|line| line.args).map_err(|error| error.to_string())
 }

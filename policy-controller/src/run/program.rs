@@ -21,7 +21,7 @@ use policy_discovery::serve::Stale;
 use policy_engine::config::ControllerConfig;
 use policy_engine::source::Diagnostic;
 use policy_kube::source::{KubernetesSource, Scope};
-use policy_tls::termination::TerminationLog;
+use policy_tls::termination::{self, TerminationLog};
 use std::collections::HashSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,7 +33,9 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             if error.use_stderr() {
-                TerminationLog::default().write(&error.to_string());
+                let variable = std::env::var_os(termination::VARIABLE);
+                let log = TerminationLog::of_command_line(std::env::args_os(), variable);
+                log.write(&error.to_string());
             }
             error.exit()
         }

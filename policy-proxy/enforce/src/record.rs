@@ -1,12 +1,15 @@
-//! One record per decision, for the access log, `up`'s decision log and tests.
+//! One record per decision, for the access log, `up`'s decision log and tests; and notices about some of
+//! them, for the log.
 
 mod access_log;
 mod entry;
+mod notices;
 mod sample;
 mod told;
 
 pub use crate::error::ErrorKind;
 pub use access_log::{AccessLog, Format};
 pub use entry::{Record, Recorder, RequestRecord, Verdict};
+pub use notices::{Notices, Requested};
 pub use sample::Sampler;
 pub use told::{Decided, Told};

@@ -2,7 +2,8 @@
 //!
 //! gRPC form is chosen by the request alone: HTTP/2 with `content-type: application/grpc…`. Texts go
 //! to meshed peers only, save for 400, which speaks of nothing but the caller's own request
-//! (proxy-semantics 3.7).
+//! (proxy-semantics 3.7). `l5d-proxy-error` of a refusal is its reason, word for word; `grpc-message` is
+//! Linkerd's text where Linkerd has one, because programs show and compare it.
 
 use crate::headers::{PROXY_CONNECTION, PROXY_ERROR};
 use crate::limiter::Exceeded;
@@ -86,8 +87,21 @@ struct Wording {
     status: StatusCode,
     grpc: u16,
     text: Cow<'static, str>,
+    /// `grpc-message`, where it is not the same.
+    message: Option<Cow<'static, str>>,
     /// Whether the connection is closed after it.
     close: bool,
+}
+
+impl Wording {
+    /// The same, with a `grpc-message` of its own.
+    fn saying(self, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: Some(message.into()), ..self }
+    }
+
+    fn message(&self) -> &str {
+        self.message.as_ref().unwrap_or(&self.text)
+    }
 }
 
 impl Answer {
@@ -149,7 +163,7 @@ pub fn trailers(answer: &Answer, asker: &Asker) -> http::HeaderMap {
     let mut trailers = http::HeaderMap::with_capacity(2);
     trailers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
     if asker.meshed {
-        trailers.insert(GRPC_MESSAGE, percent_encoded(&wording.text));
+        trailers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
     }
     trailers
 }
@@ -192,7 +206,7 @@ fn grpc(wording: &Wording, asker: &Asker) -> Response<Bytes> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(GRPC_STATUS, HeaderValue::from(wording.grpc));
     if asker.meshed {
-        headers.insert(GRPC_MESSAGE, percent_encoded(&wording.text));
+        headers.insert(GRPC_MESSAGE, percent_encoded(wording.message()));
         headers.insert(PROXY_ERROR, as_value(&wording.text));
     }
     response
@@ -203,8 +217,8 @@ fn word(answer: &Answer) -> Wording {
         Answer::Denied(reason) => denied(*reason),
         Answer::Limited(exceeded) => {
             let (scope, rate) = (exceeded.scope.as_str(), exceeded.rate);
-            let text = format!("{scope} rate limit exceeded: {rate}rps");
-            Wording { text: text.into(), ..limited() }
+            let message = format!("{scope} rate limit exceeded: {rate}rps");
+            limited().saying(message)
         }
         Answer::Redirect { status, .. } => plain(*status, code::NOT_FOUND, "redirected"),
         Answer::InvalidRedirect => {
@@ -212,7 +226,8 @@ fn word(answer: &Answer) -> Wording {
             closing(plain(status, code::INTERNAL, "unexpected error"))
         }
         Answer::Failure { status, grpc, message } => {
-            Wording { status: *status, grpc: *grpc, text: message.to_string().into(), close: false }
+            let text = message.to_string().into();
+            Wording { status: *status, grpc: *grpc, text, message: None, close: false }
         }
         Answer::Gateway => plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "bad gateway domain"),
         Answer::Overloaded => {
@@ -228,27 +243,26 @@ fn word(answer: &Answer) -> Wording {
 }
 
 fn denied(reason: Denied) -> Wording {
-    let forbidden = |text| plain(StatusCode::FORBIDDEN, code::PERMISSION_DENIED, text);
-    let unavailable = |text| plain(StatusCode::SERVICE_UNAVAILABLE, code::UNAVAILABLE, text);
+    let worded = |grpc| plain(status_of(reason), grpc, reason.as_str());
     match reason {
-        Denied::NoRoute => {
-            plain(StatusCode::NOT_FOUND, code::NOT_FOUND, "no route found for request")
+        Denied::NoRoute => worded(code::NOT_FOUND).saying("no route found for request"),
+        Denied::Unauthorized => {
+            worded(code::PERMISSION_DENIED).saying("unauthorized request on route")
         }
-        Denied::Unauthorized => forbidden("unauthorized request on route"),
-        Denied::CannotTell => forbidden("unauthorized request on route: cannot_tell"),
-        Denied::Target(fault) => {
-            closing(plain(StatusCode::BAD_REQUEST, code::INVALID_ARGUMENT, fault.as_str()))
+        Denied::CannotTell => {
+            worded(code::PERMISSION_DENIED).saying("unauthorized request on route: cannot_tell")
         }
-        Denied::TlsRequired => forbidden("tls_required"),
-        Denied::ProtocolMismatch => forbidden("protocol_mismatch"),
-        Denied::ServerInvalid => forbidden("server_invalid"),
-        Denied::RoutesInvalid => forbidden("routes_invalid"),
-        Denied::ProxyUnsupported => forbidden("proxy_unsupported"),
-        Denied::PortUndeclared => forbidden("port_undeclared"),
-        Denied::PolicyPending => unavailable("policy_pending"),
-        Denied::PolicyExpired => unavailable("policy_expired"),
+        Denied::Target(_) => closing(worded(code::INVALID_ARGUMENT)),
+        Denied::TlsRequired
+        | Denied::ProtocolMismatch
+        | Denied::ServerInvalid
+        | Denied::RoutesInvalid
+        | Denied::ProxyUnsupported
+        | Denied::PortUndeclared => worded(code::PERMISSION_DENIED),
+        Denied::PolicyPending | Denied::PolicyExpired => worded(code::UNAVAILABLE),
         Denied::RateLimited => limited(),
-        Denied::Revoked => forbidden("revoked: the policy changed while the request was open"),
+        Denied::Revoked => worded(code::PERMISSION_DENIED)
+            .saying("revoked: the policy changed while the request was open"),
     }
 }
 
@@ -266,11 +280,13 @@ fn upstream(fault: Fault) -> Wording {
 }
 
 fn limited() -> Wording {
-    plain(StatusCode::TOO_MANY_REQUESTS, code::RESOURCE_EXHAUSTED, "rate limit exceeded")
+    let reason = Denied::RateLimited;
+    plain(status_of(reason), code::RESOURCE_EXHAUSTED, reason.as_str())
+        .saying("rate limit exceeded")
 }
 
 fn plain(status: StatusCode, grpc: u16, text: &'static str) -> Wording {
-    Wording { status, grpc, text: Cow::Borrowed(text), close: false }
+    Wording { status, grpc, text: Cow::Borrowed(text), message: None, close: false }
 }
 
 fn closing(wording: Wording) -> Wording {
@@ -318,7 +334,7 @@ mod code {
     pub(super) const UNAVAILABLE: u16 = 14;
 }
 
-/// The status of an answer of an admin port that is refused for `reason`.
+/// The status of an answer that is refused for `reason`.
 pub fn status_of(reason: Denied) -> StatusCode {
     match reason {
         Denied::NoRoute => StatusCode::NOT_FOUND,
@@ -398,12 +414,34 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_told_by_its_reason_in_http_and_by_linkerds_text_in_grpc() {
+        for reason in Denied::all() {
+            for grpc in [false, true] {
+                let response = respond(&Answer::Denied(reason), &asker(grpc, true));
+                assert_eq!(response.headers()[PROXY_ERROR], reason.as_str());
+            }
+        }
+        for (reason, message) in [
+            (Denied::NoRoute, "no route found for request"),
+            (Denied::Unauthorized, "unauthorized request on route"),
+            (Denied::TlsRequired, "tls_required"),
+        ] {
+            let answer = Answer::Denied(reason);
+            let response = respond(&answer, &asker(true, true));
+            assert_eq!(response.headers()[GRPC_MESSAGE], message);
+            assert_eq!(trailers(&answer, &asker(true, true))[GRPC_MESSAGE], message);
+        }
+    }
+
+    #[test]
     fn a_rate_limit_says_which_and_how_much() {
         let rate = NonZeroU32::new(7).unwrap();
         let answer = Answer::Limited(Exceeded { scope: Scope::Identity, rate });
         check(&answer, 429, "8");
-        let response = respond(&answer, &asker(false, true));
-        assert_eq!(response.headers()[PROXY_ERROR], "per-identity rate limit exceeded: 7rps");
+        let response = respond(&answer, &asker(true, true));
+        assert_eq!(response.headers()[PROXY_ERROR], "rate_limited");
+        let message = percent_encoded("per-identity rate limit exceeded: 7rps");
+        assert_eq!(response.headers()[GRPC_MESSAGE], message);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of who gets which answer on the admin port.
 
 use super::*;
+use http::request;
 use http_body_util::BodyExt;
 use policy_core::{
     Authorization, Condition, DefaultPolicy, Facts, Identity, NetworkMatch, NetworkSymbol,
@@ -53,7 +54,11 @@ fn plain(ip: &str) -> Peer {
 }
 
 fn ask(admin: &Admin, peer: &Peer, method: Method, path: &str) -> (StatusCode, String) {
-    let request = Request::builder().method(method).uri(path).header("host", "web-0:4191");
+    let request = Request::builder().method(method).uri(path);
+    ask_with(admin, peer, request.header("host", "localhost:4191"))
+}
+
+fn ask_with(admin: &Admin, peer: &Peer, request: request::Builder) -> (StatusCode, String) {
     let request = request.body(Full::<Bytes>::default()).unwrap();
     let answered = futures_util::FutureExt::now_or_never(admin.answer(peer, request));
     let response = answered.expect("nothing is waited for");
@@ -76,7 +81,6 @@ fn metrics_are_under_the_policy_of_the_admin_port() {
     apply(&admin, usual());
     let (status, body) = get(&admin, &stranger, "/metrics");
     assert_eq!((status, body.as_str()), (StatusCode::FORBIDDEN, "unauthorized\n"));
-    assert_eq!(get(&admin, &plain("127.0.0.1"), "/metrics").0, StatusCode::FORBIDDEN);
     assert_eq!(get(&admin, &plain("10.9.0.1"), "/metrics").0, StatusCode::OK, "the node");
     let meshed = from("10.1.2.3", PeerTls::Terminated(Some(Identity::Dns("prometheus".into()))));
     let (status, body) = get(&admin, &meshed, "/metrics");
@@ -87,6 +91,24 @@ fn metrics_are_under_the_policy_of_the_admin_port() {
     );
     let nameless = from("10.1.2.3", PeerTls::Terminated(None));
     assert_eq!(get(&admin, &nameless, "/metrics").0, StatusCode::FORBIDDEN);
+}
+
+/// As by `kubectl port-forward`, and from a shell in the pod.
+#[test]
+fn metrics_answer_loopback_but_no_page_in_a_browser() {
+    let admin = admin(MetricsAccess::Policy, false);
+    let status = |peer: &str| get(&admin, &plain(peer), "/metrics").0;
+    assert_eq!(status("127.0.0.1"), StatusCode::OK, "before there is a policy, too");
+    apply(&admin, usual());
+    assert_eq!([status("127.0.0.1"), status("::1")], [StatusCode::OK; 2]);
+    for (peer, host, (name, value)) in [
+        ("127.0.0.1", "page.example:4191", ("accept", "*/*")),
+        ("127.0.0.1", "localhost:4191", ("origin", "http://page.example")),
+        ("10.1.2.3", "localhost:4191", ("forwarded", "for=127.0.0.1")),
+    ] {
+        let asked = Request::get("/metrics").header("host", host).header(name, value);
+        assert_eq!(ask_with(&admin, &plain(peer), asked).0, StatusCode::FORBIDDEN, "{name}");
+    }
 }
 
 #[test]

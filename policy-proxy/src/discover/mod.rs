@@ -55,6 +55,7 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     let mut client = native::Client::new(Arc::clone(config), store.clone());
     let mut backoff = config.new_backoff();
     loop {
+        own_identity(config, identity).await;
         store.telemetry().discovery.attempts.inc();
         let begun = Instant::now();
         let bounds =
@@ -79,6 +80,17 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
         pause(&mut backoff, &ended, &config.controller).await;
     }
 }
+
+/// Waits for an identity where the controller asks for one, so that an ordinary start is no failed attempt.
+/// Who has none after a while is told so by the attempt.
+async fn own_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
+    if !config.controller.is_loopback() {
+        let _ = tokio::time::timeout(IDENTITY, identity.present()).await;
+    }
+}
+
+/// How long the first certificate may take; an issuer that starts with us takes seconds.
+const IDENTITY: Duration = Duration::from_secs(30);
 
 /// The controller is spoken to as who we are, for it lets workloads watch no policy but their own.
 fn credentials(identity: IdentityHandle) -> TlsSource {

@@ -64,9 +64,9 @@ impl Arrival {
             policy: policy.map(|policy| &**policy),
             decision: Err(Denial { reason, route: None }),
         };
-        worker.record(&decided, None);
+        worker.record_connection(&decided);
         if reason == Denied::ProtocolMismatch {
-            worker.tcp_error(ErrorKind::ProtocolMismatch, self.client);
+            worker.count_tcp_error(ErrorKind::ProtocolMismatch);
         }
     }
 

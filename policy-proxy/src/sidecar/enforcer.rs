@@ -6,7 +6,7 @@ use http::{HeaderMap, Response};
 use policy_core::Denied;
 use policy_enforce::error::ErrorKind;
 use policy_enforce::middleware::pipeline::{Enforcer, OpenRequest, Permitted, Role};
-use policy_enforce::record::{Decided, RequestRecord};
+use policy_enforce::record::{Decided, RequestRecord, Requested};
 use policy_enforce::respond::{Answer, Fault};
 use policy_enforce::store::PortHandle;
 use policy_enforce::telemetry::Telemetry;
@@ -50,8 +50,12 @@ impl Enforcer for Connected<'_> {
         self.0.worker.is_recording()
     }
 
+    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {
+        self.0.worker.shared.config.notices.tell(decided, Some(request), now);
+    }
+
     fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
-        self.0.worker.record(decided, Some(request));
+        self.0.worker.record(decided, request);
     }
 
     fn failed(&self, answer: &Answer) {

@@ -118,7 +118,7 @@ impl Carried {
         let refused = decision.as_ref().err().map(|denial| denial.reason);
         self.record(policy.ok(), decision);
         if refused == Some(Denied::ProtocolMismatch) {
-            self.worker.tcp_error(ErrorKind::ProtocolMismatch, self.peer.address());
+            self.worker.count_tcp_error(ErrorKind::ProtocolMismatch);
         }
         refused.is_none()
     }
@@ -135,7 +135,7 @@ impl Carried {
             policy: policy.map(|policy| &**policy),
             decision,
         };
-        self.worker.record(&decided, None);
+        self.worker.record_connection(&decided);
     }
 
     /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
@@ -170,7 +170,7 @@ impl Carried {
             policy.counters.tcp_denied(self.worker.index, self.caller, reason);
         }
         self.record(policy, Err(Denial { reason, route: None }));
-        self.worker.tcp_error(ErrorKind::ProtocolMismatch, self.peer.address());
+        self.worker.count_tcp_error(ErrorKind::ProtocolMismatch);
     }
 }
 

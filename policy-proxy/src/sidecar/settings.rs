@@ -2,6 +2,7 @@
 
 use super::bounds::{Limits, Sockets, Timeouts};
 use crate::admin::Admin;
+use policy_enforce::record::Notices;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct SidecarConfig {
     /// What a client's address stands for; absent: itself. Applied before policy, rate limits and
     /// records see it.
     pub client_address: Option<ClientAddress>,
+    /// Tells the log of what is denied or audited.
+    pub notices: Arc<Notices>,
     /// Bounds on time.
     pub timeouts: Timeouts,
     /// Bounds on size and number.
@@ -75,6 +78,7 @@ impl SidecarConfig {
             pod_addresses: Vec::new(),
             admin: None,
             client_address: None,
+            notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
             sockets: Sockets::default(),

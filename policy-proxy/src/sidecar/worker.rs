@@ -138,8 +138,13 @@ impl Worker {
 
     /// Counts a failed connection, and logs the first of its kind in a while.
     pub(super) fn tcp_error(&self, kind: ErrorKind, client: SocketAddr) {
-        self.shared.store.telemetry().tcp_error(kind.as_str());
+        self.count_tcp_error(kind);
         self.log(kind, client, "connection failed");
+    }
+
+    /// Counts a failed connection of which the log is told otherwise.
+    pub(super) fn count_tcp_error(&self, kind: ErrorKind) {
+        self.shared.store.telemetry().tcp_error(kind.as_str());
     }
 
     /// Counts a failed request under the policy of its port, and logs the first of its kind in a while.
@@ -167,28 +172,21 @@ impl Worker {
 
     /// Whether somebody takes records.
     pub(super) fn is_recording(&self) -> bool {
-        self.shared.recorder.is_some()
+        self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
-    /// Hands a decision to the recorder and, if it is audited, to the log.
-    pub(super) fn record(&self, decided: &Decided<'_>, request: Option<RequestRecord<'_>>) {
-        let audited = decided.decision.as_ref().is_ok_and(Permit::is_audited);
-        if self.shared.recorder.is_none() && !audited {
-            return;
-        }
-        let record = decided.record(&self.shared.config.workload, request);
-        if audited {
-            tracing::info!(
-                workload = record.workload,
-                port = record.port,
-                client = %record.client(),
-                client_id = record.client_id(),
-                authorization = record.authorization.map(tracing::field::display),
-                "request allowed"
-            );
-        }
+    /// Hands a decision on a request to the recorder.
+    pub(super) fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
-            recorder.record(&record);
+            recorder.record(&decided.record(&self.shared.config.workload, Some(request)));
+        }
+    }
+
+    /// Hands a decision on a connection to the recorder and, if it is a refusal or audited, to the log.
+    pub(super) fn record_connection(&self, decided: &Decided<'_>) {
+        self.shared.config.notices.tell(decided, None, Instant::now());
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.record(&decided.record(&self.shared.config.workload, None));
         }
     }
 
@@ -226,6 +224,7 @@ impl Worker {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
             self.each(|member| member.tick());
+            self.shared.config.notices.pass(Instant::now());
             self.prove().await;
         }
     }

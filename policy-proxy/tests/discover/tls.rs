@@ -139,9 +139,12 @@ async fn nothing_is_asked_before_there_is_an_identity_of_our_own() {
     let (mut controller, _clients) = controller(&identity(&authority, "policy.example")).await;
     let own = IdentityHandle::empty();
     let client = client(&controller, "policy.example", own.clone());
-    refused(&client, &mut controller).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let discovery = &client.store.telemetry().discovery;
+    assert_eq!(discovery.attempts.get(), 0, "nor is there an attempt to warn of");
     own.replace(identity(&authority, "web.example"));
     controller.stream().await.hello().await;
+    assert_eq!((discovery.attempts.get(), discovery.ended.get()), (1, 0));
 }
 
 /// Waits until the client has tried several times, none of which got as far as a stream.

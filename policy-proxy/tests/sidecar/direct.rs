@@ -154,7 +154,7 @@ async fn a_request_on_the_direct_path_carries_the_verified_identity() {
         let mut client = Client::new(mesh.open("other", PORT, session).await).await;
         let got = client.get("/").await;
         assert_eq!(got.status, StatusCode::FORBIDDEN);
-        assert_eq!(got.headers["l5d-proxy-error"], "unauthorized request on route");
+        assert_eq!(got.headers["l5d-proxy-error"], "unauthorized");
     }
     let line = |client: &str, session: &str| {
         let labels =

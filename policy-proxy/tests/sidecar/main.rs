@@ -37,6 +37,8 @@ mod layer;
 #[cfg(test)]
 mod leaks;
 #[cfg(test)]
+mod notices;
+#[cfg(test)]
 mod opaque;
 #[cfg(test)]
 mod ports;

@@ -181,7 +181,7 @@ async fn a_meshed_peer_is_told_why_and_a_stranger_is_not() {
     let connector = authority.client(authority.leaf(&[san(&name("bot"))]));
     let mut client = Client::new(connect(&setup, &connector).await.unwrap()).await;
     let got = client.get("/").await;
-    assert_eq!(got.headers["l5d-proxy-error"], "unauthorized request on route");
+    assert_eq!(got.headers["l5d-proxy-error"], "unauthorized");
     let mut client = Client::new(connect(&setup, &authority.anonymous()).await.unwrap()).await;
     assert!(!client.get("/").await.headers.contains_key("l5d-proxy-error"));
 }

@@ -30,7 +30,7 @@ mod verify;
 mod workload_api;
 
 pub use crate::x509::validity;
-pub use certify::CertifyConfig;
+pub use certify::{Certified, CertifyConfig};
 pub use credentials::{Credentials, DIRECT_ALPN, TlsIdentity, anonymous_client};
 pub use error::{IdentityError, SourceError};
 pub use files::IdentityFiles;
@@ -38,7 +38,7 @@ pub use handle::IdentityHandle;
 pub use handshake::HandshakeFailure;
 pub use metrics::IdentityMetrics;
 pub use name::{identity_of, is_dns_name, is_spiffe_id};
-pub use pem::{certificates, pem, readable};
+pub use pem::{certificates, key_pem, pem, readable};
 pub use proof::{Judge, Proof, Stale};
 pub use provider::provider;
 pub use request::KeyAndRequest;

@@ -3,12 +3,19 @@
 //! `kubectl describe pod` shows what a container wrote to its `terminationMessagePath` before it
 //! ended, and shows at most 4096 bytes of it.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Where Kubernetes puts the file unless a container says otherwise.
 pub const DEFAULT_PATH: &str = "/dev/termination-log";
+
+/// The flag that names another file.
+const FLAG: &[u8] = b"--termination-log";
+/// The variable that names it where the flag does not.
+pub const VARIABLE: &str = "PORTCULLIS_TERMINATION_LOG";
 
 /// A container's termination log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +35,24 @@ impl TerminationLog {
         let path = path.as_ref();
         let path = if path.as_os_str().is_empty() { Path::new(DEFAULT_PATH) } else { path };
         Self { path: path.to_owned() }
+    }
+
+    /// The log that a command line names, or else the environment. It is looked for by itself, because a
+    /// command line with a mistake in it is not read to its end, and the mistake belongs in the log.
+    pub fn of_command_line(
+        arguments: impl IntoIterator<Item = OsString>,
+        variable: Option<OsString>,
+    ) -> Self {
+        let mut arguments = arguments.into_iter();
+        let mut named = None;
+        while let Some(argument) = arguments.next() {
+            match argument.as_bytes().strip_prefix(FLAG) {
+                Some([]) => named = arguments.next(),
+                Some([b'=', path @ ..]) => named = Some(OsString::from_vec(path.to_vec())),
+                Some(_) | None => {}
+            }
+        }
+        Self::at(named.or(variable).unwrap_or_default())
     }
 
     /// Replaces what the log says, if the file exists: outside a container nothing is created. Of a
@@ -63,6 +88,25 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "é".repeat(2048));
         log.write(&format!("a{}", "é".repeat(4000)));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("a{}", "é".repeat(2047)));
+    }
+
+    #[test]
+    fn a_command_line_with_mistakes_names_the_log_nonetheless() {
+        let of = |line: &str, variable: Option<&str>| {
+            let words = line.split_whitespace().map(OsString::from);
+            TerminationLog::of_command_line(words, variable.map(Into::into))
+        };
+        for line in [
+            "x run --termination-log /a --wrong=1",
+            "x --wrong --termination-log=/a",
+            "x --termination-log=/b run --termination-log /a",
+        ] {
+            assert_eq!(of(line, Some("/v")), TerminationLog::at("/a"), "{line}");
+        }
+        for line in ["x run --wrong", "x --termination-logs=/a", "x run --termination-log"] {
+            assert_eq!(of(line, Some("/v")), TerminationLog::at("/v"), "{line}");
+            assert_eq!(of(line, None), TerminationLog::default(), "{line}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reading manifests: any bytes are objects or complaints, and every complaint has a place.
 
-use policy_crds::{Body, document, parse_all, pods_of, remark};
+use policy_crds::{Body, document, parse_all, pods_of};
 
 /// Holds a file to this.
 ///
@@ -11,7 +11,7 @@ pub fn check(data: &[u8]) -> Result<(), String> {
         let Ok(value) = &document.value else { continue };
         for object in parse_all(value).into_iter().flatten() {
             drop(pods_of(&object));
-            drop(remark::remarks(&object));
+            drop(object.remarks());
             if let Body::Invalid(invalid) = &object.body {
                 if invalid.errors.is_empty() {
                     return Err(format!("`{}` is invalid without a reason", object.meta.key));

@@ -125,8 +125,11 @@ pub(super) fn turn() -> Result<File> {
     locked("cluster-under-test.lock")
 }
 
-/// Gateway API's definitions of the kinds we read.
-pub(super) fn gateway_api_crds() -> Result<Vec<PathBuf>> {
+/// Gateway API's definitions of the kinds we read, a file each, in a folder of their own.
+///
+/// # Errors
+/// [`Missing`](super::Missing) where they cannot be had; else why they cannot be fetched.
+pub fn gateway_api_crds() -> Result<Vec<PathBuf>> {
     let names = ["grpcroutes", "httproutes", "referencegrants"];
     let folder = KUBERNETES.output()?.join("gateway-api");
     let files = names.map(|name| folder.join(format!("{name}.yaml")));

@@ -2,7 +2,7 @@
 //! what people read; and knowledge of a kind stays in few files.
 
 use policy_crds::spec::{Admission, Conditions, Watched};
-use policy_crds::{Body, Kind, Object, document};
+use policy_crds::{Body, Field, Kind, Object, document};
 use policy_engine::{ControllerConfig, compile_objects};
 use policy_tests::sources::root;
 use serde_json::Value;
@@ -30,6 +30,8 @@ fn has(list_of: &Value, text: &str) -> bool {
 struct World {
     /// One object at least of each kind.
     examples: Vec<Object>,
+    /// These, and the objects of all scenarios.
+    objects: Vec<Object>,
     /// The kinds of objects that always have conditions, as the controller computes them.
     conditioned: BTreeSet<Kind>,
     /// The rules of the chart for the controller.
@@ -46,6 +48,14 @@ impl World {
         let examples =
             examples.into_iter().map(|it| policy_crds::parse(&it.value.unwrap()).unwrap());
         let examples: Vec<Object> = examples.collect();
+        let scenarios = fs::read_dir(root().join("tests/scenarios")).unwrap();
+        let scenarios = scenarios.map(|folder| folder.unwrap().path().join("manifests"));
+        let files = scenarios.flat_map(|folder| fs::read_dir(folder).unwrap());
+        let files: Vec<String> =
+            files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        let documents = files.iter().flat_map(|file| document::read(file));
+        let scenarios = documents.filter_map(|it| policy_crds::parse(&it.value.ok()?).ok());
+        let objects = examples.iter().cloned().chain(scenarios).collect();
         let compiled = compile_objects(examples.clone(), &ControllerConfig::default());
         let pages = fs::read_dir(root().join("docs")).unwrap().map(|page| page.unwrap().path());
         let pages = pages.filter(|page| page.extension().is_some_and(|name| name == "md"));
@@ -55,6 +65,7 @@ impl World {
             webhooks: yaml("charts/portcullis/files/webhooks.yaml")["validating"].take(),
             documents: pages.map(|page| fs::read_to_string(page).unwrap()).collect(),
             examples,
+            objects,
         }
     }
 
@@ -97,7 +108,13 @@ impl World {
             true => kind.versions().iter().map(|version| (*version).to_owned()).collect(),
             false => BTreeSet::new(),
         };
-        let mut of_kind = self.examples.iter().filter(|example| example.meta.key.kind == kind);
+        let mut examples = self.examples.iter().filter(|it| it.meta.key.kind == kind);
+        let of_kind = self.objects.iter().filter(|it| it.meta.key.kind == kind);
+        let of_kind: Vec<&Object> = of_kind.collect();
+        let names_clients = of_kind.iter().any(|it| !it.clients().is_empty());
+        // A Server is told by its conditions. What is of no ports is found by reference.
+        let matches = spec.contributes && spec.of_ports && kind != Kind::Server;
+        let is_told = of_kind.iter().any(|it| it.idle().is_some());
         let judged = match spec.admission {
             Admission::Policy | Admission::Route | Admission::Grant => Some("Fail"),
             Admission::Workload => Some("Ignore"),
@@ -107,12 +124,14 @@ impl World {
         let own = kind.group().contains('.');
         [
             ("a definition of its versions", self.defined(kind) == versions),
-            ("a reader of its example", of_kind.any(|it| matches!(it.body, Body::Valid(_)))),
+            ("a reader of its example", examples.any(|it| matches!(it.body, Body::Valid(_)))),
             ("its conditions", self.conditioned.contains(&kind) == told),
             ("its rule at admission", self.judged(kind) == judged),
             ("the right to list it", self.may(kind, "list", "") == watched),
             ("the right to watch it", self.may(kind, "watch", "") == watched),
             ("the right to write its status", self.may(kind, "patch", "/status") == written),
+            ("its clients", names_clients == spec.reference(&[Field::Client]).is_some()),
+            ("what it is told while it matches nothing", is_told == matches),
             ("a page that explains it", !own || self.documents.contains(kind.as_str())),
         ]
         .into_iter()

@@ -62,6 +62,7 @@ fn rules() -> String {
             "controlPlaneProvisioning": rbac::issuer_provisioning_rules(),
         },
         "viewer": viewer,
+        "people": {"view": rbac::viewing_rules(), "write": rbac::writing_rules()},
     });
     format!("{WRITTEN}# changes are made in policy-controller/kube/src/rbac.rs.\n{}", yaml(&rules))
 }

@@ -76,6 +76,7 @@ fn an_older_cluster_is_told_one_address_of_the_node_and_one_too_old_is_refused()
 fn policies_of_the_control_plane_are_objects_once_every_kind_is_known() {
     let kinds = [
         "policy.linkerd.io/v1alpha1/MeshTLSAuthentication",
+        "policy.linkerd.io/v1alpha1/NetworkAuthentication",
         "policy.linkerd.io/v1beta3/Server",
         "policy.linkerd.io/v1alpha1/AuthorizationPolicy",
         "policy.linkerd.io/v1beta1/ServerAuthorization",

@@ -1,6 +1,7 @@
 //! The Helm chart: what is copied into it is current, its values are documented and guarded, and what
 //! it renders is what is expected.
 
+mod checked;
 mod flags;
 mod generated;
 mod golden;

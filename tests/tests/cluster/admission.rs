@@ -5,6 +5,7 @@ mod api;
 mod away;
 mod binary;
 mod certificates;
+mod findings;
 mod rules;
 mod warnings;
 mod webhook;

@@ -1,6 +1,7 @@
 //! The Helm chart on a real API server: every object of every example is taken, rights are as small as
 //! they are said to be, and installing, upgrading and removing leave what they should.
 
+mod roles;
 mod secret;
 
 use policy_tests::chart::{Helm, examples, folder, succeeded};

@@ -99,7 +99,7 @@ async fn controller(cluster: &Cluster, mesh: &Mesh, flags: &[&str]) -> Controlle
 
 /// An address of this machine that is not loopback: whoever comes from there is a stranger to the
 /// controller. Nothing is sent to find it.
-fn outside() -> Option<IpAddr> {
+pub(crate) fn outside() -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();

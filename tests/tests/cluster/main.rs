@@ -14,12 +14,14 @@ mod chart;
 mod cli;
 mod crds;
 mod guard;
+mod health;
 mod injector;
 mod issuer;
 mod programmed;
 mod source;
 mod status;
 mod unread;
+mod version;
 
 use policy_tests::cluster::{Cluster, SharedCluster};
 

@@ -3,6 +3,7 @@
 
 mod line;
 mod proxy;
+mod reasons;
 mod restored;
 mod unsent;
 pub(crate) mod watching;
@@ -163,7 +164,7 @@ async fn told_by_each(replicas: &[SocketAddr], shop: &str) {
         let told = client.objects(ObjectsRequest { namespace: shop.to_owned() }).await.unwrap();
         let told = told.into_inner();
         let server = told.objects.iter().find(|object| object.kind == "Server").unwrap();
-        let count = server.programmed.unwrap();
+        let count = server.programmed.as_ref().unwrap();
         assert_eq!((count.in_force, count.concerned, count.refused), (3, 3, 0), "{at}");
     }
 }

@@ -259,7 +259,7 @@ async fn how_far_an_object_is_in_force_is_told_for_the_version_that_was_counted(
     let object = told(cluster, key, &["Accepted=True Accepted 1"]).await;
     let uid: Arc<str> = object["metadata"]["uid"].as_str().unwrap().into();
     let tell = |generation, in_force| {
-        let programmed = Programmed::Counted { in_force, concerned: 3, refused: 0 };
+        let programmed = Programmed::counted(in_force, 3, 0);
         let uid = Some(uid.clone());
         let at = ProgrammedAt {
             uid,
@@ -756,7 +756,7 @@ async fn replicas_whose_clocks_are_hours_apart_have_one_leader_at_all_times() {
         }
         let name = format!("s{left}");
         cluster.apply(&server(ns, &name, PORT_80)).await.unwrap();
-        let expected = ["Accepted=True Accepted 1", "Programmed=True NoProxies 1"];
+        let expected = ["Accepted=True Accepted 1", "Programmed=False NoTarget 1"];
         let object = told(cluster, (Kind::Server, ns, &name), &expected);
         let since = condition(&object.await, "Accepted")["lastTransitionTime"].clone();
         println!("{left}: replica {first} leads, and says {since}");

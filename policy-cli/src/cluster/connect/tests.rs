@@ -1,10 +1,12 @@
 //! Which controller is trusted, and with what.
 
 use super::*;
+use crate::cluster::roots::certificates;
 use crate::world::authority::Authority;
 use policy_tls::identity::provider;
 use rustls::ServerConfig;
-use tokio_rustls::TlsAcceptor;
+use serde_json::Value;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 #[test]
 fn the_controller_has_to_be_the_service_account_of_its_pod() {

@@ -10,6 +10,7 @@ use policy_crds::ObjectKey;
 use policy_engine::desired::Version;
 use policy_engine::handles::DemandHandle;
 use policy_engine::programmed::{Programmed, ProgrammedAt, VersionedTable};
+use policy_engine::reach::Reach;
 use policy_engine::report::{Count, Tally};
 use policy_server::TlsHandle;
 use std::collections::BTreeMap;
@@ -171,7 +172,7 @@ pub fn start(
 }
 
 fn not_counted() -> Tally {
-    Tally::unknown(NOT_COUNTED, "this replica has not counted")
+    Tally::unknown(NOT_COUNTED, "this replica has not counted yet; try again in a moment")
 }
 
 struct Counter {
@@ -192,6 +193,7 @@ struct Books {
     unsent: UnsentBook,
     peers: Peers,
     objects: BTreeMap<ObjectKey, Version>,
+    reaches: BTreeMap<ObjectKey, Arc<Reach>>,
     feed: Feed,
     listed: bool,
     /// Whether the objects or how complete things are have changed since the last count was told.
@@ -281,6 +283,7 @@ impl Counter {
             unsent: UnsentBook::new(self.config.keep),
             peers: Peers::new(name, self.connector.clone(), self.config.timeout),
             objects: BTreeMap::new(),
+            reaches: BTreeMap::new(),
             feed: self.applied.follow(),
             listed: false,
             changed: true,
@@ -315,7 +318,7 @@ impl Counter {
         let lacking = books.ledger.counts().values().filter(lacking).count();
         self.metrics.not_programmed(lacking);
         let table = books.objects.iter().map(|(key, version)| {
-            let programmed = programmed(&tally, key);
+            let programmed = programmed(&tally, key, books.reaches.get(key));
             let Version { uid, generation } = version.clone();
             let unsent = books.unsent.of(key);
             (key.clone(), ProgrammedAt { uid, generation, programmed, unsent })
@@ -332,17 +335,19 @@ impl Counter {
             }
             differs
         }
-        self.tally.send_if_modified(|known| replace(known, tally));
+        // Whoever waits for the counts finds the table that goes with them.
         self.table.send_if_modified(|known| replace(known, table));
+        self.tally.send_if_modified(|known| replace(known, tally));
     }
 }
 
-fn programmed(tally: &Tally, key: &ObjectKey) -> Programmed {
+fn programmed(tally: &Tally, key: &ObjectKey, reach: Option<&Arc<Reach>>) -> Programmed {
     match tally {
         Tally::Counted(counts) => {
             let count = counts.get(&key.to_ref()).copied().unwrap_or_default();
             let Count { in_force, concerned, refused } = count;
-            Programmed::Counted { in_force, concerned, refused }
+            let reach = reach.cloned().unwrap_or_default();
+            Programmed::Counted { in_force, concerned, refused, reach }
         }
         Tally::Unknown { reason, message } => {
             Programmed::Unknown { reason: reason.clone(), message: message.clone() }
@@ -382,10 +387,20 @@ impl Books {
         for (key, version) in news.objects {
             let before = match &version {
                 Some(version) => self.objects.insert(key.clone(), version.clone()),
-                None => self.objects.remove(&key),
+                None => {
+                    self.reaches.remove(&key);
+                    self.objects.remove(&key)
+                }
             };
             if before != version {
                 self.unsent.changed(&key);
+            }
+        }
+        for (key, reach) in news.reaches {
+            let differs = self.reaches.get(&key) != Some(&reach);
+            self.changed |= differs;
+            if differs {
+                self.reaches.insert(key, reach);
             }
         }
     }

@@ -2,12 +2,14 @@
 
 use super::counter::Counting;
 use futures_util::future::BoxFuture;
-use policy_crds::ObjectKey;
+use policy_crds::{Kind, ObjectKey};
 use policy_engine::conditions::{ObjectCondition, PROXY_UNSUPPORTED};
 use policy_engine::handles::ConditionsHandle;
-use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews, Tally};
+use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::report::{
+    ConditionReport, Count, ObjectReport, Overview, Overviews, ProgrammedReport, Tally,
+};
 use policy_engine::stated::Stated;
-use policy_engine::unsent::Unsent;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +44,14 @@ impl ClusterOverview {
             None => None,
         };
         let stated = self.conditions.stated().await?;
-        let of = |key: &ObjectKey| namespace.is_empty() || *key.namespace == *namespace;
+        let of = |key: &ObjectKey| {
+            let within = if key.kind == Kind::Namespace { &key.name } else { &key.namespace };
+            namespace.is_empty() || **within == *namespace
+        };
         let told = stated.iter().filter(|(key, _)| of(key));
         let table = self.counting.as_ref().map(|counting| counting.table().borrow().clone());
-        let unsent = |key| table.as_ref()?.get(key).map(|at| &at.unsent);
-        let objects =
-            told.map(|(key, stated)| report(key, stated, tally.as_deref(), unsent(key))).collect();
+        let at = |key| table.as_ref()?.get(key);
+        let objects = told.map(|(key, stated)| report(key, stated, at(key))).collect();
         let mut missing = (self.missing)();
         if let Some(Tally::Unknown { message, .. }) = tally.as_deref() {
             missing.push(format!("how far objects are in force cannot be said: {message}"));
@@ -68,19 +72,11 @@ impl fmt::Debug for ClusterOverview {
     }
 }
 
-fn report(
-    key: &ObjectKey,
-    stated: &Stated,
-    tally: Option<&Tally>,
-    unsent: Option<&Unsent>,
-) -> ObjectReport {
-    let object = key.to_ref();
-    let programmed = match tally {
-        Some(Tally::Counted(counts)) if key.kind.spec().contributes => {
-            Some(counts.get(&object).copied().unwrap_or_default())
-        }
-        Some(Tally::Counted(_) | Tally::Unknown { .. }) | None => None,
-    };
+fn report(key: &ObjectKey, stated: &Stated, at: Option<&ProgrammedAt>) -> ObjectReport {
+    // A route of a Gateway is told nothing by us.
+    let said = at.filter(|_| !stated.conditions.is_empty());
+    let programmed = said.and_then(|at| programmed(&at.programmed.of(&stated.conditions)));
+    let unsent = at.map(|at| &at.unsent);
     let unsupported = unsent.filter(|unsent| !unsent.is_empty()).map(|unsent| ConditionReport {
         kind: PROXY_UNSUPPORTED,
         status: true,
@@ -90,11 +86,22 @@ fn report(
         section: None,
     });
     ObjectReport {
-        object,
+        object: key.to_ref(),
         generation: stated.generation,
         conditions: stated.conditions.iter().map(condition).chain(unsupported).collect(),
         programmed,
     }
+}
+
+/// Nothing where it cannot be said.
+fn programmed(programmed: &Programmed) -> Option<ProgrammedReport> {
+    let Programmed::Counted { in_force, concerned, refused, .. } = programmed else { return None };
+    Some(ProgrammedReport {
+        count: Count { in_force: *in_force, concerned: *concerned, refused: *refused },
+        status: programmed.status(),
+        reason: programmed.reason(),
+        message: programmed.to_string().into(),
+    })
 }
 
 fn condition(condition: &ObjectCondition) -> ConditionReport {

@@ -7,7 +7,9 @@ use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
 use futures_util::stream::BoxStream;
 use policy_core::{ObjectRef, WorkloadKind};
-use policy_engine::report::{ConditionReport, ObjectReport, Overview, Overviews};
+use policy_engine::report::{
+    ConditionReport, Count, ObjectReport, Overview, Overviews, ProgrammedReport,
+};
 use policy_engine::unsent::Unsent;
 use policy_proto::messages::policy_report_server::{PolicyReport, PolicyReportServer};
 use policy_proto::messages::{
@@ -204,12 +206,15 @@ fn encode_object(report: ObjectReport) -> ObjectStatus {
         name: object.name().to_string(),
         generation: generation.unwrap_or_default(),
         conditions: conditions.into_iter().map(encode_condition).collect(),
-        programmed: programmed.map(|count| Programmed {
-            in_force: count.in_force,
-            concerned: count.concerned,
-            refused: count.refused,
-        }),
+        programmed: programmed.map(encode_programmed),
     }
+}
+
+fn encode_programmed(report: ProgrammedReport) -> Programmed {
+    let ProgrammedReport { count, status, reason, message } = report;
+    let Count { in_force, concerned, refused } = count;
+    let (reason, message) = (reason.to_string(), message.to_string());
+    Programmed { in_force, concerned, refused, status: status.to_owned(), reason, message }
 }
 
 fn encode_condition(condition: ConditionReport) -> ObjectCondition {

@@ -11,7 +11,7 @@ use policy_crds::{Body, Object, ObjectKey, Resource};
 pub(crate) struct Finder<'a> {
     pub(super) index: &'a Index,
     memo: &'a mut Memo,
-    config: &'a ControllerConfig,
+    pub(super) config: &'a ControllerConfig,
     /// The most workloads that are looked through for one Server.
     pub(super) examined: usize,
 }
@@ -34,10 +34,12 @@ impl<'a> Finder<'a> {
         let key = &object.meta.key;
         let mut findings = self.conditions(key);
         if let Resource::Server(server) = resource {
-            findings.extend(self.server(key, server));
+            let lacking = self.server(key, server);
+            findings.extend(lacking.or_else(|| self.grants_nobody(key, server)));
         }
         findings.extend(self.never_reached(object));
         findings.extend(self.clients(key, resource));
+        findings.extend(self.foreign_identities(key, resource));
         findings
     }
 
@@ -54,5 +56,5 @@ pub(super) fn finding(
     field: &str,
     message: String,
 ) -> Finding {
-    Finding { object: object.clone(), kind, field: field.to_owned(), message }
+    Finding { object: object.clone(), kind, field: field.to_owned(), message, other: None }
 }

@@ -14,6 +14,8 @@ pub struct Finding {
     pub field: String,
     /// The fault, for people.
     pub message: String,
+    /// The object that is missing or meant, where the kind of the finding has one.
+    pub other: Option<ObjectKey>,
 }
 
 /// The kinds of findings, which readers may weigh or leave out.
@@ -33,14 +35,32 @@ pub enum FindingKind {
     PortName,
     /// A Server's port has a number that no selected workload declares, although all declare some.
     PortNumber,
+    /// Nothing is granted on a Server or on a route of it.
+    GrantsNobody {
+        /// Whether its access policy is stated: where nobody writes the default for its author, that
+        /// is meant.
+        stated: bool,
+    },
     /// Other Servers own the port of every workload that a Server selects.
     Displaced,
     /// Other Servers own the port of some workloads that a Server selects.
     DisplacedInPart,
     /// A match is never reached, because an earlier one takes all of its requests.
     NeverReached,
+    /// A route is the only one of a Server that grants something itself, which would then hold for every
+    /// request.
+    OnlyRoute,
     /// A ServiceAccount of the object's own namespace does not exist.
     ClientMissing,
+    /// A ServiceAccount of another namespace does not exist, which is not told to whoever may not look
+    /// there.
+    ForeignClientMissing,
+    /// An identity ends in no trust domain of this mesh.
+    ForeignIdentity,
+    /// No policy refers to an authentication.
+    Unused,
+    /// The same of one that policies of other namespaces may refer to.
+    UnusedOffered,
 }
 
 impl From<Finding> for FieldError {

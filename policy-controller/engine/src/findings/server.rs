@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// The shapes of the workloads that a Server selects.
-type Shapes = BTreeSet<Arc<Shape>>;
+pub(crate) type Shapes = BTreeSet<Arc<Shape>>;
 
 /// Ports with their names, where they have one.
 type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
@@ -20,23 +20,15 @@ type NamedPorts<'a> = BTreeSet<(Option<&'a str>, NonZeroU16)>;
 impl Finder<'_> {
     /// The first thing that a Server lacks.
     pub(super) fn server(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
-        let (field, kind, selector) = match &server.workloads {
-            WorkloadSelector::Pods(selector) => ("spec.podSelector", Kind::Pod, selector),
-            WorkloadSelector::ExternalWorkloads(selector) => {
-                ("spec.externalWorkloadSelector", Kind::ExternalWorkload, selector)
-            }
-        };
+        let (kind, _, selector) = selection(server);
         let inside = self.index.list(kind, &key.namespace);
         let selected: Vec<ObjectKey> = inside
             .filter(|object| selector.matches(&object.meta.labels))
             .map(|object| object.meta.key.clone())
             .take(self.examined.saturating_add(1))
             .collect();
-        let word = if kind == Kind::Pod { "pod" } else { "ExternalWorkload" };
         if selected.is_empty() {
-            let (namespace, near) = (&key.namespace, self.near_label(kind, key, selector));
-            let message = format!("selects no {word} of namespace `{namespace}`{near}");
-            return Some(finding(key, FindingKind::SelectsNothing, field, message));
+            return Some(self.selects_nothing(key, server));
         }
         if selected.len() > self.examined {
             return None;
@@ -46,8 +38,28 @@ impl Finder<'_> {
             let resolved = self.ask(&WorkloadOf(workload));
             shapes.extend(resolved.map(|resolved| resolved.shape.clone()));
         }
-        let lacking = match port_missing(word, &server.port, &shapes) {
-            None => self.displaced(key, &server.port, &shapes),
+        self.lacks_on(key, server, &shapes)
+    }
+
+    /// The finding about a Server that selects no workload.
+    pub(crate) fn selects_nothing(&self, key: &ObjectKey, server: &Server) -> Finding {
+        let (kind, field, selector) = selection(server);
+        let (word, namespace) = (word(kind), &key.namespace);
+        let near = self.near_label(kind, key, selector);
+        let message = format!("selects no {word} of namespace `{namespace}`{near}");
+        finding(key, FindingKind::SelectsNothing, field, message)
+    }
+
+    /// What a Server lacks on the workloads that it selects, which have these shapes.
+    pub(crate) fn lacks_on(
+        &mut self,
+        key: &ObjectKey,
+        server: &Server,
+        shapes: &Shapes,
+    ) -> Option<Finding> {
+        let (kind, ..) = selection(server);
+        let lacking = match port_missing(word(kind), &server.port, shapes) {
+            None => self.displaced(key, &server.port, shapes),
             missing => missing,
         };
         let (kind, message) = lacking?;
@@ -90,6 +102,20 @@ impl Finder<'_> {
         let told = !outcome.owners.is_empty();
         told.then(|| (kind, displaced_words(effect, &outcome.owners)))
     }
+}
+
+/// The kind of workload that a Server selects, the field that selects, and its selector.
+fn selection(server: &Server) -> (Kind, &'static str, &LabelSelector) {
+    match &server.workloads {
+        WorkloadSelector::Pods(selector) => (Kind::Pod, "spec.podSelector", selector),
+        WorkloadSelector::ExternalWorkloads(selector) => {
+            (Kind::ExternalWorkload, "spec.externalWorkloadSelector", selector)
+        }
+    }
+}
+
+fn word(kind: Kind) -> &'static str {
+    if kind == Kind::Pod { "pod" } else { "ExternalWorkload" }
 }
 
 /// A name that no workload has, or a number that none declares although all declare some: what

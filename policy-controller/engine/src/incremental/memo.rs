@@ -15,6 +15,7 @@ use crate::question::grant::{
     Clients, GrantSet, Granted, Members, PolicyGrant, RouteGrants, ServerAuthorizationGrant,
     ServerGrants,
 };
+use crate::question::host::{Hosted, Hosts};
 use crate::question::owner::{
     Claim, Displaced, DisplacedServers, Owners, PortsOwned, SelectorKeys, ServersOf,
 };
@@ -130,6 +131,7 @@ questions! {
     WorkloadOf => Option<Arc<Resolved>>,
     Displaced => Arc<DisplacedServers>,
     Conditions => Arc<[ObjectCondition]>,
+    Hosts => Arc<Hosted>,
 }
 
 /// Answers and what they read.

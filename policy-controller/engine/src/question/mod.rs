@@ -3,6 +3,7 @@
 
 pub mod condition;
 pub(crate) mod grant;
+pub(crate) mod host;
 pub(crate) mod owner;
 pub(crate) mod policy;
 pub(crate) mod precedence;

@@ -48,6 +48,9 @@ pub(crate) struct Owners {
     pub(crate) ports: BTreeMap<NonZeroU16, ObjectKey>,
     /// The Server that owns every other port: one whose own port cannot be read.
     pub(crate) rest: Option<ObjectKey>,
+    /// Every Server that selects the workloads, owner or not, with the port that it claims, if that
+    /// can be read.
+    pub(crate) claimants: BTreeMap<ObjectKey, Option<PortRef>>,
 }
 
 impl Owners {

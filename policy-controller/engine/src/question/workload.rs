@@ -2,6 +2,7 @@
 //! Namespace says where it says nothing itself.
 
 use crate::publish::WorkloadState;
+use crate::standing::Standing;
 use policy_core::{DefaultPolicy, UndeclaredPorts, WorkloadKey, WorkloadKind};
 use policy_crds::annotation::PortSet;
 use policy_crds::resource::{PortRef, Probe};
@@ -125,9 +126,8 @@ pub(crate) struct Resolved {
     pub(crate) shape: Arc<Shape>,
     /// The rest.
     pub(crate) state: Arc<WorkloadState>,
-    /// Whether a sidecar of ours runs beside it, connected or not, so that it is expected to say
-    /// what it has in force.
-    pub(crate) answers: bool,
+    /// What decides for it.
+    pub(crate) standing: Standing,
 }
 
 /// The object that a workload key names.

@@ -188,9 +188,22 @@ fn targeted(cx: &mut Context<'_>, target: &ObjectKey, about: About<'_>) -> Objec
             let message = format!("{target} {} and permits nothing", fault.as_str());
             about.accepted(&message)
         }
-        Err(fault @ (Fault::Missing | Fault::NotPermitted | Fault::Unsupported)) => {
+        Err(Fault::Missing) => about.refused(Reason::NoMatchingTarget, &missing(cx, target)),
+        Err(fault @ (Fault::NotPermitted | Fault::Unsupported)) => {
             about.refused(Reason::NoMatchingTarget, &format!("{target} {}", fault.as_str()))
         }
+    }
+}
+
+/// The message about an object that does not exist. Whoever looks for it by its kind alone may see one
+/// of another group.
+fn missing(cx: &mut Context<'_>, target: &ObjectKey) -> String {
+    let ObjectKey { kind, namespace, name } = target;
+    let message = format!("{} {namespace}/{name} {}", kind.in_full(), Fault::Missing.as_str());
+    let mut others = kind.namesakes().filter(|other| other.is_route());
+    match others.find(|other| route_named(cx, *other, namespace, name).is_some()) {
+        Some(other) => format!("{message}; there is one of {}; is that meant?", other.group()),
+        None => message,
     }
 }
 

@@ -3,13 +3,14 @@
 //! Each question is a type of its own, declared in `question`, with the order of answering: which Server
 //! owns each port of a workload shape ([`owner`]), the members of an authentication and who a policy
 //! grants to ([`grant`]), which routes a Server has ([`route`]),
-//! where Linkerd would order them otherwise ([`precedence`]), its rate limit ([`rate_limit`]), what is particular to a workload ([`workload`]), and what each
-//! object is told about itself ([`condition`]). A reference into another namespace is followed by
+//! where Linkerd would order them otherwise ([`precedence`]), its rate limit ([`rate_limit`]), what is particular to a workload ([`workload`]), what each
+//! object is told about itself ([`condition`]), and the Servers through which it takes effect ([`host`]). A reference into another namespace is followed by
 //! [`follow`] and nothing else.
 
 pub(crate) mod condition;
 pub(crate) mod follow;
 pub(crate) mod grant;
+pub(crate) mod host;
 pub(crate) mod owner;
 pub(crate) mod precedence;
 pub(crate) mod rate_limit;

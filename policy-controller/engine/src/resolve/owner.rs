@@ -64,9 +64,13 @@ fn ports_owned(question: &PortsOwned, cx: &mut Context<'_>) -> Arc<Owners> {
     let claims = cx.ask(&ServersOf(shape.namespace.clone()));
     let mut owners = Owners::default();
     for claim in claims.iter().filter(|claim| claim.selects(shape)) {
+        owners.claimants.insert(claim.server.clone(), claim.port.clone());
+        if owners.rest.is_some() {
+            continue;
+        }
         let Some(port) = &claim.port else {
             owners.rest = Some(claim.server.clone());
-            break;
+            continue;
         };
         for port in shape.ports_meant(port) {
             owners.ports.entry(*port).or_insert_with(|| claim.server.clone());

@@ -12,6 +12,7 @@ use crate::question::owner::{PortsOwned, SelectorKeys};
 use crate::question::workload::{
     Content, NamespaceDefaults, NamespaceSettings, Ports, Resolved, Shape, WorkloadOf, object_key,
 };
+use crate::standing::{Standing, has_our_sidecar};
 use ipnet::IpNet;
 use policy_core::{DefaultPolicy, Facts, UndeclaredPorts, WorkloadKind};
 use policy_crds::annotation::{self, Annotations, PortSet, PortsByName, Reading};
@@ -47,7 +48,7 @@ fn workload_of(question: &WorkloadOf, cx: &mut Context<'_>) -> Option<Arc<Resolv
         service_account,
         identity,
     };
-    Some(Arc::new(Resolved { shape, state: Arc::new(state), answers: answers(object) }))
+    Some(Arc::new(Resolved { shape, state: Arc::new(state), standing: Standing::of(object) }))
 }
 
 /// The key of a Namespace.
@@ -221,23 +222,9 @@ fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
     }
 }
 
-/// Tells by the mark of the injector whether a workload has a sidecar of ours.
-fn has_our_sidecar(object: &Object) -> bool {
-    let label = object.meta.labels.get(annotation::PROXY_LABEL);
-    label.is_some_and(|value| &**value == annotation::PROXY_INJECTED)
-}
-
-/// A workload that cannot be read may run.
-fn answers(object: &Object) -> bool {
-    let runs = match &object.body {
-        Body::Valid(Resource::Pod(pod)) => pod.running,
-        Body::Valid(_) | Body::Invalid(_) => true,
-    };
-    runs && has_our_sidecar(object)
-}
-
 fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
     let cluster = cx.config.cluster_networks.clone();
+    let logs = annotation::logs(&object.meta.annotations).value;
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
@@ -259,12 +246,13 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
                 node_local: local.into_iter().collect(),
                 pod_gateways: proposed,
                 cluster,
+                logs,
             }
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
-            Facts { pod_addresses: workload.addresses.clone(), cluster, ..Facts::default() }
+            Facts { pod_addresses: workload.addresses.clone(), cluster, logs, ..Facts::default() }
         }
-        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
+        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, logs, ..Facts::default() },
     }
 }
 

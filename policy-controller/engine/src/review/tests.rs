@@ -59,7 +59,7 @@ fn server(name: &str, labels: &str, port: &str) -> String {
     format!(
         "{{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
           metadata: {{name: {name}, namespace: shop}}, \
-          spec: {{podSelector: {{matchLabels: {labels}}}, port: {port}}}}}"
+          spec: {{podSelector: {{matchLabels: {labels}}}, port: {port}, accessPolicy: audit}}}}"
     )
 }
 
@@ -174,6 +174,43 @@ fn routes_that_no_request_reaches_are_told() {
         ["spec.parentRefs: Server shop/web has the proxyProtocol `HTTP/1`, on which a GRPCRoute \
           takes no effect"]
     );
+}
+
+#[test]
+fn deleting_a_route_is_told_where_nothing_else_binds_a_server_that_grants() {
+    let told = |others: &[&str]| {
+        let mut engine = engine(true);
+        let others = others.iter().flat_map(|other| testing::objects(other));
+        let changes = others.map(|object| Change::Apply(Arc::new(object))).collect();
+        engine.apply(&Batch { changes, ..Batch::default() });
+        let first = WORLD.split("---").find(|text| text.contains("name: first")).unwrap();
+        let snapshot = engine.snapshot().unwrap();
+        let findings = snapshot.review_deletion(testing::objects(first).remove(0));
+        findings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let grant = "{apiVersion: policy.linkerd.io/v1alpha1, kind: AuthorizationPolicy, \
+                 metadata: {name: p, namespace: shop}, \
+                 spec: {targetRef: {group: policy.linkerd.io, kind: Server, name: web}, \
+                 requiredAuthenticationRefs: [{kind: ServiceAccount, name: cart}]}}";
+    let open = "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, \
+                metadata: {name: web, namespace: shop}, \
+                spec: {podSelector: {}, port: 80, accessPolicy: all-authenticated}}";
+    let route = |rules: &str| {
+        format!(
+            "{{apiVersion: policy.linkerd.io/v1beta3, kind: HTTPRoute, \
+              metadata: {{name: other, namespace: shop}}, spec: {{parentRefs: \
+              [{{group: policy.linkerd.io, kind: Server, name: web}}], rules: {rules}}}}}"
+        )
+    };
+    let opens = "spec.parentRefs: is the only route of Server shop/web: without it, what is granted on \
+                 the Server holds for every request, not only for what it matches";
+    assert_eq!(told(&[grant]), [opens]);
+    assert_eq!(told(&[open]), [opens]);
+    let none: [&str; 0] = [];
+    assert_eq!(told(&[]), none, "nothing is granted");
+    assert_eq!(told(&[grant, &route("[{}]")]), none, "another route is left");
+    // One that breaks a rule keeps its Server closed.
+    assert_eq!(told(&[grant, &route("nonsense")]), none);
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub enum Severity {
     Error,
     /// Everything takes effect, perhaps not as meant.
     Warning,
+    /// Everything takes effect, and is probably meant.
+    Note,
 }
 
 impl Severity {
@@ -49,6 +51,7 @@ impl Severity {
         match self {
             Self::Error => "error",
             Self::Warning => "warning",
+            Self::Note => "note",
         }
     }
 }
@@ -114,6 +117,7 @@ impl Diagnostic {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
         };
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
         let sentence = self.sentence();

@@ -1,6 +1,7 @@
 //! What is asked of the API server, and why it fails.
 
 use super::merge::Item;
+use super::worse::{Worse, worse};
 use http::{Method, Request};
 use kube::Client;
 use policy_crds::spec::StatusStyle;
@@ -274,45 +275,47 @@ pub(crate) enum Outcome {
 /// How many times one object is read again because somebody else wrote it in between.
 const CONFLICTS: usize = 3;
 
-/// Brings the status of one object up to date.
+/// Brings the status of one object up to date; with what got worse by what was written.
 pub(crate) async fn update(
     api: &StatusApi,
     (key, version): (&ObjectKey, &str),
     desired: &super::desired::Desired,
     controller: &Arc<str>,
     may_write: impl Fn() -> bool,
-) -> Outcome {
+) -> (Outcome, Vec<Worse>) {
+    let alone = |outcome| (outcome, Vec::new());
     let mut conflict = None;
     for _ in 0..CONFLICTS {
         let item = match api.get(key, version).await {
             Ok(item) => item,
-            Err(failure) if failure.code() == 404 => return Outcome::Superseded,
-            Err(failure) => return Outcome::Failed(failure),
+            Err(failure) if failure.code() == 404 => return alone(Outcome::Superseded),
+            Err(failure) => return alone(Outcome::Failed(failure)),
         };
         if !is_about(&item, desired) {
-            return Outcome::Superseded;
+            return alone(Outcome::Superseded);
         }
         let now = jiff::Timestamp::now();
         let status = super::merge::status(key.kind, &item, desired, controller, now);
-        let Some(status) = status else { return Outcome::Unchanged };
+        let Some(status) = status else { return alone(Outcome::Unchanged) };
         if !may_write() {
-            return Outcome::NotLeading;
+            return alone(Outcome::NotLeading);
         }
+        let worse = worse(&item.status, &status, controller);
         match api.write(key, version, &item, status).await {
-            Ok(()) => return Outcome::Written,
+            Ok(()) => return (Outcome::Written, worse),
             // The object has gone meanwhile, or what is missing is the subresource.
             Err(failure) if matches!(failure.code(), 404 | 405) => {
-                return match api.get(key, version).await {
+                return alone(match api.get(key, version).await {
                     Ok(_) => Outcome::NoStatus,
                     Err(failure) if failure.code() == 404 => Outcome::Superseded,
                     Err(failure) => Outcome::Failed(failure),
-                };
+                });
             }
             Err(failure) if failure.code() == 409 => conflict = Some(failure),
-            Err(failure) => return Outcome::Failed(failure),
+            Err(failure) => return alone(Outcome::Failed(failure)),
         }
     }
-    conflict.map_or(Outcome::Superseded, Outcome::Failed)
+    alone(conflict.map_or(Outcome::Superseded, Outcome::Failed))
 }
 
 /// Whether what is to be told is about this version of the object.
@@ -365,7 +368,7 @@ mod tests {
         let desired = Desired::new(&server, &stated, None);
         let api = StatusApi::new(client, Duration::from_secs(5));
         let place = (&server, "v1beta3");
-        let outcome = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;
+        let (outcome, _) = update(&api, place, &desired, &"a.dev/c".into(), || leads).await;
         (outcome, counted.load(Ordering::Relaxed))
     }
 

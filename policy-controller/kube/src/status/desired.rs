@@ -4,7 +4,7 @@
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
-use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::programmed::{COMPATIBLE_PROXIES, Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
@@ -93,7 +93,7 @@ impl Desired {
     pub(crate) fn new(key: &ObjectKey, stated: &Stated, counted: Option<&ProgrammedAt>) -> Self {
         let same = |at: &&ProgrammedAt| at.generation == stated.generation && at.uid == stated.uid;
         let counted = counted.filter(same);
-        let programmed = counted.map(|at| Told::programmed(&at.programmed));
+        let programmed = counted.map(|at| Told::programmed(&at.programmed.of(&stated.conditions)));
         let unsent = counted.and_then(|at| Told::unsent(&at.unsent));
         let mut desired = Self {
             generation: stated.generation,
@@ -174,7 +174,12 @@ impl Desired {
 
     fn level(&self) -> Level {
         let told = self.all().filter(|told| told.kind == "Programmed");
-        let statuses: Vec<_> = told.map(|told| told.status).collect();
+        // What proxies of Linkerd's API have is not known later either: it is told at once.
+        let status = |told: &Told| match &*told.reason {
+            COMPATIBLE_PROXIES => "False",
+            _ => told.status,
+        };
+        let statuses: Vec<_> = told.map(status).collect();
         match () {
             () if statuses.is_empty() => Level::Unsaid,
             () if statuses.contains(&"False") => Level::Down,
@@ -275,6 +280,7 @@ mod tests {
     use super::*;
     use policy_crds::Kind;
     use policy_engine::conditions::Reason;
+    use policy_engine::reach::Reach;
     use policy_engine::testing::key;
 
     fn condition(
@@ -309,7 +315,7 @@ mod tests {
     fn a_count_of_another_version_says_nothing() {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
-        let programmed = Programmed::Counted { in_force: 2, concerned: 2, refused: 0 };
+        let programmed = Programmed::counted(2, 2, 0);
         let told = |at: &ProgrammedAt| {
             let desired = Desired::new(&server, &stated, Some(at));
             (desired.own.len(), desired.keep)
@@ -366,7 +372,7 @@ mod tests {
             condition(&route, Some(&a), ConditionKind::PrecedenceDiffers, DIFFERS, "x"),
             condition(&route, Some(&b), ConditionKind::Accepted, refused, "gone"),
         ];
-        let programmed = Programmed::Counted { in_force: 1, concerned: 2, refused: 0 };
+        let programmed = Programmed::counted(1, 2, 0);
         let at = counted(programmed, 3);
         let desired = Desired::new(&route, &stated(conditions), Some(&at));
         assert!(desired.own.is_empty());
@@ -392,7 +398,7 @@ mod tests {
             condition(&route, Some(&a), ConditionKind::Accepted, ACCEPTED, ""),
             condition(&route, Some(&b), ConditionKind::Accepted, refused, "gone"),
         ]);
-        let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0 };
+        let programmed = Programmed::counted(0, 0, 0);
         let mut at = counted(programmed, 3);
         let all = Desired::new(&route, &stated, Some(&at));
         assert_eq!(all.fingerprint().unsent, None);
@@ -407,11 +413,26 @@ mod tests {
     }
 
     #[test]
+    fn that_only_compatible_proxies_have_it_is_known() {
+        let server = key(Kind::Server, "ns", "s");
+        let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
+        let level = |programmed| {
+            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
+        };
+        let reach = Arc::new(Reach { compatible: 1, ..Reach::default() });
+        let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
+        assert_eq!(programmed.status(), "Unknown");
+        assert_eq!(level(programmed), Level::Down);
+        let unknown = Programmed::Unknown { reason: "x".into(), message: "x".into() };
+        assert_eq!(level(unknown), Level::Unknown);
+    }
+
+    #[test]
     fn progress_alone_is_not_urgent() {
         let server = key(Kind::Server, "ns", "s");
         let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
         let at = |in_force| {
-            let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
+            let programmed = Programmed::counted(in_force, 9, 0);
             Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint()
         };
         assert_eq!(at(1), at(1));

@@ -1,7 +1,7 @@
 //! From the status that an object has and the one that it should have to what is to be written, if
 //! anything is.
 
-mod stopped;
+pub(crate) mod stopped;
 
 use super::desired::{AboutParent, Desired, TYPES, Told};
 use jiff::Timestamp;

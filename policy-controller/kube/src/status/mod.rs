@@ -3,7 +3,8 @@
 //! ```text
 //! conditions ─┐                          ┌─▶ status.conditions   server-side apply
 //! counts ─────┴─▶ desired ─▶ plan ─▶ job ┼─▶ status.parents      our entries, by version
-//! the cluster ─── survey ────▶           └─▶ an Event            where there is no status
+//! the cluster ─── survey ────▶           └─▶ an Event            where there is no status, and of
+//!                                                                what got worse
 //! ```
 //!
 //! A status is an output: nothing reads it back but to find out whether it is to be written. Each
@@ -21,6 +22,7 @@ mod queue;
 mod quiet;
 mod settings;
 mod survey;
+mod worse;
 mod writer;
 
 pub use events::{EventWriter, Events};

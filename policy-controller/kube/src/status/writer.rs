@@ -8,6 +8,7 @@ use super::metrics::{EventMetrics, StatusMetrics};
 use super::plan::{Job, Means, Next, Plan};
 use super::settings::StatusSettings;
 use super::survey::{Report, Survey};
+use super::worse::Worse;
 use crate::lease::Leadership;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -202,14 +203,15 @@ impl StatusWriter {
                 Means::Status(version) => {
                     let may_write = || leadership.is_leader();
                     let place = (&job.key, version);
-                    let outcome = update(&api, place, &job.desired, &controller, may_write).await;
+                    let (outcome, worse) =
+                        update(&api, place, &job.desired, &controller, may_write).await;
                     metrics.seconds.observe(began.elapsed().as_secs_f64());
-                    if outcome == Outcome::Written
-                        && let Some(note) = news(&job, version)
+                    let notes = (outcome == Outcome::Written).then(|| news(&job, version, worse));
+                    for note in notes.into_iter().flatten() {
                         // The status says it, too: an event that cannot be created is only counted.
-                        && let Err(failure) = announce(&api, &reporter, &counters, &note).await
-                    {
-                        tracing::debug!(%failure, note = %note.note, "an event was not created");
+                        if let Err(failure) = announce(&api, &reporter, &counters, &note).await {
+                            tracing::debug!(%failure, note = %note.note, "an event was not created");
+                        }
                     }
                     outcome
                 }
@@ -278,18 +280,27 @@ async fn announce(
     created.map(drop)
 }
 
-/// The event about what clients are not sent, beside the condition: a condition that appears while
-/// nobody edits the object is looked for by nobody.
-fn news(job: &Job, version: &str) -> Option<Note> {
-    let regarding = regarding(job, version);
+/// The events beside the conditions: what got worse, and what clients are not sent. A condition that
+/// changes while nobody edits the object is looked for by nobody.
+fn news(job: &Job, version: &str, worse: Vec<Worse>) -> Vec<Note> {
+    let regarding = || regarding(job, version);
+    let note = |Worse { reason, note }| Note {
+        regarding: regarding(),
+        warning: true,
+        reason: reason.into(),
+        note: super::desired::bounded(&note),
+    };
+    let mut notes: Vec<Note> = worse.into_iter().map(note).collect();
     match job.desired.unsent() {
-        _ if !job.unsent_changed || job.desired.keeps() => None,
-        Some(told) => Some(warning(regarding, told)),
+        _ if !job.unsent_changed || job.desired.keeps() => {}
+        Some(told) => notes.push(warning(regarding(), told)),
         None => {
             let note = "every client that watches now is sent all of it".into();
-            Some(Note { regarding, warning: false, reason: "ProxySupported".into(), note })
+            let reason = "ProxySupported".into();
+            notes.push(Note { regarding: regarding(), warning: false, reason, note });
         }
     }
+    notes
 }
 
 fn warning(regarding: ObjectReference, told: &Told) -> Note {

@@ -100,6 +100,7 @@ struct Judged {
 enum Step {
     Write(Written, Outcome),
     Advise { remarks: Vec<FieldError>, object: Option<Box<Object>> },
+    AdviseDeletion(Box<Object>),
 }
 
 impl Service {
@@ -246,10 +247,13 @@ impl Service {
         let (written, outcome) = match step {
             Step::Write(written, outcome) => (written, outcome),
             Step::Advise { remarks, object } => {
-                let warnings = self.warnings(review.network, &remarks, object).await;
-                let silent = warnings.is_empty();
-                let outcome = if silent { Outcome::Admitted } else { Outcome::Warned };
-                (Written::of(&Answer::allow(version, &uid, warnings))?, outcome)
+                advised(version, &uid, self.warnings(review.network, &remarks, object).await)?
+            }
+            Step::AdviseDeletion(object) => {
+                let ask = |index: ReviewHandle| async move { index.review_deletion(*object).await };
+                let found = self.advice(review.network, ask).await;
+                // What could not be looked at is no news about what is gone.
+                advised(version, &uid, warnings(found.as_deref().unwrap_or_default(), &[], true))?
             }
         };
         self.metrics.answered(kind.map_or("", Kind::as_str), outcome, started.elapsed());
@@ -263,17 +267,21 @@ impl Service {
         object: Option<Box<Object>>,
     ) -> Vec<String> {
         let Some(object) = object else { return warnings(&[], remarks, true) };
-        let found = match &self.review {
-            Some(review) => {
-                let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
-                match turn {
-                    Ok(Some(_turn)) => review.review(*object).await,
-                    Ok(None) | Err(_) => None,
-                }
-            }
-            None => None,
-        };
+        let ask = |index: ReviewHandle| async move { index.review(*object).await };
+        let found = self.advice(network, ask).await;
         warnings(found.as_deref().unwrap_or_default(), remarks, found.is_some())
+    }
+
+    /// Asks the index, in the turn of a network; none where it cannot be asked.
+    async fn advice<A: Future<Output = Option<Vec<FieldError>>>>(
+        &self,
+        network: ClientNetwork,
+        ask: impl FnOnce(ReviewHandle) -> A,
+    ) -> Option<Vec<FieldError>> {
+        let index = self.review.clone()?;
+        let turn = tokio::time::timeout(ADVICE_WAITS, self.advice.next(network, 1)).await;
+        let _turn = turn.ok()??;
+        ask(index).await
     }
 
     /// Answers a review of a pod.
@@ -294,6 +302,16 @@ impl Service {
         let done = in_turn(turn, review.share.clone(), move || Ok(pod.reply())).await;
         Ok(done.map_or_else(|_| injector.failed(), |(reply, _turn)| reply))
     }
+}
+
+/// The answer that lets an object through with these warnings.
+fn advised(
+    version: &'static str,
+    uid: &str,
+    warnings: Vec<String>,
+) -> Result<(Written, Outcome), Refusal> {
+    let outcome = if warnings.is_empty() { Outcome::Admitted } else { Outcome::Warned };
+    Ok((Written::of(&Answer::allow(version, uid, warnings))?, outcome))
 }
 
 /// Does work away from the connections. It keeps its turn and its room until it is done, whether or
@@ -369,6 +387,10 @@ fn judged(body: &[u8]) -> Result<Judged, Refusal> {
         Verdict::Passed => (Answer::allow(version, uid, Vec::new()), Outcome::Passed),
         Verdict::Sound { remarks, object } => {
             let step = Step::Advise { remarks, object };
+            return Ok(Judged { version, uid: uid.to_owned(), kind, step });
+        }
+        Verdict::Deletes(object) => {
+            let step = Step::AdviseDeletion(object);
             return Ok(Judged { version, uid: uid.to_owned(), kind, step });
         }
     };

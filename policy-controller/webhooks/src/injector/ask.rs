@@ -28,6 +28,11 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
+    /// Whether the namespace asks for sidecars: pods that say nothing themselves get one.
+    pub fn asks(&self) -> bool {
+        matches!(of_namespace(&self.annotations, &self.labels, ""), Ok(Some(Answer::Enabled)))
+    }
+
     /// What comes before a field of the namespace in messages about a pod.
     pub(super) fn place(&self) -> String {
         format!("Namespace {}: ", self.namespace)

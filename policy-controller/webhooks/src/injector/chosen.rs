@@ -6,6 +6,7 @@ use super::setting::Setting;
 use policy_crds::{FieldError, annotation};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 /// What holds where neither pod nor namespace says anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,28 +29,41 @@ impl Default for Defaults {
 }
 
 impl Defaults {
-    /// Takes in `SETTING=VALUE`; an empty value: there is no default.
-    ///
-    /// # Errors
-    /// What is wrong and what is allowed.
-    pub fn set(&mut self, given: &str) -> Result<(), String> {
+    /// Takes in another default.
+    pub fn set(&mut self, Preset(setting, text): Preset) {
+        match text.is_empty() {
+            true => self.0.remove(&setting),
+            false => self.0.insert(setting, text),
+        };
+    }
+}
+
+/// What an installation says that holds: `SETTING=VALUE`; an empty value: there is no default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preset(Setting, String);
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
         let (name, text) = given.split_once('=').ok_or("expected SETTING=VALUE")?;
         let Some(setting) = Setting::find(name) else {
             let known = Setting::ALL.map(Setting::name);
-            return Err(match policy_crds::nearest(name, &known) {
+            let opens = |near: &&str| {
+                let harmless = Setting::find(near).and_then(Setting::opens_unless);
+                harmless.is_some_and(|harmless| harmless != text)
+            };
+            return Err(match policy_crds::nearest(name, &known).filter(|near| !opens(near)) {
                 Some(near) => format!("there is no setting `{name}`; did you mean `{near}`?"),
                 None => format!("there is no setting `{name}`; there are {}", known.join(", ")),
             });
         };
         let needed = [Setting::ProxyImage, Setting::ProxyVersion, Setting::InitImage];
-        if text.is_empty() && !needed.contains(&setting) {
-            self.0.remove(&setting);
-            return Ok(());
+        if !text.is_empty() || needed.contains(&setting) {
+            // The ports of a pod may have names, those of the whole cluster have none.
+            setting.read(text, &Named::new()).map_err(|error| format!("{setting}: {error}"))?;
         }
-        // The ports of a pod may have names, those of the whole cluster have none.
-        setting.read(text, &Named::new()).map_err(|error| format!("{setting}: {error}"))?;
-        self.0.insert(setting, text.to_owned());
-        Ok(())
+        Ok(Self(setting, text.to_owned()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Looking into JSON that anybody may have written: what is not there, or is something else, is
 //! absent.
 
+use policy_crds::annotation::Annotations;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -8,6 +9,11 @@ use std::collections::BTreeMap;
 pub(super) fn texts(value: Option<&Value>) -> BTreeMap<String, String> {
     let fields = value.and_then(Value::as_object).into_iter().flatten();
     fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// Texts of an object of the index, as the injector looks at them.
+pub(super) fn owned(texts: &Annotations) -> BTreeMap<String, String> {
+    texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 /// The text of a field.

@@ -36,7 +36,8 @@ pub fn inject(pod: &Value, around: &Surroundings, settings: &Settings) -> Outcom
     let annotations = element::texts(pod.pointer("/metadata/annotations"));
     let asked = asked(&annotations, around);
     let mut errors = names::unknown(&annotations);
-    let mut warnings = names::doubtful(&annotations);
+    let doubtful = names::doubtful(&annotations);
+    let mut warnings: Vec<String> = doubtful.iter().map(ToString::to_string).collect();
     let asked = match asked {
         Ok(asked) => asked,
         Err(more) => {

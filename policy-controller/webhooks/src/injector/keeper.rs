@@ -2,8 +2,9 @@
 //! by, and who is told of pods that lack a sidecar.
 
 use super::ask::INJECT_LABEL;
+use super::element::owned;
 use super::lack::{Lack, label};
-use super::lacking::{Lacking, owned};
+use super::lacking::Lacking;
 use super::metrics::InjectorMetrics;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::api::{Patch, PatchParams};

@@ -5,11 +5,12 @@
 //! pod, with another version of it, and with what its namespace says of injection.
 
 use super::ask::Surroundings;
+use super::element::owned;
 use super::lack::{Lack, PodFacts, lack};
 use super::sidecar::INBOUND_PORT;
-use policy_crds::annotation::{Annotations, PROXY_LABEL};
+use policy_crds::annotation::PROXY_LABEL;
 use policy_crds::{Body, Object, ObjectKey, Resource};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What was found at the last look.
@@ -104,11 +105,6 @@ impl Lacking {
         let looked = Looked { object: object.clone(), lack, at: turn, seen: turn };
         self.pods.insert(object.meta.key.clone(), looked);
     }
-}
-
-/// Texts of an object, as the injector looks at them.
-pub(super) fn owned(texts: &Annotations) -> BTreeMap<String, String> {
-    texts.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
 fn surroundings(namespace: &Object) -> Surroundings {

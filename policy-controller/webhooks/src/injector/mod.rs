@@ -39,10 +39,11 @@ mod skip;
 mod template;
 #[cfg(test)]
 mod tests;
+mod told;
 mod value;
 
 pub use ask::{INJECT, INJECT_LABEL, Surroundings};
-pub use chosen::Defaults;
+pub use chosen::{Defaults, Preset};
 pub use configuration::injector_configuration;
 pub(crate) use configuration::{PATH as INJECT_PATH, says_of_injection};
 pub use inject::{JOB_WARNING, Outcome, inject};
@@ -59,5 +60,7 @@ pub use setting::Setting;
 pub use settings::{
     Bypass, INJECTOR_CONFIGURATION, InjectorSettings, Settings, Sidecar, Trust, TrustSettings,
 };
+pub use sidecar::{PROXY as SIDECAR, VERSION_ANNOTATION};
 pub use skip::Skip;
 pub use template::{Template, templates};
+pub use told::{Told, told};

@@ -1,7 +1,7 @@
 //! Annotations that nobody knows: slips of ours are refused, all others that were meant are told.
 
 use super::ask::{Answer, INJECT, INJECT_LABEL, Surroundings, Texts, of_namespace};
-use super::element::texts;
+use super::element::{owned, texts};
 use super::setting::{LINKERDS, OWN, Setting};
 use super::sidecar::VERSION_ANNOTATION;
 use policy_crds::{
@@ -31,9 +31,35 @@ fn known() -> Vec<String> {
     settings.chain(others.map(str::to_owned)).collect()
 }
 
-/// The known name that was probably meant. The prefix is long, so the parts after it are compared; a
-/// name of the same prefix first.
-fn near(name: &str, known: &[String], edits: usize) -> Option<String> {
+/// What was probably meant.
+enum Near {
+    /// This.
+    Meant(String),
+    /// Something that opens a port or admits clients, with the value that was written. Whoever follows
+    /// a proposal without a thought must lose nothing by it, so it is not named.
+    Opening,
+}
+
+/// Tells whether an annotation opens something with this value.
+fn opens(name: &str, text: &str) -> bool {
+    let of_policy = annotation::OPENING.into_iter().map(|(name, unless)| (name.to_owned(), unless));
+    let settings = Setting::ALL.into_iter().filter_map(|setting| {
+        let unless = setting.opens_unless()?;
+        Some(setting.annotations().into_iter().map(move |name| (name, unless)))
+    });
+    let mut opening = of_policy.chain(settings.flatten());
+    opening.any(|(opening, unless)| opening == name && unless != text)
+}
+
+/// What was probably meant by a name with this value.
+fn near(name: &str, text: &str, known: &[String], edits: usize) -> Option<Near> {
+    let near = nearest_of(name, known, edits)?;
+    Some(if opens(&near, text) { Near::Opening } else { Near::Meant(near) })
+}
+
+/// The known name that is nearest. The prefix is long, so the parts after it are compared; a name of
+/// the same prefix first.
+fn nearest_of(name: &str, known: &[String], edits: usize) -> Option<String> {
     let (prefix, rest) = name.split_once('/')?;
     let parts = known.iter().filter_map(|name| name.split_once('/'));
     let (same, others): (Vec<_>, Vec<_>) = parts.partition(|(of, _)| *of == prefix);
@@ -61,6 +87,10 @@ pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
     errors
 }
 
+/// The message about a slip of a name that opens something.
+const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can open a port or admit \
+                            clients, so it is not proposed here; docs/injection.md lists them all";
+
 /// Letters that a slip of the hand changes.
 const SLIP: usize = 2;
 
@@ -68,9 +98,11 @@ const SLIP: usize = 2;
 /// of the field.
 pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
     let known = known();
-    let slip = |name: &String| {
-        let near = near(name, &known, SLIP)?;
-        let message = format!("there is no such annotation; did you mean `{near}`?");
+    let slip = |(name, text): (&String, &String)| {
+        let message = match near(name, text, &known, SLIP)? {
+            Near::Meant(near) => format!("there is no such annotation; did you mean `{near}`?"),
+            Near::Opening => NOT_PROPOSED.to_owned(),
+        };
         Some(FieldError { field: format!("{place}{}", shown(name)), message })
     };
     strange(annotations, &known).filter_map(slip).collect()
@@ -80,7 +112,7 @@ pub(super) fn mistyped(annotations: &Texts, place: &str) -> Vec<FieldError> {
 /// version, which must be able to go back to this one: they have no effect, and that is told.
 pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
     let known = known();
-    let stranger = |name: &&String| near(name, &known, SLIP).is_none();
+    let stranger = |name: &&String| nearest_of(name, &known, SLIP).is_none();
     let remark = |name: &String| {
         let own = known.iter().filter_map(|name| name.strip_prefix(OWN));
         let own: Vec<&str> = own.collect();
@@ -91,13 +123,17 @@ pub(super) fn strangers(annotations: &Texts, place: &str) -> Vec<FieldError> {
         );
         FieldError { field: format!("{place}{}", shown(name)), message }
     };
-    strange(annotations, &known).filter(stranger).map(remark).collect()
+    let names = strange(annotations, &known).map(|(name, _)| name);
+    names.filter(stranger).map(remark).collect()
 }
 
-/// Names with our prefix that mean nothing.
-fn strange<'a>(annotations: &'a Texts, known: &[String]) -> impl Iterator<Item = &'a String> {
-    let ours = annotations.keys().filter(|name| name.starts_with(OWN));
-    ours.filter(|name| !known.contains(name))
+/// Annotations with our prefix that mean nothing.
+fn strange<'a>(
+    annotations: &'a Texts,
+    known: &[String],
+) -> impl Iterator<Item = (&'a String, &'a String)> {
+    let ours = annotations.iter().filter(|(name, _)| name.starts_with(OWN));
+    ours.filter(|(name, _)| !known.contains(name))
 }
 
 fn shown(name: &str) -> String {
@@ -132,18 +168,46 @@ pub(crate) fn injection_remarks(namespace: &Value) -> Vec<FieldError> {
     remarks
 }
 
-/// Remarks on a valid Namespace from which our injector takes settings: the annotations that it
-/// leaves aside, where Linkerd's would heed them. A Namespace that says `linkerd.io/inject` alone may
-/// mean Linkerd's injector; where ours is at work, it has our label too.
+/// Remarks on a valid Namespace about injection: what its author is told when it is applied, save what
+/// may be meant for Linkerd's injector. A Namespace that says `linkerd.io/inject` alone may mean that
+/// one; where ours is at work, it has our label too.
 pub fn namespace_remarks(namespace: &Object) -> Vec<FieldError> {
-    let ObjectMeta { annotations, labels, .. } = &namespace.meta;
-    let answer = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
-    let asks = answer.is_some_and(|answer| &**answer == "enabled");
-    if !asks || !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
+    if !matches!(namespace.body, Body::Valid(Resource::Namespace)) {
         return Vec::new();
     }
-    let text = |(name, value): (&Arc<str>, &Arc<str>)| (name.to_string(), value.to_string());
-    without_effect(&annotations.iter().map(text).collect(), OURS)
+    let ObjectMeta { annotations, labels, .. } = &namespace.meta;
+    let (annotations, labels) = (owned(annotations), owned(labels));
+    let mut remarks = mistyped(&annotations, "");
+    remarks.extend(strangers(&annotations, ""));
+    remarks.extend(label_remark(&labels));
+    let ours = annotations.get(INJECT_LABEL).or_else(|| labels.get(INJECT_LABEL));
+    match of_namespace(&annotations, &labels, "") {
+        Ok(_) if ours.is_some_and(|answer| answer == "enabled") => {
+            remarks.extend(without_effect(&annotations, OURS));
+        }
+        Ok(_) => {}
+        Err(_)
+            if ours.is_none()
+                && annotations.get(INJECT[1]).is_some_and(|answer| answer == INGRESS) => {}
+        Err(errors) => remarks.extend(errors),
+    }
+    remarks
+}
+
+/// A label by which no pod gets a sidecar, although it has the name of the one that does.
+fn label_remark(labels: &Texts) -> Option<FieldError> {
+    let answer = labels.get(INJECT_LABEL)?;
+    let known = ["enabled", "disabled"];
+    if known.contains(&answer.as_str()) {
+        return None;
+    }
+    let shown: String = answer.chars().take(64).collect();
+    let hint = match nearest(answer, &known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`enabled` and `disabled` are allowed".to_owned(),
+    };
+    let message = format!("unknown value `{shown}`, by which no pod gets a sidecar; {hint}");
+    Some(FieldError { field: format!("metadata.labels[\"{INJECT_LABEL}\"]"), message })
 }
 
 /// Annotations of a namespace that Linkerd's injector would heed and ours leaves aside, for the author
@@ -155,45 +219,62 @@ pub(super) fn left_aside(pod: &Texts, around: &Surroundings) -> Vec<String> {
     remarks.map(|remark| format!("{}{remark}", around.place())).collect()
 }
 
-/// Annotations of a pod that Linkerd's injector would heed and ours leaves aside, or that are near to
-/// one that asks.
-pub(super) fn doubtful(annotations: &Texts) -> Vec<String> {
-    let remarks = without_effect(annotations, THIS);
-    let remarks = strangers(annotations, "").into_iter().chain(remarks);
-    let mut warnings: Vec<String> = remarks.map(|remark| remark.to_string()).collect();
+/// Annotations of a pod that mean nothing here: that Linkerd's injector would heed and ours leaves
+/// aside, that no version or another one knows, or that are near to one that asks.
+pub(super) fn doubtful(annotations: &Texts) -> Vec<FieldError> {
+    let mut remarks = strangers(annotations, "");
+    remarks.extend(without_effect(annotations, THIS));
+    remarks.extend(nearly_asking(annotations));
+    remarks
+}
+
+/// Annotations of a pod that are near to one that asks.
+pub(super) fn nearly_asking(annotations: &Texts) -> Vec<FieldError> {
     let asks = INJECT.join("` and `");
     let others = annotations.keys().filter(|name| name.starts_with("linkerd.io/"));
     let shown = others.filter(|name| name.len() <= LONGEST && !INJECT.contains(&name.as_str()));
-    for name in shown.filter(|name| nearest(name, &INJECT).is_some()) {
-        let field = annotation::field(name);
-        warnings.push(format!("{field}: has no effect; `{asks}` ask for a sidecar"));
-    }
-    warnings
+    let near = shown.filter(|name| nearest(name, &INJECT).is_some());
+    near.map(|name| FieldError {
+        field: annotation::field(name),
+        message: format!("has no effect; `{asks}` ask for a sidecar"),
+    })
+    .collect()
 }
 
+/// The answer to who asks for a sidecar that Linkerd's injector alone knows.
+const INGRESS: &str = "ingress";
 /// The sidecar of one pod.
-const THIS: &str = "this sidecar";
+pub(super) const THIS: &str = "this sidecar";
 /// Those of a namespace, which may have others too.
 const OURS: &str = "the sidecars of Portcullis";
 /// Bytes of a name that is shown.
 const LONGEST: usize = 128;
 
 /// Annotations that Linkerd's injector would heed and ours leaves aside.
-fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
+pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldError> {
     let known = known();
-    let names = annotations.keys().filter(|name| is_of_linkerds_injector(name));
-    let unknown = names.filter(|name| name.len() <= LONGEST && !known.contains(name));
-    let remark = |name: &String| {
-        // What is about the other direction is no slip: `skip-inbound-ports` would open ports.
-        let near = near(name, &known, usize::MAX).filter(|_| !name.contains("outbound"));
-        let hint = near.map(|near| format!("; did you mean `{near}`?"));
-        let message = format!("has no effect on {sidecars}{}", hint.unwrap_or_default());
+    let names = annotations.iter().filter(|(name, _)| is_of_linkerds_injector(name));
+    let unknown = names.filter(|(name, _)| name.len() <= LONGEST && !known.contains(name));
+    let remark = |(name, text): (&String, &String)| {
+        // What is about the other direction is no slip.
+        let near = near(name, text, &known, usize::MAX).filter(|_| !name.contains("outbound"));
+        let hint = match near {
+            Some(Near::Meant(near)) => format!("; did you mean `{near}`?"),
+            Some(Near::Opening) | None => String::new(),
+        };
+        let message = format!("has no effect on {sidecars}{hint}");
         FieldError { field: annotation::field(name), message }
     };
     unknown.map(remark).collect()
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "tests"
+)]
 mod tests {
     use super::*;
 
@@ -222,7 +303,7 @@ mod tests {
         for name in ["portcullis.dev/team", "portcullis.dev/proxy-of-next-year"] {
             assert_eq!(said(name), Vec::<String>::new());
             let told = doubtful(&texts(&[name]));
-            assert!(told[0].contains("has no effect: this version ("), "{told:?}");
+            assert!(told[0].message.contains("has no effect: this version ("), "{told:?}");
         }
         assert_eq!(said("portcullis.dev/inject"), Vec::<String>::new());
         assert_eq!(said("example.com/injct"), Vec::<String>::new());
@@ -230,12 +311,81 @@ mod tests {
         assert_eq!(said("config.linkerd.io/default-inbound-policy"), Vec::<String>::new());
     }
 
+    /// What `text` proposes.
+    fn proposed(text: &str) -> Option<&str> {
+        text.split_once("did you mean `")?.1.split_once('`').map(|(name, _)| name)
+    }
+
+    /// Names that are a slip away from `name`, and those of the other direction and prefix.
+    fn near_misses(name: &str) -> Vec<String> {
+        let (prefix, rest) = name.split_once('/').unwrap();
+        let mut rests = vec![
+            rest.replace("inbound", "outbound"),
+            rest.replace("outbound", "inbound"),
+            format!("{rest}s"),
+            format!("x{rest}"),
+        ];
+        for at in 0..rest.len() {
+            rests.push(format!("{}{}", &rest[..at], &rest[at + 1..]));
+            rests.push(format!("{}q{}", &rest[..at], &rest[at + 1..]));
+        }
+        let prefixes = [prefix, "portcullis.dev", "config.linkerd.io"];
+        let each = |prefix| rests.iter().map(move |rest| format!("{prefix}/{rest}"));
+        prefixes.into_iter().flat_map(each).collect()
+    }
+
+    #[test]
+    fn nothing_is_proposed_that_opens_something() {
+        // Written out once more, so that the table is not compared with itself.
+        let opening = [
+            "skip-inbound-ports",
+            "pending-policy",
+            "pending-default-policy",
+            "proxy-admin-shutdown",
+            "proxy-admin-log-level",
+            "default-inbound-policy",
+            "default-allow",
+            "undeclared-ports",
+            "path-normalization",
+            "admin-port",
+        ];
+        let mut proposals = 0;
+        for name in known().iter().flat_map(|name| near_misses(name)) {
+            let written: Texts = [(name.clone(), "all-unauthenticated".to_owned())].into();
+            let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
+            let said: Vec<String> = said.map(|error| error.to_string()).collect();
+            for proposal in said.iter().filter_map(|text| proposed(text)) {
+                proposals += 1;
+                let (_, rest) = proposal.split_once('/').unwrap_or_default();
+                assert!(!opening.contains(&rest), "{name} is told of {proposal}");
+            }
+        }
+        assert!(proposals > 1000, "others are proposed, {proposals} times");
+    }
+
+    #[test]
+    fn a_slip_of_what_opens_something_is_refused_without_a_proposal() {
+        let said = |name: &str, value: &str| {
+            unknown(&[(name.to_owned(), value.to_owned())].into())
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        let skip = said("portcullis.dev/skip-inbound-port", "25");
+        assert_eq!(skip.len(), 1);
+        assert!(skip[0].contains("it is not proposed here"), "{skip:?}");
+        let deny = said("portcullis.dev/default-alow", "deny");
+        assert!(deny[0].ends_with("did you mean `portcullis.dev/default-allow`?"), "{deny:?}");
+    }
+
     #[test]
     fn annotations_of_others_are_never_refused() {
         let names = ["config.linkerd.io/skip-outbound-ports", "linkerd.io/injct", "a/b"];
         assert_eq!(unknown(&texts(&names)), []);
+        let told =
+            |names| doubtful(&texts(names)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
-            doubtful(&texts(&names)),
+            told(&names),
             [
                 "metadata.annotations[\"config.linkerd.io/skip-outbound-ports\"]: has no effect on \
                  this sidecar",
@@ -243,6 +393,6 @@ mod tests {
                  `portcullis.dev/inject` and `linkerd.io/inject` ask for a sidecar",
             ]
         );
-        assert_eq!(doubtful(&texts(&["config.linkerd.io/opaque-ports"])), Vec::<String>::new());
+        assert_eq!(told(&["config.linkerd.io/opaque-ports"]), Vec::<String>::new());
     }
 }

@@ -1,7 +1,7 @@
 //! The names and numbers of what is added to a pod.
 
 /// Name of the sidecar.
-pub(super) const PROXY: &str = "portcullis-proxy";
+pub const PROXY: &str = "portcullis-proxy";
 /// Name of the init container.
 pub(super) const INIT: &str = policy_crds::annotation::INIT_CONTAINER;
 /// Where redirected connections arrive.
@@ -12,7 +12,7 @@ pub(super) const ADMIN_PORT: u16 = 4191;
 pub(super) const PROXY_UID: u64 = 2102;
 /// The annotation that says which version was injected. What the pod states there before is the
 /// version that it asks for.
-pub(super) const VERSION_ANNOTATION: &str = "portcullis.dev/proxy-version";
+pub const VERSION_ANNOTATION: &str = "portcullis.dev/proxy-version";
 
 pub(super) const TOKEN_VOLUME: &str = "portcullis-identity-token";
 pub(super) const ROOTS_VOLUME: &str = "portcullis-trust-roots";

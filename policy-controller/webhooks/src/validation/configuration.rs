@@ -20,7 +20,7 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 ///
 /// Policy objects are not written while the webhook is away; routes without a Server parent, grants
 /// of other kinds, Pods and Namespaces are, and so is what is being deleted, and every change of
-/// neither spec nor annotations.
+/// neither spec nor annotations. Nothing that is deleted waits for an answer that does not come.
 pub fn configuration(installation: &Installation) -> ValidatingWebhookConfiguration {
     let mut configuration = ValidatingWebhookConfiguration {
         webhooks: Some(vec![
@@ -37,6 +37,7 @@ pub fn configuration(installation: &Installation) -> ValidatingWebhookConfigurat
                 Admission::Grant,
                 Some(("opens-policy", opens_ours())),
             ),
+            deletions(installation),
             workloads(installation),
         ]),
         ..ValidatingWebhookConfiguration::default()
@@ -55,11 +56,28 @@ fn required(
     let mut conditions = vec![condition("not-being-deleted", NOT_BEING_DELETED.to_owned())];
     conditions.extend(only.map(|(name, expression)| condition(name, expression)));
     conditions.push(condition("changed", changed("spec")));
-    let rules = rules(admission, "Namespaced");
+    let rules = rules(judged(admission), &WRITTEN, "Namespaced");
     ValidatingWebhook {
         failure_policy: Some("Fail".to_owned()),
         timeout_seconds: Some(5),
         ..webhook(installation, name, rules, conditions)
+    }
+}
+
+/// The webhook that tells whoever deletes a route that its Server grants more without it. It refuses
+/// nothing, and nothing waits long for it. What the control plane deletes (the rest of a namespace,
+/// what belonged to a deleted object) has nobody who reads warnings, and is not asked about at all.
+fn deletions(installation: &Installation) -> ValidatingWebhook {
+    let conditions = vec![
+        condition("not-being-deleted", "!has(oldObject.metadata.deletionTimestamp)".to_owned()),
+        condition("has-server-parent", has_server()),
+        condition("somebody-reads-it", not_by(&COLLECTORS)),
+    ];
+    let rules = rules(Kind::routes(), &["DELETE"], "Namespaced");
+    ValidatingWebhook {
+        failure_policy: Some("Ignore".to_owned()),
+        timeout_seconds: Some(1),
+        ..webhook(installation, "deletions", rules, conditions)
     }
 }
 
@@ -70,7 +88,7 @@ fn workloads(installation: &Installation) -> ValidatingWebhook {
         condition("annotated", annotated()),
         condition("changed", changed("metadata")),
     ];
-    let rules = rules(Admission::Workload, "*");
+    let rules = rules(judged(Admission::Workload), &WRITTEN, "*");
     ValidatingWebhook {
         failure_policy: Some("Ignore".to_owned()),
         timeout_seconds: Some(2),
@@ -97,10 +115,30 @@ fn webhook(
     }
 }
 
-/// One rule per group of the kinds that are judged so.
-fn rules(admission: Admission, scope: &str) -> Vec<RuleWithOperations> {
+/// The operations that write an object.
+const WRITTEN: [&str; 2] = ["CREATE", "UPDATE"];
+
+/// The users by whose name Kubernetes deletes what is left of a namespace or of an object: controllers
+/// with a service account each, or all as one.
+const COLLECTORS: [&str; 3] = [
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:kube-controller-manager",
+];
+
+/// The kinds that are judged so.
+fn judged(admission: Admission) -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(move |kind| kind.spec().admission == admission)
+}
+
+/// One rule per group of the kinds.
+fn rules(
+    kinds: impl Iterator<Item = Kind>,
+    operations: &[&str],
+    scope: &str,
+) -> Vec<RuleWithOperations> {
     let mut rules: Vec<RuleWithOperations> = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.spec().admission == admission) {
+    for kind in kinds {
         let (group, resource) = (kind.group().to_owned(), kind.plural().to_owned());
         let same = |rule: &&mut RuleWithOperations| {
             rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&group))
@@ -112,7 +150,7 @@ fn rules(admission: Admission, scope: &str) -> Vec<RuleWithOperations> {
         rules.push(RuleWithOperations {
             api_groups: Some(vec![group]),
             api_versions: Some(vec!["*".to_owned()]),
-            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
+            operations: Some(operations.iter().map(|name| (*name).to_owned()).collect()),
             resources: Some(vec![resource]),
             scope: Some(scope.to_owned()),
         });
@@ -153,6 +191,12 @@ fn changed(part: &str) -> String {
         "oldObject == null || has(object.{part}) != has(oldObject.{part}) || \
          (has(object.{part}) && object.{part} != oldObject.{part}) || {annotations}"
     )
+}
+
+/// Somebody else asks.
+fn not_by(users: &[&str]) -> String {
+    let users: Vec<String> = users.iter().map(|user| format!("'{user}'")).collect();
+    format!("!(request.userInfo.username in [{}])", users.join(", "))
 }
 
 /// A Server is among the parents of the new object or of the old one, or may be meant by what cannot

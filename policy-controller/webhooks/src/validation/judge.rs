@@ -3,7 +3,6 @@
 use super::concern::{covers, differs};
 use crate::injector::injection_remarks;
 use crate::review::{Cause, Details, Request, Status};
-use policy_crds::remark::remarks;
 use policy_crds::spec::Admission;
 use policy_crds::{Body, FieldError, Kind, Object};
 use policy_engine::annotation_errors;
@@ -31,6 +30,8 @@ pub(crate) enum Verdict {
         /// What the index is to be asked about; absent where it has nothing to say.
         object: Option<Box<Object>>,
     },
+    /// It is a deletion, which is never refused, of an object that the index is to be asked about.
+    Deletes(Box<Object>),
     /// It breaks a rule.
     Refused(Status),
 }
@@ -40,6 +41,7 @@ pub(crate) fn judge(request: &Request<'_>) -> Judgement {
     let kind = Kind::find(request.group, request.kind);
     let verdict = match kind {
         Some(kind) if changes_the_object(request) => verdict(kind, request),
+        Some(kind) if deletes_the_object(request) => deletion(kind, request),
         Some(_) | None => Verdict::Passed,
     };
     Judgement { kind, verdict }
@@ -47,6 +49,19 @@ pub(crate) fn judge(request: &Request<'_>) -> Judgement {
 
 fn changes_the_object(request: &Request<'_>) -> bool {
     request.subresource.is_empty() && matches!(request.operation, "CREATE" | "UPDATE")
+}
+
+fn deletes_the_object(request: &Request<'_>) -> bool {
+    request.subresource.is_empty() && request.operation == "DELETE"
+}
+
+/// Routes alone restrict while they are there. Without the last one its Server is decided as a whole.
+fn deletion(kind: Kind, request: &Request<'_>) -> Verdict {
+    let Some(old) = request.old.filter(|_| kind.is_route()) else { return Verdict::Passed };
+    if is_being_deleted(old) || !covers(Admission::Route, old) {
+        return Verdict::Passed;
+    }
+    policy_crds::parse(old).map_or(Verdict::Passed, |object| Verdict::Deletes(Box::new(object)))
 }
 
 fn verdict(kind: Kind, request: &Request<'_>) -> Verdict {
@@ -101,7 +116,7 @@ fn sound_or_not(kind: Kind, object: Object) -> Verdict {
     }
     // Leaving the networks out is the ordinary way to mean the cluster's.
     let unusual = |remark: &FieldError| remark.field != "spec.client.networks";
-    let remarks = remarks(&object).into_iter().filter(unusual).collect();
+    let remarks = object.remarks().into_iter().filter(unusual).collect();
     Verdict::Sound { remarks, object: Some(Box::new(object)) }
 }
 

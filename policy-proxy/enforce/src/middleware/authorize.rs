@@ -3,7 +3,8 @@
 //! The server says who is connected by putting an [`Arc<Peer>`] into each request's extensions; a
 //! request without one is refused. Everything else is as in the sidecar: one snapshot per request, the
 //! canonical target, effects, rate limits, records, and an open response ends when its permission is
-//! lost. Audited permits and errors are logged by the recorder alone.
+//! lost. What is denied or audited is told to the log by the sidecar's bounds; numbers are said when the next
+//! such request comes.
 //! What a server goes on reading of a request's body is its own: it ends with the response, so that a
 //! client that takes no response may send on until the server drops it. The sidecar watches both.
 
@@ -14,7 +15,7 @@ pub use body::{EndedByPolicy, PolicyBody};
 use super::gate::Gate;
 use super::pipeline::{self, Admission, Admitted, Enforcer, Permitted, Refused, Role};
 use crate::informed::Informed;
-use crate::record::{Decided, Recorder, RequestRecord};
+use crate::record::{Decided, Notices, Recorder, RequestRecord, Requested};
 use crate::respond::Answer;
 use crate::store::{PolicyStore, PortHandle};
 use crate::telemetry::Telemetry;
@@ -29,7 +30,7 @@ use std::num::NonZeroU16;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_stream::wrappers::WatchStream;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -44,6 +45,7 @@ struct Shared {
     handle: PortHandle,
     telemetry: Arc<Telemetry>,
     workload: Arc<str>,
+    notices: Arc<Notices>,
     recorder: Option<Arc<dyn Recorder>>,
 }
 
@@ -62,6 +64,7 @@ impl PolicyLayer {
             handle: store.port(port),
             telemetry: Arc::clone(store.telemetry()),
             workload: workload.into(),
+            notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             recorder: None,
         };
         Self { shared: Arc::new(shared) }
@@ -70,11 +73,12 @@ impl PolicyLayer {
     /// Hands one record per request to `recorder`.
     #[must_use]
     pub fn with_recorder(self, recorder: Arc<dyn Recorder>) -> Self {
-        let Shared { handle, telemetry, workload, recorder: _ } = &*self.shared;
+        let Shared { handle, telemetry, workload, notices, recorder: _ } = &*self.shared;
         let shared = Shared {
             handle: handle.clone(),
             telemetry: Arc::clone(telemetry),
             workload: Arc::clone(workload),
+            notices: Arc::clone(notices),
             recorder: Some(recorder),
         };
         Self { shared: Arc::new(shared) }
@@ -182,7 +186,11 @@ impl Enforcer for Client {
     }
 
     fn is_recording(&self) -> bool {
-        self.shared.recorder.is_some()
+        self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
+    }
+
+    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {
+        self.shared.notices.tell(decided, Some(request), now);
     }
 
     fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
@@ -207,7 +215,8 @@ impl Enforcer for Client {
     fn open(&self, changed: WatchStream<u64>, permitted: Permitted) -> Watch {
         let Permitted { kept, permit: _, policy, exchange } = permitted;
         let (handle, peer) = (self.shared.handle.clone(), self.peer.clone());
-        Watch { handle, peer, kept, changed, counted: Some((exchange, policy)) }
+        let notices = Arc::clone(&self.shared.notices);
+        Watch { handle, peer, notices, kept, changed, counted: Some((exchange, policy)) }
     }
 }
 

@@ -12,7 +12,7 @@ use super::exchange::Exchange;
 use super::gate::{Forward, Gate, Refusal, Verdict};
 use crate::headers::{self, Asked};
 use crate::open::Kept;
-use crate::record::{Decided, RequestRecord, Told};
+use crate::record::{Decided, RequestRecord, Requested, Told};
 use crate::respond::{self, Answer, Asker, Fault};
 use crate::store::{InForce, PortHandle};
 use crate::telemetry::Telemetry;
@@ -20,12 +20,12 @@ use bytes::Bytes;
 use http::header::MaxSizeReached;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Version};
-use policy_core::{Denial, Denied, Permit};
+use policy_core::{Denial, Denied, PathHandling, Permit};
 use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::time::Sleep;
 
 /// A connection that requests come by, as the steps use it.
@@ -53,6 +53,9 @@ pub trait Enforcer {
 
     /// Whether records are taken.
     fn is_recording(&self) -> bool;
+
+    /// Tells the log of a refusal or an audited permit, decided at `now`.
+    fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant);
 
     /// Takes a record; only called while records are taken.
     fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>);
@@ -196,10 +199,16 @@ pub fn admit<E: Enforcer>(
     };
     let Forward { permit, plan, kept, policy, series } = match verdict {
         Verdict::Forward(forward) => forward,
-        Verdict::Refuse(refusal) => return Admission::Refused(asking.refuse(enforcer, &refusal)),
+        Verdict::Refuse(refusal) => {
+            asking.notice(enforcer, head, (refusal.policy.as_deref(), refusal.decision));
+            return Admission::Refused(asking.refuse(enforcer, &refusal));
+        }
     };
     if let Some(told) = &mut asking.told {
         told.judged(&kept);
+    }
+    if permit.is_audited() {
+        asking.notice(enforcer, head, (Some(&policy), Ok(permit)));
     }
     if policy.informs() && enforcer.inform(&mut head.headers).is_err() {
         let (answer, policy) = (Answer::HeadTooLarge, Some(policy));
@@ -368,6 +377,22 @@ impl Asking {
         let answer = Answer::HeadTooLarge;
         enforcer.failed(&answer);
         Refused { response: respond::respond(&answer, &self.asker), asker: self.asker }
+    }
+
+    /// Tells the log of a decision on a request whose head is `head`.
+    #[cold]
+    fn notice<E: Enforcer>(
+        &self,
+        enforcer: &E,
+        head: &Parts,
+        (policy, decision): (Option<&InForce>, Result<Permit, Denial>),
+    ) {
+        let Some(peer) = enforcer.peer() else { return };
+        let paths = policy.map(|policy| policy.evaluator.policy().paths);
+        let canonical = paths != Some(PathHandling::Raw);
+        let request = Requested { method: &head.method, path: head.uri.path(), canonical };
+        let (at, port) = (SystemTime::now(), enforcer.handle().port());
+        enforcer.notice(&Decided { at, port, peer, policy, decision }, request, self.started);
     }
 
     /// Hands the decision and the answer to whoever records.

@@ -37,15 +37,15 @@ policy_core::metrics! {
         "HTTP requests that a policy allowed";
     HTTP_DENY = "inbound_http_authz_deny", "TARGET ROUTE reason SERVER TLS",
         "HTTP requests that a policy denied, and open ones that lost their permission";
-    ROUTE_NOT_FOUND = "inbound_http_route_not_found", "TARGET SERVER TLS",
+    ROUTE_NOT_FOUND = "inbound_http_route_not_found", "TARGET reason SERVER TLS",
         "HTTP requests that no route matches";
-    RATE_LIMITED = "inbound_http_local_ratelimit", "TARGET RATELIMIT ratelimit_scope SERVER TLS",
+    RATE_LIMITED = "inbound_http_local_ratelimit", "TARGET RATELIMIT ratelimit_scope reason SERVER TLS",
         "HTTP requests beyond a rate limit";
     TCP_ALLOW = "inbound_tcp_authz_allow", "TARGET AUTHZ SERVER TLS",
         "Connections that a policy allowed";
     TCP_DENY = "inbound_tcp_authz_deny", "TARGET reason SERVER TLS",
         "Connections that a policy denied";
-    TCP_TERMINATE = "inbound_tcp_authz_terminate", "TARGET SERVER TLS",
+    TCP_TERMINATE = "inbound_tcp_authz_terminate", "TARGET reason SERVER TLS",
         "Connections ended because a policy changed";
     REFUSED = "policy_refused", "reason",
         "Connections and requests refused without a policy to decide by";

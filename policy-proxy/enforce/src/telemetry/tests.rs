@@ -74,7 +74,11 @@ fn a_request_without_route_counts_as_route_not_found_only() {
     let counters = telemetry.counters(port(), &policy(), &facts());
     counters.http_denied(0, telemetry.caller(&Tls::Absent), &denial(Denied::NoRoute));
     let text = telemetry.encode(&[]).unwrap();
-    assert!(text.contains("inbound_http_route_not_found_total{"), "{text}");
+    let counted = |line: &str| {
+        line.starts_with("inbound_http_route_not_found_total{")
+            && line.contains(r#"reason="no_route""#)
+    };
+    assert!(text.lines().any(counted), "{text}");
     assert!(!text.contains("inbound_http_authz_deny_total{"), "{text}");
 }
 

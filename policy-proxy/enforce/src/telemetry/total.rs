@@ -74,6 +74,7 @@ impl Counters {
             Kind::RateLimited => {
                 labels::rate_limit(labels, self.policy.rate_limit.as_ref());
                 labels.push("ratelimit_scope", self.number(key, scope_name));
+                labels.push("reason", Denied::RateLimited.as_str());
                 names::RATE_LIMITED
             }
             Kind::TcpAllow => {
@@ -84,8 +85,14 @@ impl Counters {
                 labels.push("reason", self.number(key, reason_name));
                 names::TCP_DENY
             }
-            Kind::RouteNotFound => names::ROUTE_NOT_FOUND,
-            Kind::TcpTerminate => names::TCP_TERMINATE,
+            Kind::RouteNotFound => {
+                labels.push("reason", self.number(key, reason_name));
+                names::ROUTE_NOT_FOUND
+            }
+            Kind::TcpTerminate => {
+                labels.push("reason", self.number(key, reason_name));
+                names::TCP_TERMINATE
+            }
             Kind::Detect | Kind::HttpError | Kind::Exchange => return None,
         })
     }

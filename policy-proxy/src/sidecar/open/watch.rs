@@ -5,13 +5,13 @@ use crate::sidecar::arrival::Arrival;
 use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
-use policy_enforce::record::Decided;
+use policy_enforce::record::{Decided, Requested};
 use policy_http::ending::Ending;
 use policy_tls::identity::{Judge, Stale};
 use policy_tls::peer::Peer;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 impl HttpConnection {
     /// Makes the connection and registers it with its worker.
@@ -36,15 +36,18 @@ impl HttpConnection {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
+        let decided = Decided {
+            at: SystemTime::now(),
+            port: self.handle.port(),
+            peer: &self.peer,
+            policy: Some(&open.policy),
+            decision: Err(denial),
+        };
+        let (method, path) = (open.kept.method(), open.kept.target());
+        let judged = Requested { method, path, canonical: false };
+        self.worker.shared.config.notices.tell(&decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
-            let decided = Decided {
-                at: SystemTime::now(),
-                port: self.handle.port(),
-                peer: &self.peer,
-                policy: Some(&open.policy),
-                decision: Err(denial),
-            };
-            self.worker.record(&decided, Some(open.request(begun)));
+            self.worker.record(&decided, open.request(begun));
         }
         open.lost_at = self.worker.now();
         open.lost.raise(Denied::Revoked);

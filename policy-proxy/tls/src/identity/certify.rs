@@ -18,7 +18,7 @@ use crate::control::{self, Backoff, Bounds, ControllerAddress, TlsSource, chain,
 use crate::x509::{Certificate, DNS_NAME, validity};
 use policy_proto::linkerd::identity::identity_client::IdentityClient;
 use policy_proto::linkerd::identity::{CertifyRequest, CertifyResponse};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -64,6 +64,40 @@ impl CertifyConfig {
             interval: Duration::from_secs(10),
         }
     }
+
+    /// Asks the issuer once, by one attempt, with a new key: for a program that hands the certificate to
+    /// somebody else instead of keeping it current.
+    ///
+    /// # Errors
+    /// Why there is none, in words: roots or token that cannot be read, an issuer that cannot be reached,
+    /// refuses, or answers what does not count.
+    pub async fn certify(self) -> Result<Certified, String> {
+        let own = KeyAndRequest::generate(&self.name)?;
+        let key = own.key.clone_key();
+        let refresh = self.refresh;
+        let mut certify = Certify::with(self, own);
+        let known = certify.reader.read().await.map_err(|error| error.to_string())?;
+        if let Some(doubt) = known.doubt {
+            return Err(doubt.to_string());
+        }
+        certify.roots = known.roots;
+        let (identity, until) = certify.attempt().await.map_err(|failed| failed.message)?;
+        let renew = refresh_at(SystemTime::now(), until, refresh, random());
+        Ok(Certified { identity, key, until, renew })
+    }
+}
+
+/// What an issuer answered once.
+#[derive(Debug)]
+pub struct Certified {
+    /// The certificate with its chain, and the roots that it was verified by.
+    pub identity: TlsIdentity,
+    /// The certificate's key.
+    pub key: PrivateKeyDer<'static>,
+    /// Until when it lasts.
+    pub until: SystemTime,
+    /// When to ask for the next.
+    pub renew: SystemTime,
 }
 
 /// The client of the issuer.
@@ -112,9 +146,13 @@ impl Certify {
                     .map_err(|message| SourceError::Pem { place, message })?
             }
         };
+        Ok(Self::with(config, own))
+    }
+
+    fn with(config: CertifyConfig, own: KeyAndRequest) -> Self {
         let backoff = Backoff::new(config.backoff.0, config.backoff.1);
         let reader = RootsReader::new(config.roots.clone());
-        Ok(Self { config, own, reader, roots: Vec::new(), backoff })
+        Self { config, own, reader, roots: Vec::new(), backoff }
     }
 
     /// Who has to answer.
@@ -182,15 +220,7 @@ impl Certify {
             // What is wrong with them was said when they were read.
             return self.pause();
         }
-        let late = |_| {
-            let message =
-                format!("{}: no answer within {:?}", self.config.issuer, self.config.timeout);
-            Failed::new(FailureKind::Refused, message)
-        };
-        let asked = tokio::time::timeout(self.config.timeout, self.ask()).await;
-        let accepted =
-            asked.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()));
-        match accepted {
+        match self.attempt().await {
             Ok((identity, until)) => {
                 self.backoff = Backoff::new(self.config.backoff.0, self.config.backoff.1);
                 publisher.renew(identity);
@@ -206,6 +236,17 @@ impl Certify {
     fn pause(&mut self) -> Due {
         let now = Instant::now();
         Due::After(now.checked_add(self.backoff.delay(random())).unwrap_or(now))
+    }
+
+    /// One attempt: what the issuer certifies, and until when it lasts.
+    async fn attempt(&self) -> Result<(TlsIdentity, SystemTime), Failed> {
+        let late = |_| {
+            let message =
+                format!("{}: no answer within {:?}", self.config.issuer, self.config.timeout);
+            Failed::new(FailureKind::Refused, message)
+        };
+        let asked = tokio::time::timeout(self.config.timeout, self.ask()).await;
+        asked.map_err(late).and_then(|answer| self.accept(answer?, SystemTime::now()))
     }
 
     async fn ask(&self) -> Result<CertifyResponse, Failed> {

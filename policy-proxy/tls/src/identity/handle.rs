@@ -3,7 +3,9 @@
 use super::credentials::TlsIdentity;
 use arc_swap::{ArcSwapOption, Guard};
 use rustls::pki_types::CertificateDer;
+use std::pin::pin;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Where the identity in force is found; empty until the first certificate arrives. Handshakes in
 /// progress and open connections keep what they began with, save for clients that only a root vouches
@@ -16,6 +18,8 @@ struct Held {
     current: ArcSwapOption<TlsIdentity>,
     /// The last one there was, for its roots.
     last: ArcSwapOption<TlsIdentity>,
+    /// Told of each one that is put in force.
+    replaced: Notify,
 }
 
 impl IdentityHandle {
@@ -41,6 +45,20 @@ impl IdentityHandle {
         let identity = Arc::new(identity);
         self.0.last.store(Some(Arc::clone(&identity)));
         self.0.current.store(Some(identity));
+        self.0.replaced.notify_waiters();
+    }
+
+    /// Waits until there is an identity.
+    pub async fn present(&self) {
+        loop {
+            let mut replaced = pin!(self.0.replaced.notified());
+            // Before it is looked at, so that none falls in between.
+            replaced.as_mut().enable();
+            if self.current().is_some() {
+                return;
+            }
+            replaced.await;
+        }
     }
 
     /// Takes the identity back: there is none until the next.

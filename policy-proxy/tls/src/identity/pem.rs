@@ -1,9 +1,9 @@
-//! Certificates in PEM.
+//! Certificates and private keys in PEM.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Every certificate of a PEM text, of which there must be one.
 ///
@@ -25,8 +25,22 @@ pub fn readable(text: &[u8]) -> Vec<CertificateDer<'static>> {
 
 /// A certificate as PEM (RFC 7468), in lines of 64 characters.
 pub fn pem(certificate: &CertificateDer<'_>) -> String {
-    let text = BASE64_STANDARD.encode(certificate);
-    let mut out = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    labelled("CERTIFICATE", certificate)
+}
+
+/// A private key as PEM, under the label that its form has (RFC 7468, section 10; RFC 5915; RFC 8017).
+pub fn key_pem(key: &PrivateKeyDer<'_>) -> String {
+    let label = match key {
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        _ => "PRIVATE KEY",
+    };
+    labelled(label, key.secret_der())
+}
+
+fn labelled(label: &str, der: &[u8]) -> String {
+    let text = BASE64_STANDARD.encode(der);
+    let mut out = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let (line, after) = rest.split_at_checked(64).unwrap_or((rest, ""));
@@ -34,7 +48,7 @@ pub fn pem(certificate: &CertificateDer<'_>) -> String {
         out.push('\n');
         rest = after;
     }
-    out.push_str("-----END CERTIFICATE-----\n");
+    out.push_str(&format!("-----END {label}-----\n"));
     out
 }
 
@@ -52,6 +66,13 @@ mod tests {
             let read = certificates(text.as_bytes()).unwrap();
             assert_eq!(read.iter().map(pem).collect::<String>(), text);
         }
+    }
+
+    #[test]
+    fn a_key_of_another_library_is_written_again_byte_for_byte() {
+        let key = KeyPair::generate().unwrap();
+        let der = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        assert_eq!(key_pem(&der), key.serialize_pem());
     }
 
     #[test]

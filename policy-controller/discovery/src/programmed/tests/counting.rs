@@ -146,7 +146,7 @@ async fn what_clients_of_other_replicas_acknowledged_counts() {
     let key = testing::key(policy_crds::Kind::Server, "ns", "web");
     let at = &table[&key];
     assert_eq!((at.generation, at.uid.as_deref()), (Some(2), Some("one")));
-    let expected = Programmed::Counted { in_force: 0, concerned: 2, refused: 0 };
+    let expected = Programmed::counted(0, 2, 0);
     assert_eq!(at.programmed, expected);
     acknowledge(&third.applied, "a", content);
     acknowledge(&other.applied, "b", content);
@@ -207,7 +207,8 @@ async fn nothing_is_counted_while_nobody_wants_to_know() {
     let counting = counting(demand, &own, receiver);
     let (leads, leading) = watch::channel(false);
     tokio::spawn(counting.clone().while_leading(leading));
-    let not_counted = Tally::unknown("NotCounted", "this replica has not counted");
+    let not_counted =
+        Tally::unknown("NotCounted", "this replica has not counted yet; try again in a moment");
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(**counting.tally().borrow(), not_counted);
     leads.send_replace(true);
@@ -247,7 +248,8 @@ async fn a_replica_with_many_clients_is_heard_out_before_it_counts_as_silent() {
     let (_replicas, receiver) = watch::channel(known(&[other.address]));
     let counting = counting(demand, &own, receiver);
     let _hold = counting.hold();
-    let not_counted = Tally::unknown("NotCounted", "this replica has not counted");
+    let not_counted =
+        Tally::unknown("NotCounted", "this replica has not counted yet; try again in a moment");
     let first = until(&counting, |tally| *tally != not_counted).await;
     assert_eq!(first, Tally::Counted(BTreeMap::from([(object("web"), count(1, 2, 0))])));
 }

@@ -48,6 +48,7 @@ fn news(shapes: &[(ShapeNumber, WantedPorts)], pods: &[(&str, Option<ShapeNumber
         shapes: shapes.to_vec(),
         workloads: pods.iter().map(|(name, shape)| (pod(name), *shape)).collect(),
         objects: Vec::new(),
+        reaches: Vec::new(),
     }
 }
 

@@ -10,7 +10,9 @@ use crate::testing::mesh::{CONTROLLER, Mesh, OWN, connect};
 use crate::testing::{Harness, policy, port, soon, with_host_table};
 use futures_util::future::BoxFuture;
 use policy_core::{ObjectRef, WorkloadKey};
-use policy_engine::report::{ConditionReport, Count, ObjectReport, Overview, Overviews};
+use policy_engine::report::{
+    ConditionReport, Count, ObjectReport, Overview, Overviews, ProgrammedReport,
+};
 use policy_proto::compat::EncodeOptions;
 use policy_proto::messages::policy_report_client::PolicyReportClient;
 use policy_proto::messages::{
@@ -233,7 +235,12 @@ impl Overviews for One {
             object: ObjectRef::new("policy.linkerd.io", "Server", "ns", "web"),
             generation: Some(4),
             conditions: vec![condition],
-            programmed: Some(Count { in_force: 1, concerned: 3, refused: 2 }),
+            programmed: Some(ProgrammedReport {
+                count: Count { in_force: 1, concerned: 3, refused: 2 },
+                status: "False",
+                reason: "Refused".into(),
+                message: "in force on 1 of 3 proxies, refused by 2".into(),
+            }),
         };
         let objects = if ["", "ns"].contains(&namespace) { vec![object] } else { Vec::new() };
         Box::pin(async { Some(Overview { objects, missing: vec!["pods".into()] }) })
@@ -272,7 +279,14 @@ async fn viewers_see_every_object_with_its_conditions_and_counts() {
             parent: "Namespace ns".into(),
             section: "80".into(),
         }],
-        programmed: Some(Programmed { in_force: 1, concerned: 3, refused: 2 }),
+        programmed: Some(Programmed {
+            in_force: 1,
+            concerned: 3,
+            refused: 2,
+            status: "False".into(),
+            reason: "Refused".into(),
+            message: "in force on 1 of 3 proxies, refused by 2".into(),
+        }),
     };
     for namespace in ["", "ns"] {
         let response = objects(channel.clone(), namespace).await.unwrap();

@@ -4,7 +4,8 @@
 //! and nobody is told (ISTIO-SECURITY-2021-002). What the object was told before is the only record of
 //! it.
 
-use crate::status::desired::Told;
+use crate::status::desired::{Told, bounded};
+use policy_engine::programmed::LOST;
 use serde_json::Value;
 
 /// The reason of what stopped matching.
@@ -13,6 +14,12 @@ pub(crate) const REASON: &str = "StoppedMatching";
 /// The reasons of what concerned proxies, or had.
 const CONCERNED: [&str; 4] = ["Programmed", "Pending", "Refused", REASON];
 
+/// Between what an object was told while it was in force and what it is told now.
+const NOW: &str = ", and now: ";
+/// What to do about it.
+const ADVICE: &str = ". Unless its workloads were scaled to zero or removed, look at its selector, \
+                      port and target";
+
 /// What is told in place of `told` where proxies depended on the object `before`, none does now, and
 /// the object is still of the same generation. It stays until one does again or the object is edited.
 pub(super) fn matching(
@@ -20,7 +27,7 @@ pub(super) fn matching(
     told: &Told,
     generation: Option<i64>,
 ) -> Option<Told> {
-    if told.kind != "Programmed" || &*told.reason != "NoProxies" {
+    if told.kind != "Programmed" || !LOST.contains(&&*told.reason) {
         return None;
     }
     let before = before?;
@@ -30,14 +37,7 @@ pub(super) fn matching(
     if !unedited || !CONCERNED.contains(&text("reason")) {
         return None;
     }
-    let message = match text("reason") {
-        REASON => text("message").into(),
-        _ => format!(
-            "{}, and now no running pod with a sidecar depends on it: unless its workloads were \
-             scaled to zero or removed, look at its selector, port and target",
-            text("message")
-        )
-        .into(),
-    };
+    let (was, _) = text("message").split_once(NOW).unwrap_or((text("message"), ""));
+    let message = bounded(&format!("{was}{NOW}{}{ADVICE}", told.message));
     Some(Told { status: "False", reason: REASON.into(), message, ..told.clone() })
 }

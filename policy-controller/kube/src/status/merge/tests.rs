@@ -253,7 +253,10 @@ fn what_another_wrote_under_our_name_with_other_words_is_rewritten_once() {
 
 #[test]
 fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited() {
-    let none = || told("Programmed", "True", "NoProxies");
+    let none = |message: &str| Told {
+        message: message.into(),
+        ..told("Programmed", "False", "NoSidecar")
+    };
     let stopped = |message: &str| {
         let mut told = condition("Programmed", "False", "StoppedMatching", BEFORE);
         told["message"] = json!(message);
@@ -269,18 +272,36 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     };
     let mut counted = condition("Programmed", "True", "Programmed", BEFORE);
     counted["message"] = json!("in force on 3 of 3 proxies");
-    let message = "in force on 3 of 3 proxies, and now no running pod with a sidecar depends on it: \
-                   unless its workloads were scaled to zero or removed, look at its selector, port \
-                   and target";
-    let mut expected = stopped(message);
+    let message = |now: &str| {
+        format!(
+            "in force on 3 of 3 proxies, and now: {now}. Unless its workloads were scaled to zero or \
+             removed, look at its selector, port and target"
+        )
+    };
+    let (bare, gone) = ("1 pod has no sidecar", "selects no pod of namespace `ns`");
+    let mut expected = stopped(&message(bare));
     expected["lastTransitionTime"] = json!(NOW);
-    assert_eq!(outcome(current(counted.clone(), 7), none()), Some(expected));
-    assert_eq!(outcome(current(stopped(message), 7), none()), None, "it stays");
+    assert_eq!(outcome(current(counted.clone(), 7), none(bare)), Some(expected));
+    let before = || current(stopped(&message(bare)), 7);
+    assert_eq!(outcome(before(), none(bare)), None, "it stays");
+    assert_eq!(outcome(before(), none(gone)), Some(stopped(&message(gone))), "what is so now");
     let again = told("Programmed", "True", "Programmed");
     let matches = condition("Programmed", "True", "Programmed", NOW);
-    assert_eq!(outcome(current(stopped(message), 7), again), Some(matches));
-    let edited = condition("Programmed", "True", "NoProxies", BEFORE);
-    assert_eq!(outcome(current(counted, 6), none()), Some(edited), "it was edited");
-    let never = condition("Programmed", "True", "NoProxies", BEFORE);
-    assert_eq!(outcome(current(never, 7), none()), None, "it never matched");
+    assert_eq!(outcome(before(), again), Some(matches));
+    let edited = |reason: &str| {
+        let mut condition = condition("Programmed", "False", reason, NOW);
+        condition["message"] = json!(bare);
+        condition
+    };
+    let told_now = outcome(current(counted.clone(), 6), none(bare));
+    assert_eq!(told_now, Some(edited("NoSidecar")), "it was edited");
+    let mut never = condition("Programmed", "False", "NoTarget", BEFORE);
+    never["message"] = json!(gone);
+    let mut still = edited("NoSidecar");
+    still["lastTransitionTime"] = json!(BEFORE);
+    assert_eq!(outcome(current(never, 7), none(bare)), Some(still), "it never matched");
+    // What says more by itself is told as it is.
+    let displaced = told("Programmed", "False", "Conflicted");
+    let told_now = outcome(current(counted, 7), displaced);
+    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("Conflicted")));
 }

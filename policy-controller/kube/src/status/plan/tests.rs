@@ -243,7 +243,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
     let now = Instant::now();
     let mut plan = listed(&[("a", "", 1)], now);
     let count = |plan: &mut Plan, in_force, now| {
-        let programmed = Programmed::Counted { in_force, concerned: 9, refused: 0 };
+        let programmed = Programmed::counted(in_force, 9, 0);
         let at =
             ProgrammedAt { uid: None, generation: Some(1), programmed, unsent: Unsent::default() };
         let counts = Arc::new(VersionedTable::from([(server("a"), at)]));
@@ -268,7 +268,7 @@ fn progress_is_told_every_few_seconds_and_the_end_of_it_at_once() {
 /// Tells how many of two proxies have it in force; none: nobody knows.
 fn of_two(plan: &mut Plan, in_force: Option<u64>, now: Instant) {
     let programmed = match in_force {
-        Some(in_force) => Programmed::Counted { in_force, concerned: 2, refused: 0 },
+        Some(in_force) => Programmed::counted(in_force, 2, 0),
         None => {
             let message = "a replica is lost".into();
             Programmed::Unknown { reason: "ReplicaUnreachable".into(), message }

@@ -65,6 +65,11 @@ fn what_is_refused_when_nobody_answers_is_policy_and_nothing_else() {
                 vec!["httproutes", "httproutes", "grpcroutes"],
             ),
             ("grants.admission.portcullis.dev", "Fail", vec!["referencegrants"]),
+            (
+                "deletions.admission.portcullis.dev",
+                "Ignore",
+                vec!["httproutes", "httproutes", "grpcroutes"],
+            ),
             ("workloads.admission.portcullis.dev", "Ignore", vec!["pods", "namespaces"]),
         ]
     );

@@ -44,6 +44,7 @@ pub(super) fn verdict(review: &Value) -> String {
     let judgement = judge(&Request::read(review).unwrap());
     match judgement.verdict {
         Verdict::Passed => "passed".to_owned(),
+        Verdict::Deletes(_) => "deletes".to_owned(),
         Verdict::Refused(status) => status.message,
         Verdict::Sound { remarks, .. } => {
             let all: Vec<String> = remarks.iter().map(ToString::to_string).collect();

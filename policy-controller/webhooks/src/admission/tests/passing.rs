@@ -109,6 +109,35 @@ fn operations_and_subresources_that_change_no_object() {
 }
 
 #[test]
+fn a_deletion_is_looked_at_where_it_takes_a_route_from_a_server_and_is_never_refused() {
+    let route =
+        |kind: Kind, parent: &str| object(kind, &format!("{{parentRefs: [{parent}], rules: []}}"));
+    let deleted = |old: &Value| {
+        let mut asked = review("DELETE", old, old);
+        asked["request"]["object"] = Value::Null;
+        verdict(&asked)
+    };
+    let server = "{group: policy.linkerd.io, kind: Server, name: web}";
+    for kind in Kind::routes() {
+        assert_eq!(deleted(&value(&route(kind, server))), "deletes", "{kind:?}");
+        // One that could not be read binds its Server too.
+        assert_eq!(
+            deleted(&value(&route(kind, &format!("{server}, nonsense")))),
+            "deletes",
+            "{kind:?}"
+        );
+        assert_eq!(deleted(&value(&route(kind, "{name: gateway}"))), "passed", "{kind:?}");
+        let ending = with(
+            &route(kind, server),
+            "/metadata/deletionTimestamp",
+            json!("2026-01-01T00:00:00Z"),
+        );
+        assert_eq!(deleted(&ending), "passed", "{kind:?}");
+    }
+    assert_eq!(deleted(&value(&object(Kind::Server, BROKEN))), "passed");
+}
+
+#[test]
 fn pods_and_namespaces_are_told_and_never_refused() {
     let annotated = |kind: &str, spec: &str, annotation: &str| {
         format!(

@@ -3,18 +3,19 @@
 use crate::middleware::exchange::Exchange;
 use crate::middleware::pipeline::{Held, OpenRequest};
 use crate::open::Kept;
+use crate::record::{Decided, Notices, Requested};
 use crate::respond::{self, Asker};
 use crate::store::{InForce, PortHandle};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use policy_core::Denied;
+use policy_core::{Denial, Denied};
 use policy_tls::peer::Peer;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
 
@@ -30,6 +31,7 @@ pub struct EndedByPolicy(pub Denied);
 pub(super) struct Watch {
     pub(super) handle: PortHandle,
     pub(super) peer: Option<Arc<Peer>>,
+    pub(super) notices: Arc<Notices>,
     pub(super) kept: Box<Kept>,
     pub(super) changed: WatchStream<u64>,
     /// What is counted of the request, and by which policy. Absent once it is answered, because a long
@@ -42,6 +44,7 @@ impl OpenRequest for Watch {
         while let Poll::Ready(Some(_)) = Pin::new(&mut self.changed).poll_next(cx) {
             let peer = self.peer.as_ref();
             if peer.is_none_or(|peer| self.kept.review(&self.handle.live(), peer).is_err()) {
+                self.notice();
                 return Some(Denied::Revoked);
             }
         }
@@ -59,6 +62,19 @@ impl OpenRequest for Watch {
 
     fn ended(&mut self, _: bool) {
         // Counted with its head.
+    }
+}
+
+impl Watch {
+    /// Tells the log that the request lost its permission.
+    fn notice(&self) {
+        let Some(peer) = &self.peer else { return };
+        let (at, port) = (SystemTime::now(), self.handle.port());
+        let decision = Err(Denial { reason: Denied::Revoked, route: None });
+        let (method, path) = (self.kept.method(), self.kept.target());
+        let judged = Requested { method, path, canonical: false };
+        let decided = Decided { at, port, peer, policy: None, decision };
+        self.notices.tell(&decided, Some(judged), Instant::now());
     }
 }
 

@@ -1,0 +1,87 @@
+//! What the injector would tell the authors of pods and of pod templates.
+
+use super::places::{File, Places};
+use policy_crds::document::Document;
+use policy_crds::{FieldError, Part};
+use policy_engine::source::{Diagnostic, Severity};
+use policy_webhooks::injector::{Surroundings, Template, templates, told};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The namespaces among the manifests.
+type Namespaces = BTreeMap<String, Surroundings>;
+
+/// What would be told of all pods and templates, save of fields of which something is said already.
+pub(super) fn diagnostics(places: &mut Places, said: &[Diagnostic]) -> Vec<Diagnostic> {
+    let namespaces = namespaces(places);
+    let mut found = Vec::new();
+    for (name, file) in places.files() {
+        for document in &file.documents {
+            let Ok(value) = &document.value else { continue };
+            for part in policy_crds::parts(value) {
+                found.extend(of_part(&At { name, file, document, part: &part }, &namespaces));
+            }
+        }
+    }
+    let is_new = |new: &Diagnostic| {
+        !said
+            .iter()
+            .any(|old| (&old.file, &old.object, &old.field) == (&new.file, &new.object, &new.field))
+    };
+    found.retain(is_new);
+    found
+}
+
+/// Where an object stands.
+struct At<'a> {
+    name: &'a Arc<str>,
+    file: &'a File,
+    document: &'a Document,
+    part: &'a Part<'a>,
+}
+
+fn namespaces(places: &mut Places) -> Namespaces {
+    let mut namespaces = Namespaces::new();
+    for (_, file) in places.files() {
+        for document in &file.documents {
+            let Ok(value) = &document.value else { continue };
+            let parts = policy_crds::parts(value);
+            let found = parts.iter().filter_map(|part| Surroundings::of(&part.value));
+            namespaces.extend(found.map(|around| (around.namespace.clone(), around)));
+        }
+    }
+    namespaces
+}
+
+/// What is told of one object: it is a pod, has a template of pods, or is neither.
+fn of_part(at: &At<'_>, namespaces: &Namespaces) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for template in templates(&at.part.value) {
+        let Template { pointer, namespace, .. } = &template;
+        let Some(pod) = at.part.value.pointer(pointer) else { continue };
+        let namespace = if namespace.is_empty() { "default" } else { namespace };
+        let around = namespaces.get(namespace).cloned();
+        let around = around.unwrap_or_else(|| Surroundings::unknown(namespace));
+        let told = told(pod, &around);
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        let said = |error, severity| diagnostic(at, &place, error, severity);
+        found.extend(told.refused.into_iter().map(|error| said(error, Severity::Error)));
+        found.extend(told.warned.into_iter().map(|error| said(error, Severity::Warning)));
+    }
+    found
+}
+
+fn diagnostic(at: &At<'_>, place: &str, error: FieldError, severity: Severity) -> Diagnostic {
+    let FieldError { field, message } = error;
+    let field = match (place.is_empty(), field.is_empty()) {
+        (true, _) => field,
+        (false, true) => place.to_owned(),
+        (false, false) => format!("{place}.{field}"),
+    };
+    let located = at.part.field(&field);
+    let located = if located.is_empty() { None } else { at.document.locate(&located) };
+    let location = located.unwrap_or_else(|| at.document.location.clone());
+    let object = policy_crds::parse(&at.part.value).ok().map(|object| object.meta.key);
+    let diagnostic = Diagnostic::at(at.name, &at.file.text, &location, message);
+    Diagnostic { severity, ..diagnostic.of(object.as_ref(), &field) }
+}

@@ -1,0 +1,23 @@
+//! How a command ends that has looked at a cluster.
+
+use super::report::Report;
+use crate::output::{self, Format, Paint};
+use std::process::ExitCode;
+
+/// The exit code for a cluster that cannot be reached.
+const UNREACHABLE: u8 = 3;
+
+/// Prints the report; 0 if all is well, else 1.
+///
+/// # Errors
+/// Standard output does not take it.
+pub(crate) fn told(report: &Report, format: Format) -> anyhow::Result<ExitCode> {
+    output::print(format, report, |report| report.text(Paint::stdout()))?;
+    Ok(if report.healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says why the cluster cannot be asked; 3.
+pub(crate) fn unreachable(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{} {error:#}", Paint::stderr().bad("error:"));
+    ExitCode::from(UNREACHABLE)
+}

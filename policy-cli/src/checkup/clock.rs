@@ -1,0 +1,57 @@
+//! Whether the clocks of the API server and of this machine agree.
+
+use super::check::Check;
+use super::finding::Finding;
+use super::read::Unread;
+use std::time::{Duration, SystemTime};
+
+/// What certificates of workloads allow clocks to differ, by default (`--clock-skew`), and the second
+/// to which the API server says its time.
+const CLOSE: Duration = Duration::from_secs(21);
+
+/// More than any certificate or token forgives.
+const FAR: Duration = Duration::from_secs(300);
+
+/// Compares the API server's time with that of this machine.
+pub(crate) fn clock(server: Option<SystemTime>, local: SystemTime) -> Finding {
+    let check = Check::Clock;
+    let Some(server) = server else {
+        let why = Unread::Failed("the API server's answers have no date".to_owned());
+        return Finding::unknown(check, &why);
+    };
+    let ahead = local.duration_since(server);
+    let (apart, word) = match &ahead {
+        Ok(apart) => (*apart, "ahead of"),
+        Err(error) => (error.duration(), "behind"),
+    };
+    let seconds = apart.as_secs();
+    let message = format!("this machine's clock is {seconds} s {word} the API server's");
+    let mend = "keep the clocks in step (NTP) here, on the nodes and where the API server runs: \
+                certificates and tokens are good for a time";
+    match apart {
+        apart if apart > FAR => Finding::fail(check, message, mend),
+        apart if apart > CLOSE => Finding::warn(check, message, mend),
+        _ => Finding::pass(check, "this machine's clock and the API server's agree"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+
+    #[test]
+    fn clocks_agree_differ_or_are_not_known() {
+        let now = SystemTime::now();
+        let of = |seconds: u64| clock(Some(now), now + Duration::from_secs(seconds));
+        assert_eq!(of(0).outcome, Outcome::Pass);
+        assert_eq!(of(21).outcome, Outcome::Pass);
+        assert_eq!(of(22).outcome, Outcome::Warn);
+        assert_eq!(of(301).outcome, Outcome::Fail);
+        assert_eq!(of(22).message, "this machine's clock is 22 s ahead of the API server's");
+        let behind = clock(Some(now + Duration::from_secs(400)), now);
+        assert_eq!(behind.message, "this machine's clock is 400 s behind the API server's");
+        assert_eq!(behind.outcome, Outcome::Fail);
+        assert_eq!(clock(None, now).outcome, Outcome::Unknown);
+    }
+}

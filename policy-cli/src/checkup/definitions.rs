@@ -1,0 +1,108 @@
+//! Whether the kinds that policy is made of are served, and in a version that is read.
+
+use super::check::Check;
+use super::finding::{Finding, some};
+use policy_crds::Kind;
+
+/// The group of Gateway API.
+const GATEWAY: &str = "gateway.networking.k8s.io";
+
+/// The group of Linkerd's policies.
+const POLICY: &str = "policy.linkerd.io";
+
+/// Where Gateway API is had from.
+pub(crate) const GATEWAY_MEND: &str = "install the standard channel of Gateway API whenever you need \
+                                       HTTPRoutes and GRPCRoutes of its group; nothing has to be \
+                                       restarted";
+
+/// A kind, and the version in which it is served; none: it is not.
+pub(crate) type Served = (Kind, Option<&'static str>);
+
+/// Whether the kinds that the chart installs are served.
+pub(crate) fn definitions(served: &[Served]) -> Vec<Finding> {
+    let check = Check::Definitions;
+    let ours = served.iter().filter(|(kind, _)| ![GATEWAY, ""].contains(&kind.group()));
+    let (there, missing): (Vec<&Served>, Vec<&Served>) =
+        ours.partition(|(_, version)| version.is_some());
+    let (policy, others): (Vec<&Served>, Vec<&Served>) =
+        missing.into_iter().partition(|(kind, _)| kind.group() == POLICY);
+    let mut findings = Vec::new();
+    if !policy.is_empty() {
+        findings.push(Finding::fail(
+            check,
+            format!("not served: {}", some(&names(&policy))),
+            "`helm upgrade` with crds.policy=true installs them; where others installed the \
+             definitions, theirs lack a version that is read here",
+        ));
+    }
+    if !others.is_empty() {
+        findings.push(Finding::warn(
+            check,
+            format!("not served: {}", some(&names(&others))),
+            "`helm upgrade` with crds.workload=true installs them; only workloads outside of the \
+             cluster need them",
+        ));
+    }
+    if findings.is_empty() {
+        findings
+            .push(Finding::pass(check, format!("{} kinds of policies are served", there.len())));
+    }
+    findings
+}
+
+/// Whether Gateway API's kinds are served.
+pub(crate) fn gateway_api(served: &[Served]) -> Finding {
+    let check = Check::GatewayApi;
+    let theirs = served.iter().filter(|(kind, _)| kind.group() == GATEWAY);
+    let (there, missing): (Vec<&Served>, Vec<&Served>) =
+        theirs.partition(|(_, version)| version.is_some());
+    if !missing.is_empty() {
+        let message = format!("not served: {}", some(&names(&missing)));
+        return Finding::warn(check, message, GATEWAY_MEND);
+    }
+    let there: Vec<String> = there
+        .iter()
+        .map(|(kind, version)| format!("{} {}", kind.as_str(), version.unwrap_or_default()))
+        .collect();
+    Finding::pass(check, format!("Gateway API is served: {}", there.join(", ")))
+}
+
+fn names(kinds: &[&Served]) -> Vec<String> {
+    kinds.iter().map(|(kind, _)| format!("{}.{}", kind.plural(), kind.group())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::finding::tests::told;
+
+    fn served(without: &[Kind]) -> Vec<Served> {
+        let all = Kind::watched().filter(|kind| !kind.group().is_empty());
+        let version = |kind: Kind| kind.versions().first().copied();
+        all.map(|kind| (kind, version(kind).filter(|_| !without.contains(&kind)))).collect()
+    }
+
+    #[test]
+    fn kinds_that_are_missing_are_named_by_what_depends_on_them() {
+        let outcomes = |without: &[Kind]| {
+            let findings = definitions(&served(without));
+            told(&findings).into_iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()
+        };
+        assert_eq!(outcomes(&[]), [Outcome::Pass]);
+        assert_eq!(outcomes(&[Kind::Server]), [Outcome::Fail]);
+        assert_eq!(outcomes(&[Kind::ExternalWorkload]), [Outcome::Warn]);
+        assert_eq!(outcomes(&[Kind::GrpcRoute]), [Outcome::Pass]);
+        let message = &definitions(&served(&[Kind::Server]))[0].message;
+        assert_eq!(message, "not served: servers.policy.linkerd.io");
+    }
+
+    #[test]
+    fn gateway_api_may_be_missing() {
+        assert_eq!(gateway_api(&served(&[])).outcome, Outcome::Pass);
+        let missing = gateway_api(&served(&[Kind::GrpcRoute]));
+        assert_eq!(missing.outcome, Outcome::Warn);
+        assert_eq!(missing.message, "not served: grpcroutes.gateway.networking.k8s.io");
+        assert_eq!(gateway_api(&served(&[Kind::Server])).outcome, Outcome::Pass);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a check found.
+
+use super::check::Check;
+use super::read::Unread;
+
+/// What became of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Outcome {
+    /// As it should be.
+    Pass,
+    /// It works, perhaps not for long or not as meant.
+    Warn,
+    /// It does not work.
+    Fail,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// One line of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// What was looked at.
+    pub(crate) check: Check,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+    /// What was found.
+    pub(crate) message: String,
+    /// What mends it.
+    pub(crate) mend: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub(crate) fn pass(check: Check, message: impl Into<String>) -> Self {
+        Self { check, outcome: Outcome::Pass, message: message.into(), mend: None }
+    }
+
+    /// Something to look at.
+    pub(crate) fn warn(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        let (message, mend) = (message.into(), Some(mend.into()));
+        Self { check, outcome: Outcome::Warn, message, mend }
+    }
+
+    /// Something that does not work.
+    pub(crate) fn fail(check: Check, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Fail, ..Self::warn(check, message, mend) }
+    }
+
+    /// Something that could not be looked at.
+    pub(crate) fn unknown(check: Check, why: &Unread) -> Self {
+        Self {
+            check,
+            outcome: Outcome::Unknown,
+            message: format!("not known: {}", why.words()),
+            mend: why.mend(),
+        }
+    }
+}
+
+/// Some names of many, in words.
+pub(crate) fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The outcomes and messages, to be compared.
+    pub(crate) fn told(findings: &[Finding]) -> Vec<(Outcome, &str)> {
+        findings.iter().map(|finding| (finding.outcome, finding.message.as_str())).collect()
+    }
+
+    #[test]
+    fn many_names_are_counted() {
+        let names: Vec<String> = (0..7).map(|n| n.to_string()).collect();
+        assert_eq!(some(&names), "0, 1, 2, 3, 4 and 2 more");
+        assert_eq!(some(&names[..2]), "0, 1");
+    }
+}

@@ -1,0 +1,125 @@
+//! Reading a cluster: what was found, or why it was not, with the right that is missing.
+
+use crate::cluster::list::{one, pages};
+use crate::cluster::refusal::{is_forbidden, is_not_found, words};
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde_json::Value;
+
+/// What was read, or why it was not.
+pub(crate) type Read<T> = Result<T, Unread>;
+
+/// Why something was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// There is no right to.
+    Forbidden {
+        /// The right, as a rule of a role.
+        right: String,
+        /// The API server's words.
+        words: String,
+    },
+    /// It failed, in words.
+    Failed(String),
+}
+
+impl Unread {
+    /// Why, in words.
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Self::Forbidden { words, .. } | Self::Failed(words) => words,
+        }
+    }
+
+    /// What would let it be read.
+    pub(crate) fn mend(&self) -> Option<String> {
+        match self {
+            Self::Forbidden { right, .. } => Some(format!("it takes the right {right}")),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// What an error of the API server means for `verb` on what a path names.
+    pub(crate) fn of(error: &kube::Error, verb: &str, path: &str) -> Self {
+        if is_forbidden(error) {
+            return Self::Forbidden { right: right(verb, path), words: words(error) };
+        }
+        Self::Failed(words(error))
+    }
+}
+
+/// Every object of a path; none where its kind is not served.
+pub(crate) async fn list(client: &Client, path: &str) -> Read<Vec<Value>> {
+    match pages(client, path).await {
+        Ok(objects) => Ok(objects),
+        Err(error) if is_not_found(&error) => Ok(Vec::new()),
+        Err(error) => Err(Unread::of(&error, "list", path)),
+    }
+}
+
+/// The objects of a path with these fields, such as `metadata.name=roots`.
+pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> Read<Vec<Value>> {
+    let asked = async {
+        let params = ListParams::default().fields(fields);
+        let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
+        client.request::<Value>(request).await
+    };
+    match asked.await {
+        Ok(mut list) => match list.get_mut("items").map(Value::take) {
+            Some(Value::Array(found)) => Ok(found),
+            _ => Ok(Vec::new()),
+        },
+        Err(error) => Err(Unread::of(&error, "list", path)),
+    }
+}
+
+/// The object of this name below a path; none where there is none.
+pub(crate) async fn get(client: &Client, path: &str, name: &str) -> Read<Option<Value>> {
+    match one(client, path, name).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(Unread::of(&error, "get", path)),
+    }
+}
+
+/// The rule of a role that lets `verb` be done to what a path names.
+fn right(verb: &str, path: &str) -> String {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", _version, rest @ ..] => ("", rest),
+        ["apis", group, _version, rest @ ..] => (*group, rest),
+        rest => ("", rest),
+    };
+    let (place, resource) = match rest {
+        ["namespaces", namespace, resource, ..] => (format!("namespace {namespace}"), *resource),
+        [resource, ..] => ("the whole cluster".to_owned(), *resource),
+        [] => ("the whole cluster".to_owned(), "*"),
+    };
+    format!("{{apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}]}} in {place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_is_that_of_the_path() {
+        for (path, expected) in [
+            (
+                "/api/v1/pods",
+                "{apiGroups: [\"\"], resources: [pods], verbs: [list]} in the whole cluster",
+            ),
+            (
+                "/api/v1/namespaces/shop/events",
+                "{apiGroups: [\"\"], resources: [events], verbs: [list]} in namespace shop",
+            ),
+            (
+                "/apis/apps/v1/namespaces/shop/deployments",
+                "{apiGroups: [\"apps\"], resources: [deployments], verbs: [list]} in namespace shop",
+            ),
+        ] {
+            assert_eq!(right("list", path), expected);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The API server: its version, and its time.
+
+use super::check::Check;
+use super::finding::Finding;
+use super::metadata::text;
+use crate::cluster::Cluster;
+use crate::cluster::refusal::explain;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// The oldest minor version of Kubernetes 1 that is supported.
+const OLDEST: u32 = 28;
+
+/// What the API server says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Its answer to `/version`.
+    pub(crate) version: Value,
+    /// Its time, to the second; none: it does not say.
+    pub(crate) date: Option<SystemTime>,
+}
+
+/// Asks the API server for its version, which everybody may.
+///
+/// # Errors
+/// It cannot be reached, or does not know who asks.
+pub(crate) async fn ask(cluster: &Cluster) -> anyhow::Result<Server> {
+    let explained = |error| explain(&error, &cluster.asked, "ask the API server for its version");
+    let request = http::Request::get("/version").body(Body::empty())?;
+    let response = cluster.client.send(request).await.map_err(explained)?;
+    let date = response.headers().get(http::header::DATE);
+    let date = date.and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let status = response.status();
+    let body = response.into_body().collect().await.map_err(explained)?.to_bytes();
+    anyhow::ensure!(
+        status.is_success(),
+        "cannot ask the API server for its version: HTTP status {status}: {}",
+        String::from_utf8_lossy(&body).trim()
+    );
+    let version = serde_json::from_slice(&body)?;
+    Ok(Server { version, date })
+}
+
+/// Whether the version is one that is supported.
+pub(crate) fn version(version: &Value) -> Finding {
+    let check = Check::ApiServer;
+    let told = text(version, "/gitVersion");
+    let number = |field: &str| {
+        let digits = text(version, field).trim_end_matches('+');
+        digits.parse::<u32>().ok()
+    };
+    match (number("/major"), number("/minor")) {
+        (Some(1), Some(minor)) if minor < OLDEST => Finding::fail(
+            check,
+            format!("the API server is Kubernetes {told}, and 1.{OLDEST} is the oldest supported"),
+            "upgrade the cluster: webhooks need matchConditions",
+        ),
+        (Some(_), Some(_)) => Finding::pass(check, format!("the API server is Kubernetes {told}")),
+        (None, _) | (_, None) => Finding::warn(
+            check,
+            format!("the API server does not say a version that can be read: `{told}`"),
+            format!("see that it is Kubernetes 1.{OLDEST} or newer"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use serde_json::json;
+
+    #[test]
+    fn the_oldest_version_is_the_charts() {
+        let outcome = |major: &str, minor: &str| {
+            let told = json!({"major": major, "minor": minor, "gitVersion": "v"});
+            version(&told).outcome
+        };
+        assert_eq!(outcome("1", "27"), Outcome::Fail);
+        assert_eq!(outcome("1", "28+"), Outcome::Pass);
+        assert_eq!(outcome("1", "34"), Outcome::Pass);
+        assert_eq!(outcome("2", "0"), Outcome::Pass);
+        assert_eq!(outcome("", ""), Outcome::Warn);
+        let chart = include_str!("../../../charts/portcullis/Chart.yaml");
+        assert!(chart.contains(&format!("kubeVersion: \">=1.{OLDEST}.0-0\"")));
+    }
+}

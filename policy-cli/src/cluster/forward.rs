@@ -1,0 +1,77 @@
+//! A connection to a port of a pod, through a port-forward of the API server.
+
+use super::refusal::{is_forbidden, words};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::DuplexStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// What the kubelet says of the port, which comes beside the stream.
+type Failure = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
+/// How long the kubelet's words are waited for once the stream has broken.
+const WORDS: Duration = Duration::from_millis(200);
+
+/// One forwarded connection.
+///
+/// # Errors
+/// The API server refuses, or gives no stream; with the right that is missing.
+pub(crate) async fn plain(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<DuplexStream> {
+    open(pods, pod, port).await.map(|(stream, _)| stream)
+}
+
+/// One forwarded connection in TLS.
+///
+/// # Errors
+/// The API server refuses, gives no stream, or the handshake fails: with the right that is missing, or
+/// what the kubelet says of the port.
+pub(crate) async fn tls(
+    pods: &Api<Pod>,
+    pod: &str,
+    port: u16,
+    tls: Arc<ClientConfig>,
+    name: ServerName<'static>,
+) -> io::Result<TlsStream<DuplexStream>> {
+    let (stream, mut failure) = open(pods, pod, port).await?;
+    // What the kubelet says of the port comes beside the stream, which then just ends.
+    let handshake = TlsConnector::from(tls).connect(name, stream);
+    tokio::pin!(handshake);
+    tokio::select! {
+        biased;
+        connected = &mut handshake => match connected {
+            Ok(connected) => Ok(connected),
+            Err(error) => {
+                let told = tokio::time::timeout(WORDS, failure).await;
+                let told = told.ok().flatten().map(|told| format!(" ({})", told.trim()));
+                Err(io::Error::other(format!("TLS: {error}{}", told.unwrap_or_default())))
+            }
+        },
+        Some(told) = &mut failure => {
+            Err(io::Error::other(format!("port-forward: {}", told.trim())))
+        }
+    }
+}
+
+async fn open(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<(DuplexStream, Failure)> {
+    let refused = |error: kube::Error| {
+        let right = if is_forbidden(&error) {
+            "; it needs the right to create pods/portforward there"
+        } else {
+            ""
+        };
+        io::Error::other(format!("port-forward: {}{right}", words(&error)))
+    };
+    let mut forwarder = pods.portforward(pod, &[port]).await.map_err(refused)?;
+    let broken = || io::Error::other("port-forward: the API server gave no stream");
+    let stream = forwarder.take_stream(port).ok_or_else(broken)?;
+    let failure = forwarder.take_error(port).ok_or_else(broken)?;
+    Ok((stream, Box::pin(failure)))
+}

@@ -1,0 +1,107 @@
+//! A page of a pod's HTTP port: through a port-forward, which arrives at the pod's loopback, or else
+//! through the API server's proxy, which comes from the API server's address.
+
+use super::forward;
+use super::{Cluster, chain};
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use std::time::Duration;
+
+/// How long each of the two ways may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a pod answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// HTTP status.
+    pub(crate) status: u16,
+    /// The body.
+    pub(crate) text: String,
+}
+
+/// Asks a port of a pod, the pod being its namespace and name, for a path.
+///
+/// # Errors
+/// Neither way leads there, in words.
+pub(crate) async fn page(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    port: u16,
+    path: &str,
+) -> Result<Page, String> {
+    let forwarded =
+        tokio::time::timeout(PATIENCE, forwarded(cluster, (namespace, name), port, path));
+    let refused = match forwarded.await {
+        Ok(Ok(page)) => return Ok(page),
+        Ok(Err(words)) => words,
+        Err(_) => "port-forward: nobody answers in 10 s".to_owned(),
+    };
+    let proxied = tokio::time::timeout(PATIENCE, proxied(cluster, (namespace, name), port, path));
+    match proxied.await {
+        Ok(Ok(page)) => Ok(page),
+        Ok(Err(words)) => Err(format!("{refused}; proxy: {words}")),
+        Err(_) => Err(format!("{refused}; proxy: nobody answers in 10 s")),
+    }
+}
+
+async fn forwarded(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    port: u16,
+    path: &str,
+) -> Result<Page, String> {
+    let words = |error: &dyn std::error::Error| chain(error);
+    let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace);
+    let stream = forward::plain(&pods, name, port).await.map_err(|error| words(&error))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
+            .await
+            .map_err(|error| words(&error))?;
+    let request = Request::get(path)
+        .header(header::HOST, "localhost")
+        .body(Empty::new())
+        .map_err(|error| words(&error))?;
+    let asked = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok::<_, hyper::Error>(Page { status, text: String::from_utf8_lossy(&body).into_owned() })
+    };
+    tokio::pin!(asked, connection);
+    tokio::select! {
+        biased;
+        page = &mut asked => page.map_err(|error| words(&error)),
+        ended = &mut connection => match ended {
+            Ok(()) => asked.await.map_err(|error| words(&error)),
+            Err(error) => Err(words(&error)),
+        },
+    }
+}
+
+async fn proxied(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    port: u16,
+    path: &str,
+) -> Result<Page, String> {
+    let uri = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy{path}");
+    let request = Request::get(uri).body(kube::client::Body::empty());
+    let request = request.map_err(|error| error.to_string())?;
+    let response = cluster.client.send(request).await.map_err(|error| chain(&error))?;
+    let status = response.status().as_u16();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    // Our ports answer in plain text: JSON is the API server's own word.
+    let own = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let body = response.into_body().collect().await.map_err(|error| chain(&error))?.to_bytes();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    if own {
+        let status: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
+        return Err(message.unwrap_or(&text).to_owned());
+    }
+    Ok(Page { status, text })
+}

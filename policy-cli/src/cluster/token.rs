@@ -1,0 +1,29 @@
+//! Tokens of service accounts, which the API server gives to whoever may ask for them.
+
+use super::Cluster;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+
+/// A token of the account `(namespace, name)`, good for `audience` and for so many seconds.
+///
+/// # Errors
+/// The API server's: there is no such account, or its tokens may not be asked for.
+pub(crate) async fn of(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    audience: &str,
+    seconds: i64,
+) -> Result<String, kube::Error> {
+    let accounts = Api::<ServiceAccount>::namespaced(cluster.client.clone(), namespace);
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            audiences: vec![audience.to_owned()],
+            expiration_seconds: Some(seconds),
+            bound_object_ref: None,
+        },
+        ..TokenRequest::default()
+    };
+    let answer = accounts.create_token_request(name, &Default::default(), &request).await?;
+    Ok(answer.status.map(|status| status.token).unwrap_or_default())
+}

@@ -1,0 +1,118 @@
+//! `portcullis health`.
+
+use super::block_on;
+use crate::checkup::answer::{told, unreachable};
+use crate::checkup::report::Report;
+use crate::cluster::controller::ControlPlaneFlags;
+use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::health::{findings, read};
+use crate::output::Format;
+use clap::Args;
+use policy_controller::args::ClusterArgs;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long to wait before looking again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Say whether an installation works, and what mends it where it does not
+///
+/// Looks at the control plane's replicas, their leader and what each of them says of itself, at the
+/// webhooks and whether the API server gets their answers, at certificates and roots, at the rights of
+/// the service accounts, and at the pods that are to have sidecars. Nothing is changed: what is sent
+/// to try a webhook is kept by nobody. What you may not look at is told as not known, with the right
+/// that it takes. docs/health.md explains every line.
+///
+/// Exit codes: 0 healthy, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the
+/// cluster cannot be reached.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis health                       # the context's cluster, every namespace
+  portcullis health --wait 60s            # after helm install or upgrade
+  portcullis health -n shop --deny-warnings
+  portcullis health -o json | jq '.findings[] | select(.outcome != \"pass\")'"
+)]
+pub(crate) struct Arguments {
+    /// Look again until all is well, for at most so long: a whole number with s, m or h
+    #[arg(long, value_name = "TIME", value_parser = lasting)]
+    wait: Option<Duration>,
+
+    /// Warnings are failures
+    #[arg(long)]
+    deny_warnings: bool,
+
+    #[command(flatten)]
+    api: ClusterArgs,
+
+    /// Look at the pods of this namespace alone [default: of every namespace]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
+    namespace: Option<Arc<str>>,
+
+    #[command(flatten)]
+    control_plane: ControlPlaneFlags,
+
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Reads a time such as `60s`.
+fn lasting(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a whole number with s, m or h, such as 60s".to_owned();
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        _ => return Err(expected()),
+    };
+    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| expected())?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(expected)
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match block_on(look(arguments)) {
+        Ok(report) => told(&report, arguments.output),
+        Err(error) => Ok(unreachable(&error)),
+    }
+}
+
+/// Looks until all is well or the time is over, and gives what was seen last.
+async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
+    let Arguments { api, namespace, control_plane, wait, deny_warnings, .. } = arguments;
+    let namespaces =
+        NamespaceFlags { namespace: namespace.clone(), all_namespaces: namespace.is_none() };
+    let cluster = Cluster::connect(&ClusterFlags { api: api.clone(), namespaces }).await?;
+    let deadline = Instant::now().checked_add(wait.unwrap_or_default());
+    loop {
+        let report = read(&cluster, control_plane).await.map(|facts| {
+            let asked = cluster.asked.clone();
+            Report::new(asked, findings(&facts), *deny_warnings, "healthy")
+        });
+        let well = report.as_ref().is_ok_and(|report| report.healthy);
+        let over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
+        if well || over {
+            return report;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(lasting("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(lasting("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "60", "s", "1d", "-1s", "99999999999999999999h"] {
+            assert!(lasting(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `portcullis preflight`.
+
+use super::block_on;
+use crate::checkup::answer::{told, unreachable};
+use crate::checkup::report::Report;
+use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
+use crate::output::Format;
+use crate::preflight::read::findings;
+use clap::Args;
+use policy_controller::args::ClusterArgs;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Say whether a cluster is ready for an installation
+///
+/// Looks at the version of the API server and its clock, at your rights to install what the chart
+/// renders, at Gateway API, at Linkerd and what an earlier installation left, and at the Pod Security
+/// level of namespaces that ask for sidecars. Nothing is changed. Each line that is not ok says what
+/// mends it; docs/health.md explains all of them.
+///
+/// Exit codes: 0 ready, 1 something fails (with --deny-warnings: or warns), 2 wrong use, 3 the cluster
+/// cannot be reached.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  portcullis preflight                       # the context's cluster, for namespace portcullis
+  portcullis preflight shop bank             # and whether these may have sidecars
+  portcullis preflight --controller-namespace mesh --context production
+  portcullis preflight -o json | jq '.findings[] | select(.outcome == \"fail\") | .mend'"
+)]
+pub(crate) struct Arguments {
+    /// Namespaces that are to have sidecars, beside those that ask for them already
+    #[arg(value_name = "NAMESPACE", value_parser = crate::cluster::namespace)]
+    namespaces: Vec<Arc<str>>,
+
+    /// Warnings are failures
+    #[arg(long)]
+    deny_warnings: bool,
+
+    #[command(flatten)]
+    api: ClusterArgs,
+
+    /// Namespace that the control plane is to be installed in
+    #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = crate::cluster::namespace)]
+    controller_namespace: Arc<str>,
+
+    /// Form of the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match block_on(look(arguments)) {
+        Ok(report) => told(&report, arguments.output),
+        Err(error) => Ok(unreachable(&error)),
+    }
+}
+
+async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
+    let namespaces = NamespaceFlags { namespace: None, all_namespaces: true };
+    let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
+    let cluster = Cluster::connect(&flags).await?;
+    let named: Vec<String> = arguments.namespaces.iter().map(ToString::to_string).collect();
+    let findings = findings(&cluster, &arguments.controller_namespace, &named).await?;
+    Ok(Report::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
+}

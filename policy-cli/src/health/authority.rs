@@ -1,0 +1,166 @@
+//! Whether the API server trusts who vouches for the webhooks' certificate: `caBundle` of every
+//! webhook, byte for byte.
+
+use super::expiry::{Bundle, lasting};
+use super::facts::Configuration;
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::metadata::{items, text};
+use crate::checkup::read::Read;
+use k8s_openapi::ByteString;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// Compares every `caBundle` with the Secret that the served certificate is kept in; none: the
+/// certificate is supplied, and so is who vouches for it.
+pub(super) fn authority(
+    configurations: &[Configuration],
+    secret: Option<&Read<Option<Value>>>,
+) -> Vec<Finding> {
+    let check = Check::WebhookAuthority;
+    let webhooks: Vec<(String, Option<Vec<u8>>)> =
+        configurations.iter().flat_map(bundles).collect();
+    let without = webhooks.iter().filter(|(_, bundle)| bundle.is_none());
+    let without: Vec<String> = without.map(|(name, _)| name.clone()).collect();
+    let mut findings = Vec::new();
+    if !without.is_empty() {
+        findings.push(Finding::fail(
+            check,
+            format!("no caBundle says whom to trust at {}", some(&without)),
+            "the controller writes it: see its log, and its right to patch the configuration; a \
+             supplied certificate takes admission.tls.caBundle",
+        ));
+    }
+    let vouched = match secret {
+        None => None,
+        Some(Err(why)) => {
+            findings.push(Finding::unknown(check, why));
+            None
+        }
+        Some(Ok(secret)) => {
+            let held = secret.as_ref().and_then(|secret| data(secret, "ca.crt"));
+            if held.is_none() {
+                findings.push(Finding::fail(
+                    check,
+                    "the Secret with the webhooks' certificate is missing or empty",
+                    "`helm upgrade` makes it anew, and the controller fills it: see its log",
+                ));
+            }
+            held
+        }
+    };
+    if let Some(vouched) = &vouched {
+        let other =
+            webhooks.iter().filter(|(_, bundle)| bundle.as_ref().is_some_and(|b| b != vouched));
+        let other: Vec<String> = other.map(|(name, _)| name.clone()).collect();
+        if !other.is_empty() {
+            findings.push(Finding::fail(
+                check,
+                format!("caBundle is not who vouches for the served certificate at {}", some(&other)),
+                "the controller puts it right within seconds: see its log, and whether something else \
+                 (Argo CD, Flux) keeps writing caBundle",
+            ));
+        }
+    }
+    if findings.is_empty() && !webhooks.is_empty() {
+        let whose =
+            if vouched.is_some() { "who vouches for the served certificate" } else { "there" };
+        let message = format!("caBundle of {} webhooks is {whose}", webhooks.len());
+        findings.push(Finding::pass(check, message));
+    }
+    findings
+}
+
+/// How long the served certificate lasts, and who vouches for it.
+pub(super) fn certificate(
+    configurations: &[Configuration],
+    secret: Option<&Read<Option<Value>>>,
+    now: SystemTime,
+) -> Vec<Finding> {
+    let check = Check::WebhookCertificate;
+    let mut findings = Vec::new();
+    let mend = "the controller renews it: see its log (`the webhook's certificate cannot be kept`)";
+    match secret {
+        Some(Err(why)) => findings.push(Finding::unknown(check, why)),
+        Some(Ok(Some(secret))) => {
+            if let Some(served) = data(secret, "tls.crt") {
+                let bundle = Bundle { what: "the webhooks' certificate", pem: &served, mend };
+                findings.push(lasting(check, &bundle, now));
+            }
+        }
+        Some(Ok(None)) | None => {}
+    }
+    let first = configurations.iter().flat_map(bundles).find_map(|(_, bundle)| bundle);
+    if let Some(first) = first {
+        let bundle = Bundle { what: "who vouches for it (caBundle)", pem: &first, mend };
+        findings.push(lasting(check, &bundle, now));
+    }
+    findings
+}
+
+/// The webhooks of a configuration that was read, each with its `caBundle`.
+fn bundles(configuration: &Configuration) -> Vec<(String, Option<Vec<u8>>)> {
+    let Ok(Some(found)) = &configuration.found else { return Vec::new() };
+    let webhooks = items(found, "/webhooks").map(|webhook| {
+        let bundle = webhook.pointer("/clientConfig/caBundle").and_then(bytes);
+        (text(webhook, "/name").to_owned(), bundle)
+    });
+    webhooks.collect()
+}
+
+/// A value of a Secret, if it has one that is not empty.
+fn data(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    secret.get("data")?.get(key).and_then(bytes)
+}
+
+/// Bytes as objects have them; none: there are none.
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    let read = serde_json::from_value::<ByteString>(value.clone()).ok()?;
+    (!read.0.is_empty()).then_some(read.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::read::Unread;
+    use serde_json::json;
+
+    fn configuration(bundle: Value) -> [Configuration; 1] {
+        let webhooks = json!([{"name": "a", "clientConfig": {"caBundle": bundle}}]);
+        let found = Ok(Some(json!({ "webhooks": webhooks })));
+        [Configuration { name: "x".to_owned(), webhooks: Vec::new(), found }]
+    }
+
+    fn secret(roots: &str) -> Read<Option<Value>> {
+        Ok(Some(json!({"data": {"ca.crt": roots}})))
+    }
+
+    #[test]
+    fn a_bundle_is_compared_byte_for_byte() {
+        let of = |bundle: Value, secret: Option<&Read<Option<Value>>>| {
+            authority(&configuration(bundle), secret).remove(0)
+        };
+        // `one` and `two` in base64.
+        let (one, two) = (secret("b25l"), secret("dHdv"));
+        assert_eq!(of(json!("b25l"), Some(&one)).outcome, Outcome::Pass);
+        let other = of(json!("b25l"), Some(&two));
+        assert_eq!(other.outcome, Outcome::Fail);
+        let expected = "caBundle is not who vouches for the served certificate at a";
+        assert_eq!(other.message, expected);
+        let none = of(Value::Null, Some(&one));
+        assert_eq!(none.message, "no caBundle says whom to trust at a");
+        assert_eq!(of(json!(""), Some(&one)).outcome, Outcome::Fail);
+        assert_eq!(of(json!("b25l"), Some(&Ok(None))).outcome, Outcome::Fail);
+        assert_eq!(of(json!("b25l"), None).outcome, Outcome::Pass);
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(of(json!("b25l"), Some(&unread)).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_told() {
+        let now = SystemTime::now();
+        let findings = certificate(&configuration(json!("b25l")), None, now);
+        assert_eq!(findings[0].outcome, Outcome::Fail, "{findings:?}");
+    }
+}

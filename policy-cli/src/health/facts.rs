@@ -1,0 +1,87 @@
+//! What was read of a cluster.
+
+use super::told;
+use crate::checkup::definitions::Served;
+use crate::checkup::read::Read;
+use crate::checkup::rights::Right;
+use crate::checkup::server::Server;
+use crate::cluster::page::Page;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// Everything that findings are made from.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// The namespace of the control plane.
+    pub(super) home: String,
+    /// The API server.
+    pub(super) server: Server,
+    /// The time here.
+    pub(super) local: SystemTime,
+    /// The kinds that are served.
+    pub(super) kinds: Vec<Served>,
+    /// The pods of the controller and of the issuer.
+    pub(super) controllers: Read<Vec<Value>>,
+    pub(super) issuers: Read<Vec<Value>>,
+    /// The Deployments of the control plane's namespace.
+    pub(super) deployments: Read<Vec<Value>>,
+    /// What controller and issuer are told, or why that is not known.
+    pub(super) controller: Result<told::Controller, String>,
+    pub(super) issuer: Result<told::Issuer, String>,
+    /// What each replica says of itself, by pod.
+    pub(super) replicas: Vec<(String, Result<Page, String>)>,
+    /// The Lease.
+    pub(super) lease: Read<Option<Value>>,
+    /// The rights that service accounts lack, by account.
+    pub(super) accounts: Vec<(String, Read<Vec<Right>>)>,
+    /// The webhook configurations that ought to be there.
+    pub(super) webhooks: Vec<Configuration>,
+    /// The Secret with the webhooks' certificate; none: the certificate is supplied.
+    pub(super) secret: Option<Read<Option<Value>>>,
+    /// What the API server made of an object that the webhook refuses; none: it was not asked.
+    pub(super) refusal: Option<Tried>,
+    /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
+    pub(super) roots: Read<Option<Value>>,
+    pub(super) all_roots: Read<Vec<Value>>,
+    /// The namespaces that are looked at.
+    pub(super) namespaces: Read<Vec<Value>>,
+    /// Their pods.
+    pub(super) pods: Read<Vec<Value>>,
+    /// Events about pods that could not be created, and about others that could.
+    pub(super) refused: Read<Vec<Value>>,
+    pub(super) created: Read<Vec<Value>>,
+}
+
+/// A webhook configuration that ought to be there.
+#[derive(Clone, Debug)]
+pub(super) struct Configuration {
+    /// As `kubectl` names it.
+    pub(super) name: String,
+    /// The webhooks in it.
+    pub(super) webhooks: Vec<String>,
+    /// What is there.
+    pub(super) found: Read<Option<Value>>,
+}
+
+/// What became of an object that is sent and kept by nobody (`dryRun=All`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tried {
+    /// Where.
+    pub(super) namespace: String,
+    /// HTTP status, 0 where nothing was answered.
+    pub(super) status: u16,
+    /// What was answered.
+    pub(super) message: String,
+}
+
+impl Facts {
+    /// Whether an issuer of this project ought to run.
+    pub(super) fn has_issuer(&self) -> bool {
+        !self.controller.as_ref().is_ok_and(|told| told.external)
+    }
+
+    /// The time by the API server's clock, which is what its Leases and Events go by.
+    pub(super) fn now(&self) -> SystemTime {
+        self.server.date.unwrap_or(self.local)
+    }
+}

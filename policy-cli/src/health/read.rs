@@ -1,0 +1,259 @@
+//! Reads what findings are made from.
+
+use super::accounts::{of_controller, of_issuer};
+use super::answers;
+use super::facts::{Configuration, Facts};
+use super::told;
+use crate::checkup::metadata::{name, text};
+use crate::checkup::read::{Read, Unread, get, list, select};
+use crate::checkup::rights::{Right, Whose, lacking};
+use crate::checkup::security::asks;
+use crate::checkup::server;
+use crate::cluster::controller::{ControlPlaneFlags, pods};
+use crate::cluster::list::Served;
+use crate::cluster::page::{Page, page};
+use crate::cluster::roots::ROOTS;
+use crate::cluster::{Cluster, Scope};
+use futures_util::future::join_all;
+use policy_crds::Kind;
+use policy_kube::names::BESIDE_CONFIGURATION;
+use policy_webhooks::admission::{Installation, Target, configuration};
+use policy_webhooks::beside;
+use policy_webhooks::injector::injector_configuration;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// Looks at everything once.
+///
+/// # Errors
+/// The API server cannot be reached. What it refuses is told by the findings.
+pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow::Result<Facts> {
+    let server = server::ask(cluster).await?;
+    let local = SystemTime::now();
+    let served = Served::discover(cluster).await?;
+    let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
+    let kinds = kinds.map(|kind| (kind, served.version(kind))).collect();
+    let plane = Plane::read(cluster, flags).await;
+    let (run, issue) = plane.told();
+    let home = &plane.home;
+    let (deployments, lease, secret) = at_home(cluster, home, &run).await;
+    let (roots, all_roots) = roots(cluster, &plane, &issue).await;
+    let webhooks = configurations(cluster, &run, home).await;
+    let (namespaces, pods) = tokio::join!(namespaces(cluster), everywhere(cluster));
+    let (refused, created) = tokio::join!(
+        within(cluster, "events", "reason=FailedCreate"),
+        within(cluster, "events", "reason=SuccessfulCreate"),
+    );
+    let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
+    let replicas = replicas(cluster, components).await;
+    let accounts = accounts(cluster, &plane, (&run, &issue)).await;
+    let refusal = match (&run.webhook, judged(&namespaces, &run, home)) {
+        (Some(_), Some(namespace)) => Some(answers::ask(cluster, &namespace).await),
+        _ => None,
+    };
+    let Plane { home, controllers, issuers, controller, issuer } = plane;
+    Ok(Facts {
+        home,
+        server,
+        local,
+        kinds,
+        controllers,
+        issuers,
+        deployments,
+        controller,
+        issuer,
+        replicas,
+        lease,
+        accounts,
+        webhooks,
+        secret,
+        refusal,
+        roots,
+        all_roots,
+        namespaces,
+        pods,
+        refused,
+        created,
+    })
+}
+
+/// The control plane, and what it is told.
+struct Plane {
+    home: String,
+    controllers: Read<Vec<Value>>,
+    issuers: Read<Vec<Value>>,
+    controller: Result<told::Controller, String>,
+    issuer: Result<told::Issuer, String>,
+}
+
+impl Plane {
+    async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> Self {
+        let home = flags.pod.controller_namespace.to_string();
+        let controllers = component(cluster, &home, &flags.pod.controller_selector).await;
+        let issuers = component(cluster, &home, &flags.issuer_selector).await;
+        let controller = told::controller(&home, controllers.as_deref().unwrap_or_default());
+        let issuer = told::issuer(issuers.as_deref().unwrap_or_default());
+        Self { home, controllers, issuers, controller, issuer }
+    }
+
+    /// What both are told, or the chart's defaults where that is not known.
+    fn told(&self) -> (told::Controller, told::Issuer) {
+        let (controller, issuer) = (self.controller.clone(), self.issuer.clone());
+        (controller.unwrap_or_default(), issuer.unwrap_or_default())
+    }
+}
+
+/// The Deployments, the Lease, and the Secret of the webhooks' certificate where one is kept.
+async fn at_home(
+    cluster: &Cluster,
+    home: &str,
+    told: &told::Controller,
+) -> (Read<Vec<Value>>, Read<Option<Value>>, Option<Read<Option<Value>>>) {
+    let client = &cluster.client;
+    let deployments = format!("/apis/apps/v1/namespaces/{home}/deployments");
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{home}/leases");
+    let secrets = format!("/api/v1/namespaces/{home}/secrets");
+    let (deployments, lease) =
+        tokio::join!(list(client, &deployments), get(client, &leases, &told.lease));
+    let secret = match &told.secret {
+        Some(secret) => Some(get(client, &secrets, secret).await),
+        None => None,
+    };
+    (deployments, lease, secret)
+}
+
+/// The ConfigMap of the roots in the control plane's namespace, and everywhere.
+async fn roots(
+    cluster: &Cluster,
+    plane: &Plane,
+    issue: &told::Issuer,
+) -> (Read<Option<Value>>, Read<Vec<Value>>) {
+    let external = plane.controller.as_ref().is_ok_and(|told| told.external);
+    let [_, theirs] = ROOTS;
+    let map = if external { theirs } else { &issue.roots };
+    let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
+    let named = format!("metadata.name={map}");
+    tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
+}
+
+/// The pods of a component of the control plane.
+async fn component(cluster: &Cluster, home: &str, selector: &str) -> Read<Vec<Value>> {
+    let path = format!("/api/v1/namespaces/{home}/pods");
+    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path))
+}
+
+/// The namespaces that are looked at.
+async fn namespaces(cluster: &Cluster) -> Read<Vec<Value>> {
+    match &cluster.scope {
+        Scope::All => list(&cluster.client, "/api/v1/namespaces").await,
+        Scope::Namespace(name) => {
+            let found = get(&cluster.client, "/api/v1/namespaces", name).await?;
+            Ok(found.into_iter().collect())
+        }
+    }
+}
+
+/// The collection of a core resource in the namespaces that are looked at.
+fn path(cluster: &Cluster, resource: &str) -> String {
+    match &cluster.scope {
+        Scope::All => format!("/api/v1/{resource}"),
+        Scope::Namespace(name) => format!("/api/v1/namespaces/{name}/{resource}"),
+    }
+}
+
+/// The pods of these namespaces.
+async fn everywhere(cluster: &Cluster) -> Read<Vec<Value>> {
+    list(&cluster.client, &path(cluster, "pods")).await
+}
+
+/// Objects of these namespaces with some fields.
+async fn within(cluster: &Cluster, resource: &str, fields: &str) -> Read<Vec<Value>> {
+    select(&cluster.client, &path(cluster, resource), fields).await
+}
+
+/// The webhook configurations that a controller that is told this has.
+async fn configurations(
+    cluster: &Cluster,
+    told: &told::Controller,
+    home: &str,
+) -> Vec<Configuration> {
+    let installation = |name: &str| Installation {
+        name: name.to_owned(),
+        namespace: home.to_owned(),
+        target: Target::Url(String::new()),
+        ca_bundle: None,
+    };
+    let mut wanted: Vec<(&str, String, Vec<String>)> = Vec::new();
+    if let Some(name) = &told.webhook {
+        let webhooks = configuration(&installation(name)).webhooks.unwrap_or_default();
+        let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
+        wanted.push(("validating", name.clone(), webhooks));
+    }
+    if let Some(name) = &told.injector {
+        let webhooks = injector_configuration(&installation(name)).webhooks.unwrap_or_default();
+        let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
+        wanted.push(("mutating", name.clone(), webhooks));
+    }
+    if told.beside {
+        let name = BESIDE_CONFIGURATION;
+        let webhooks = beside::configuration(&installation(name)).webhooks.unwrap_or_default();
+        let webhooks = webhooks.into_iter().map(|webhook| webhook.name).collect();
+        wanted.push(("mutating", name.to_owned(), webhooks));
+    }
+    let found = wanted.into_iter().map(|(manner, name, webhooks)| async move {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{manner}webhookconfigurations");
+        let found = get(&cluster.client, &path, &name).await;
+        let name = format!("{manner}webhookconfiguration/{name}");
+        Configuration { name, webhooks, found }
+    });
+    join_all(found).await
+}
+
+/// What each replica says of itself.
+async fn replicas(
+    cluster: &Cluster,
+    components: [(&Read<Vec<Value>>, u16); 2],
+) -> Vec<(String, Result<Page, String>)> {
+    let all = components.into_iter().flat_map(|(pods, port)| {
+        let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
+        running.map(move |pod| (pod, port))
+    });
+    let asked = all.map(|(pod, port)| async move {
+        let place = (text(pod, "/metadata/namespace"), name(pod));
+        (name(pod).to_owned(), page(cluster, place, port, "/ready?verbose").await)
+    });
+    join_all(asked).await
+}
+
+/// The rights that the accounts of the control plane lack.
+async fn accounts(
+    cluster: &Cluster,
+    plane: &Plane,
+    (run, issue): (&told::Controller, &told::Issuer),
+) -> Vec<(String, Read<Vec<Right>>)> {
+    let home = plane.home.as_str();
+    let mut all = Vec::new();
+    for (pods, rights) in
+        [(&plane.controllers, of_controller(run, home)), (&plane.issuers, of_issuer(issue, home))]
+    {
+        let Some(pod) = pods.iter().flatten().next() else { continue };
+        let account = match text(pod, "/spec/serviceAccountName") {
+            "" => "default",
+            account => account,
+        };
+        let lacks = lacking(&cluster.client, Whose::Account(home, account), rights).await;
+        all.push((format!("{home}/{account}"), lacks));
+    }
+    all
+}
+
+/// A namespace about whose policies the webhook is asked: one that is watched, or asks for sidecars.
+fn judged(namespaces: &Read<Vec<Value>>, told: &told::Controller, home: &str) -> Option<String> {
+    if let Some(watched) = &told.watched {
+        return watched.first().cloned();
+    }
+    let all = namespaces.as_deref().unwrap_or_default();
+    let asking = all.iter().find(|namespace| asks(namespace) && name(namespace) != home);
+    let any = || all.iter().find(|namespace| name(namespace) == "default");
+    asking.or_else(any).map(|namespace| name(namespace).to_owned())
+}

@@ -1,0 +1,88 @@
+//! Whether the replicas of the control plane are ready.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::metadata::{items, name, text};
+use crate::checkup::read::Read;
+use crate::cluster::controller::is_ready;
+use serde_json::Value;
+
+/// Whether as many pods of a component are ready as its Deployment is to have.
+pub(super) fn ready(
+    check: Check,
+    deployment: &str,
+    deployments: &Read<Vec<Value>>,
+    pods: &Read<Vec<Value>>,
+) -> Finding {
+    let pods = match pods {
+        Ok(pods) => pods,
+        Err(why) => return Finding::unknown(check, why),
+    };
+    let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+    let found =
+        deployments.as_ref().ok().and_then(|all| all.iter().find(|d| name(d) == deployment));
+    let wanted = found.and_then(|found| found.pointer("/spec/replicas")?.as_u64());
+    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
+    if pods.is_empty() {
+        let message = format!("Deployment {deployment} has no pods");
+        let mend = "install it, or name its place with --controller-namespace; `kubectl describe \
+                    replicaset` says why no pod is made";
+        return Finding::fail(check, message, mend);
+    }
+    let unready: Vec<String> =
+        pods.iter().filter(|pod| !is_ready(pod)).map(|pod| why_unready(pod)).collect();
+    let of = wanted.unwrap_or(pods.len());
+    let message = format!("{ready} of {of} replicas of {deployment} are ready");
+    let mend = "`kubectl describe pod` and the pod's log say what it waits for";
+    match (ready, ready >= of) {
+        (0, _) => Finding::fail(check, format!("{message}: {}", some(&unready)), mend),
+        (_, false) => {
+            let unready =
+                if unready.is_empty() { String::new() } else { format!(": {}", some(&unready)) };
+            Finding::warn(check, format!("{message}{unready}"), mend)
+        }
+        (_, true) => Finding::pass(check, message),
+    }
+}
+
+/// A pod that is not ready, with what the kubelet says of its first container.
+fn why_unready(pod: &Value) -> String {
+    let states = items(pod, "/status/containerStatuses");
+    let mut waiting = states.map(|state| text(state, "/state/waiting/reason"));
+    let reason = waiting.find(|reason| !reason.is_empty()).unwrap_or_default();
+    if reason.is_empty() { name(pod).to_owned() } else { format!("{} ({reason})", name(pod)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::read::Unread;
+    use serde_json::json;
+
+    fn pod(name: &str, ready: &str) -> Value {
+        json!({"metadata": {"name": name}, "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}})
+    }
+
+    fn of(replicas: u64, pods: Vec<Value>) -> Finding {
+        let deployment = json!({"metadata": {"name": "c"}, "spec": {"replicas": replicas}});
+        ready(Check::Controller, "c", &Ok(vec![deployment]), &Ok(pods))
+    }
+
+    #[test]
+    fn replicas_that_are_missing_warn_and_none_fails() {
+        let finding = of(2, vec![pod("a", "True"), pod("b", "True")]);
+        assert_eq!(finding, Finding::pass(Check::Controller, "2 of 2 replicas of c are ready"));
+        let finding = of(2, vec![pod("a", "True"), pod("b", "False")]);
+        assert_eq!(finding.outcome, Outcome::Warn);
+        assert_eq!(finding.message, "1 of 2 replicas of c are ready: b (ImagePullBackOff)");
+        assert_eq!(of(2, vec![pod("a", "True")]).outcome, Outcome::Warn);
+        assert_eq!(of(1, vec![pod("a", "False")]).outcome, Outcome::Fail);
+        assert_eq!(of(1, vec![]).outcome, Outcome::Fail);
+        let unread = Err(Unread::Failed("no".to_owned()));
+        let finding = ready(Check::Controller, "c", &Ok(vec![]), &unread);
+        assert_eq!(finding.outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,91 @@
+//! What each replica says of itself at `/ready?verbose`: what is missing, what it does without, and
+//! which watches are late.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::Finding;
+use crate::checkup::read::Unread;
+use crate::cluster::page::Page;
+
+/// What the replicas say, by pod.
+pub(super) fn replicas(pages: &[(String, Result<Page, String>)]) -> Vec<Finding> {
+    let check = Check::Replicas;
+    let mut findings: Vec<Finding> =
+        pages.iter().flat_map(|(pod, page)| replica(pod, page)).collect();
+    if findings.is_empty() && !pages.is_empty() {
+        let message =
+            format!("{} replicas answer, follow the cluster and miss nothing", pages.len());
+        findings.push(Finding::pass(check, message));
+    }
+    findings
+}
+
+fn replica(pod: &str, page: &Result<Page, String>) -> Vec<Finding> {
+    let check = Check::Replicas;
+    let page = match page {
+        Ok(page) => page,
+        Err(words) => {
+            let why = format!("what pod {pod} says of itself: {words}");
+            let right =
+                "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
+                         the control plane's namespace"
+                    .to_owned();
+            return vec![Finding::unknown(check, &Unread::Forbidden { right, words: why })];
+        }
+    };
+    let mut findings = Vec::new();
+    let first = page.text.lines().next().unwrap_or_default();
+    if page.status != 200 {
+        findings.push(Finding::fail(
+            check,
+            format!("pod {pod} says: {first} (HTTP status {})", page.status),
+            "what it waits for stands there; its log says why it does not come",
+        ));
+    }
+    for line in page.text.lines() {
+        if let Some(remark) = line.strip_prefix("remark: ") {
+            findings.push(Finding::warn(
+                check,
+                format!("pod {pod} says: {remark}"),
+                "what it knows of this may be old: look at the API server and at the controller's rights",
+            ));
+        } else if let Some(function) = line.strip_prefix("without: ") {
+            findings.push(Finding::warn(
+                check,
+                format!("pod {pod} does without: {function}"),
+                "this follows from its flags: docs/controller.md says what it costs",
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::finding::tests::told;
+
+    fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, String>)> {
+        vec![("c-0".to_owned(), Ok(Page { status, text: text.to_owned() }))]
+    }
+
+    #[test]
+    fn a_replica_says_what_it_misses() {
+        let findings = replicas(&pages(200, "ready\n"));
+        let expected = "1 replicas answer, follow the cluster and miss nothing";
+        assert_eq!(told(&findings), [(Outcome::Pass, expected)]);
+        let findings = replicas(&pages(500, "not ready: pods are not listed\nremark: x is late\n"));
+        assert_eq!(
+            told(&findings),
+            [
+                (Outcome::Fail, "pod c-0 says: not ready: pods are not listed (HTTP status 500)"),
+                (Outcome::Warn, "pod c-0 says: x is late"),
+            ]
+        );
+        let findings = replicas(&pages(200, "ready\nwithout: status\n"));
+        assert_eq!(told(&findings), [(Outcome::Warn, "pod c-0 does without: status")]);
+        let silent = vec![("c-0".to_owned(), Err("no".to_owned()))];
+        assert_eq!(replicas(&silent)[0].outcome, Outcome::Unknown);
+        assert_eq!(replicas(&[]), []);
+    }
+}

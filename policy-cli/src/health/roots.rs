@@ -1,0 +1,121 @@
+//! The roots of the mesh: how long they last, and whether every namespace that needs them has them.
+
+use super::expiry::{Bundle, lasting};
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::metadata::{name, namespace, text};
+use crate::checkup::read::Read;
+use crate::checkup::security::asks;
+use serde_json::Value;
+use std::time::SystemTime;
+
+/// Where the roots are in the ConfigMap.
+const BUNDLE: &str = "/data/ca-bundle.crt";
+
+/// How long the roots of the control plane's namespace last.
+pub(super) fn roots(home: &Read<Option<Value>>, now: SystemTime) -> Finding {
+    let check = Check::Roots;
+    let mend = "the issuer renews its authority: see its log; one of your own is replaced as \
+                docs/issuer.md says";
+    match home {
+        Err(why) => Finding::unknown(check, why),
+        Ok(None) => Finding::fail(
+            check,
+            "the control plane's namespace has no ConfigMap with the roots of the mesh",
+            "the issuer writes it: see its log",
+        ),
+        Ok(Some(map)) => {
+            let what = "the last root of the mesh to end";
+            lasting(check, &Bundle { what, pem: text(map, BUNDLE).as_bytes(), mend }, now)
+        }
+    }
+}
+
+/// Whether namespaces that ask for sidecars have the roots of the control plane's namespace.
+pub(super) fn in_namespaces(
+    home: &Read<Option<Value>>,
+    all: &Read<Vec<Value>>,
+    namespaces: &Read<Vec<Value>>,
+) -> Vec<Finding> {
+    let check = Check::RootsInNamespaces;
+    let (all, namespaces) = match (all, namespaces) {
+        (Ok(all), Ok(namespaces)) => (all, namespaces),
+        (Err(why), _) | (_, Err(why)) => return vec![Finding::unknown(check, why)],
+    };
+    let Ok(Some(home)) = home else { return Vec::new() };
+    let asking: Vec<&str> = namespaces.iter().filter(|n| asks(n)).map(name).collect();
+    let of = |wanted: &str| all.iter().find(|map| namespace(map) == wanted);
+    let mut missing = Vec::new();
+    let mut other = Vec::new();
+    for asking in &asking {
+        match of(asking) {
+            None => missing.push((*asking).to_owned()),
+            Some(map) if text(map, BUNDLE) != text(home, BUNDLE) => {
+                other.push((*asking).to_owned())
+            }
+            Some(_) => {}
+        }
+    }
+    let mend = "the issuer brings them within seconds: see its log and its rights";
+    let mut findings = Vec::new();
+    if !missing.is_empty() {
+        let message = format!("the roots of the mesh are missing in {}", some(&missing));
+        findings.push(Finding::fail(check, message, mend));
+    }
+    if !other.is_empty() {
+        let message = format!("the roots of the mesh are other ones in {}", some(&other));
+        findings.push(Finding::warn(check, message, mend));
+    }
+    if findings.is_empty() {
+        let message = format!("{} namespaces that ask for sidecars have the roots", asking.len());
+        findings.push(Finding::pass(check, message));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::finding::tests::told;
+    use crate::checkup::read::Unread;
+    use serde_json::json;
+
+    fn map(namespace: &str, bundle: &str) -> Value {
+        json!({"metadata": {"namespace": namespace, "name": "roots"},
+               "data": {"ca-bundle.crt": bundle}})
+    }
+
+    #[test]
+    fn namespaces_without_the_roots_are_named() {
+        let asking = |name: &str| {
+            json!({"kind": "Namespace", "metadata": {"name": name,
+                "annotations": {"portcullis.dev/inject": "enabled"}}})
+        };
+        let namespaces = Ok(vec![asking("shop"), asking("bank")]);
+        let home = Ok(Some(map("mesh", "one")));
+        let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces);
+        let both = of(vec![map("shop", "one"), map("bank", "one")]);
+        let expected = "2 namespaces that ask for sidecars have the roots";
+        assert_eq!(told(&both), [(Outcome::Pass, expected)]);
+        let wrong = of(vec![map("shop", "two")]);
+        assert_eq!(
+            told(&wrong),
+            [
+                (Outcome::Fail, "the roots of the mesh are missing in bank"),
+                (Outcome::Warn, "the roots of the mesh are other ones in shop"),
+            ]
+        );
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(in_namespaces(&home, &unread, &namespaces)[0].outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_control_plane_has_roots() {
+        let now = SystemTime::now();
+        assert_eq!(roots(&Ok(None), now).outcome, Outcome::Fail);
+        assert_eq!(roots(&Ok(Some(map("mesh", "no PEM"))), now).outcome, Outcome::Fail);
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(roots(&unread, now).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,106 @@
+//! Pods that lack a sidecar, and sidecars that are not ready.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::metadata::{items, text};
+use crate::checkup::read::Read;
+use crate::status::sidecars::without;
+use crate::version::installed::of_sidecar;
+use crate::version::report::name;
+use policy_webhooks::injector::SIDECAR;
+use serde_json::Value;
+
+/// Pods that ought to have a sidecar and have none. `home` is the control plane's namespace.
+pub(super) fn missing(
+    namespaces: &Read<Vec<Value>>,
+    pods: &Read<Vec<Value>>,
+    home: &str,
+) -> Finding {
+    let check = Check::Missing;
+    let (namespaces, pods) = match (namespaces, pods) {
+        (Ok(namespaces), Ok(pods)) => (namespaces, pods),
+        (Err(why), _) | (_, Err(why)) => return Finding::unknown(check, why),
+    };
+    let lacking = without(namespaces, pods, home);
+    let names: Vec<String> =
+        lacking.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    if names.is_empty() {
+        return Finding::pass(check, "every pod that ought to have a sidecar has one");
+    }
+    Finding::warn(
+        check,
+        format!(
+            "{} pods lack their sidecar, and no policy protects them: {}",
+            names.len(),
+            some(&names)
+        ),
+        "make them anew: `kubectl rollout restart`; `portcullis status` says why each ought to have one",
+    )
+}
+
+/// Sidecars of running pods that are not ready.
+pub(super) fn not_ready(pods: &Read<Vec<Value>>) -> Finding {
+    let check = Check::NotReady;
+    let pods = match pods {
+        Ok(pods) => pods,
+        Err(why) => return Finding::unknown(check, why),
+    };
+    let running = pods.iter().filter(|pod| {
+        let ending = pod.pointer("/metadata/deletionTimestamp").is_some();
+        text(pod, "/status/phase") == "Running" && !ending && of_sidecar(pod).is_some()
+    });
+    let (unready, ready): (Vec<&Value>, Vec<&Value>) = running.partition(|pod| is_unready(pod));
+    if unready.is_empty() {
+        return Finding::pass(check, format!("{} sidecars run and are ready", ready.len()));
+    }
+    let names: Vec<String> = unready.iter().map(|pod| name(pod)).collect();
+    Finding::warn(
+        check,
+        format!("{} sidecars are not ready: {}", names.len(), some(&names)),
+        format!("`kubectl logs POD -c {SIDECAR}` and its `/ready` say what it waits for"),
+    )
+}
+
+/// Whether the kubelet says that the sidecar is not ready.
+fn is_unready(pod: &Value) -> bool {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let mut all = lists.into_iter().flat_map(|list| items(pod, list));
+    let state = all.find(|state| text(state, "/name") == SIDECAR);
+    state.and_then(|state| state.get("ready")?.as_bool()) == Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::read::Unread;
+    use crate::version::installed::tests::injected;
+    use serde_json::json;
+
+    #[test]
+    fn sidecars_that_are_not_ready_are_named() {
+        let of = |ready: bool| {
+            let mut pod = injected("shop", "web", "proxy:1");
+            pod["status"]["initContainerStatuses"] = json!([{"name": SIDECAR, "ready": ready}]);
+            not_ready(&Ok(vec![pod]))
+        };
+        assert_eq!(of(true), Finding::pass(Check::NotReady, "1 sidecars run and are ready"));
+        assert_eq!(of(false).message, "1 sidecars are not ready: shop/web");
+        assert_eq!(of(false).outcome, Outcome::Warn);
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(not_ready(&unread).outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn pods_without_a_sidecar_are_named() {
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": "shop",
+            "annotations": {"portcullis.dev/inject": "enabled"}}});
+        let plain = json!({"metadata": {"namespace": "shop", "name": "plain"},
+            "spec": {"containers": [{"name": "web"}]}, "status": {"phase": "Running"}});
+        let of = |pods: Vec<Value>| missing(&Ok(vec![namespace.clone()]), &Ok(pods), "mesh");
+        assert_eq!(of(vec![injected("shop", "web", "proxy:1")]).outcome, Outcome::Pass);
+        let lacking = of(vec![plain]);
+        assert_eq!(lacking.outcome, Outcome::Warn);
+        assert!(lacking.message.ends_with(": shop/plain"), "{}", lacking.message);
+    }
+}

@@ -1,0 +1,124 @@
+//! Whether the control plane has one version, and this program the same.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::read::Read;
+use crate::version::report::{CLIENT, controllers, of_component, of_sidecars, shown};
+use crate::version::skew::Skew;
+use serde_json::Value;
+
+/// The control plane's versions.
+pub(super) fn versions(pods: &Read<Vec<Value>>, issuers: &Read<Vec<Value>>) -> Finding {
+    let check = Check::Versions;
+    let (pods, issuers) = match (pods, issuers) {
+        (Ok(pods), Ok(issuers)) => (pods, issuers),
+        (Err(why), _) | (_, Err(why)) => return Finding::unknown(check, why),
+    };
+    let running =
+        [of_component("controller", pods, None), of_component("issuer", issuers, None)].concat();
+    let mut found: Vec<String> = running
+        .iter()
+        .map(|one| one.version.clone().unwrap_or_else(|| "not known".to_owned()))
+        .collect();
+    found.sort();
+    found.dedup();
+    match found.as_slice() {
+        [] => Finding::fail(check, "nothing of the control plane runs", "install it"),
+        [one] if one == CLIENT => Finding::pass(check, format!("everything is version {one}")),
+        [one] => Finding::warn(
+            check,
+            format!("the control plane is version {one}, and this program is {CLIENT}"),
+            "use the command line of the control plane's version",
+        ),
+        several => Finding::warn(
+            check,
+            format!("the control plane has several versions: {}", some(several)),
+            "wait until the upgrade is through, or see why it does not go on: `kubectl rollout status`",
+        ),
+    }
+}
+
+/// The sidecars' versions, beside the controller's.
+pub(super) fn of_all_sidecars(
+    pods: &Read<Vec<Value>>,
+    controller_pods: &Read<Vec<Value>>,
+) -> Vec<Finding> {
+    let check = Check::SidecarVersions;
+    let (pods, controller_pods) = match (pods, controller_pods) {
+        (Ok(pods), Ok(controller_pods)) => (pods, controller_pods),
+        (Err(why), _) | (_, Err(why)) => return vec![Finding::unknown(check, why)],
+    };
+    let controller = controllers(controller_pods);
+    let running = of_sidecars(pods, controller.as_deref());
+    let all: usize = running.iter().map(|one| one.pods).sum();
+    let mut findings = Vec::new();
+    for one in &running {
+        let version = one.version.as_deref().unwrap_or("an unknown version");
+        let pods = shown(&one.some, one.pods);
+        let message = format!("{} sidecars are {version}, {}: {pods}", one.pods, one.skew.words());
+        match one.skew {
+            Skew::Same | Skew::Unknown => {}
+            Skew::Older => findings.push(Finding::warn(
+                check,
+                message,
+                "make their pods anew: `kubectl rollout restart`",
+            )),
+            Skew::Newer | Skew::Other => findings.push(Finding::warn(
+                check,
+                message,
+                "controllers are upgraded first: upgrade the control plane",
+            )),
+        }
+    }
+    if findings.is_empty() {
+        let message = match (all, &controller) {
+            (0, _) => "no pod has a sidecar".to_owned(),
+            (_, Some(version)) => {
+                format!("{all} sidecars are of the controller's version, {version}")
+            }
+            (_, None) => format!("{all} sidecars run"),
+        };
+        findings.push(Finding::pass(check, message));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::read::Unread;
+    use crate::version::installed::tests::injected;
+    use serde_json::json;
+
+    fn pod(version: &str) -> Value {
+        json!({"spec": {"containers": [{"image": format!("c:{version}")}]}})
+    }
+
+    #[test]
+    fn the_control_plane_has_one_version() {
+        let pods = |all: &[&str]| Ok(all.iter().map(|version| pod(version)).collect());
+        let of = |all: &[&str], issuers: &[&str]| versions(&pods(all), &pods(issuers)).outcome;
+        assert_eq!(of(&[CLIENT], &[CLIENT]), Outcome::Pass);
+        assert_eq!(of(&["9.9.9"], &["9.9.9"]), Outcome::Warn);
+        assert_eq!(of(&[CLIENT, "9.9.9"], &[]), Outcome::Warn);
+        assert_eq!(of(&[], &[]), Outcome::Fail);
+    }
+
+    #[test]
+    fn sidecars_of_another_version_are_told() {
+        let controllers = Ok(vec![pod("0.2.0")]);
+        let of = |image: &str| {
+            let pods = Ok(vec![injected("shop", "web", image)]);
+            of_all_sidecars(&pods, &controllers)
+        };
+        let older = of("proxy:0.1.0");
+        assert_eq!(older[0].outcome, Outcome::Warn);
+        let expected = "1 sidecars are 0.1.0, older than the controller: shop/web";
+        assert_eq!(older[0].message, expected);
+        assert_eq!(of("proxy:0.3.0")[0].outcome, Outcome::Warn);
+        assert_eq!(of("proxy:0.2.0")[0].outcome, Outcome::Pass);
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(of_all_sidecars(&unread, &controllers)[0].outcome, Outcome::Unknown);
+    }
+}

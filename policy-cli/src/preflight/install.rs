@@ -1,0 +1,160 @@
+//! Whether whoever asks may install what the chart renders.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::read::Read;
+use crate::checkup::rights::{Right, of_rules};
+use policy_kube::rbac;
+
+/// What Helm does to each object over the life of a release.
+const VERBS: [&str; 4] = ["create", "delete", "get", "patch"];
+
+/// A kind that the chart renders with its default values.
+struct Rendered {
+    group: &'static str,
+    #[cfg(test)]
+    kind: &'static str,
+    resource: &'static str,
+    namespaced: bool,
+}
+
+/// Declares what is rendered: of the whole cluster, and of the control plane's namespace.
+macro_rules! rendered {
+    ($($group:literal $kind:literal $resource:literal $namespaced:literal,)*) => {
+        const RENDERED: &[Rendered] = &[$(Rendered {
+            group: $group,
+            #[cfg(test)]
+            kind: $kind,
+            resource: $resource,
+            namespaced: $namespaced,
+        },)*];
+    };
+}
+
+rendered! {
+    "" "Secret" "secrets" true,
+    "" "Service" "services" true,
+    "" "ServiceAccount" "serviceaccounts" true,
+    "apps" "Deployment" "deployments" true,
+    "networking.k8s.io" "NetworkPolicy" "networkpolicies" true,
+    "policy" "PodDisruptionBudget" "poddisruptionbudgets" true,
+    "rbac.authorization.k8s.io" "Role" "roles" true,
+    "rbac.authorization.k8s.io" "RoleBinding" "rolebindings" true,
+    "rbac.authorization.k8s.io" "ClusterRole" "clusterroles" false,
+    "rbac.authorization.k8s.io" "ClusterRoleBinding" "clusterrolebindings" false,
+    "apiextensions.k8s.io" "CustomResourceDefinition" "customresourcedefinitions" false,
+    "admissionregistration.k8s.io" "ValidatingWebhookConfiguration"
+        "validatingwebhookconfigurations" false,
+    "admissionregistration.k8s.io" "MutatingWebhookConfiguration"
+        "mutatingwebhookconfigurations" false,
+}
+
+/// The rights that Helm takes to install into a namespace.
+pub(super) fn to_create(namespace: &str) -> Vec<Right> {
+    let of = |rendered: &Rendered| {
+        VERBS.map(|verb| Right {
+            group: rendered.group.to_owned(),
+            resource: rendered.resource.to_owned(),
+            verb: verb.to_owned(),
+            name: None,
+            namespace: rendered.namespaced.then(|| namespace.to_owned()),
+        })
+    };
+    RENDERED.iter().flat_map(of).collect()
+}
+
+/// The right that lets somebody grant what they may not do themselves.
+pub(super) fn to_escalate(namespace: &str) -> Vec<Right> {
+    let of = |resource: &str, namespace: Option<&str>| Right {
+        group: "rbac.authorization.k8s.io".to_owned(),
+        resource: resource.to_owned(),
+        verb: "escalate".to_owned(),
+        name: None,
+        namespace: namespace.map(str::to_owned),
+    };
+    vec![of("clusterroles", None), of("roles", Some(namespace))]
+}
+
+/// Every right that the chart's roles grant: without the right to escalate, RBAC lets nobody grant
+/// what they may not do.
+pub(super) fn to_grant(namespace: &str) -> Vec<Right> {
+    let (cluster, home) = rbac::provisioning_rules();
+    let everywhere = [
+        rbac::cluster_rules(),
+        cluster,
+        rbac::injector_rules(true),
+        rbac::issuer_cluster_rules(),
+        rbac::viewing_rules(),
+        rbac::writing_rules(),
+    ];
+    let home = [
+        rbac::control_plane_rules(),
+        home,
+        rbac::issuer_control_plane_rules(),
+        rbac::issuer_provisioning_rules(),
+    ];
+    let mut rights = of_rules(&everywhere.concat(), None);
+    rights.extend(of_rules(&home.concat(), Some(namespace)));
+    rights
+}
+
+/// What is found, of the rights that are lacking.
+pub(super) fn rights(lacking: &Read<Vec<Right>>) -> Finding {
+    let check = Check::InstallRights;
+    let lacking = match lacking {
+        Ok(lacking) => lacking,
+        Err(why) => return Finding::unknown(check, why),
+    };
+    if lacking.is_empty() {
+        return Finding::pass(check, "you may install what the chart renders");
+    }
+    let names: Vec<String> = lacking.iter().map(ToString::to_string).collect();
+    Finding::fail(
+        check,
+        format!("you may not do what installing takes: {}", some(&names)),
+        "install as somebody who is bound to the ClusterRole cluster-admin, or ask for these rights",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::read::Unread;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn everything_that_the_chart_renders_is_asked_about() {
+        let golden = "../tests/tests/chart/golden/default.yaml";
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
+        let text = std::fs::read_to_string(golden).unwrap();
+        let objects = policy_crds::document::read(&text);
+        let kinds = objects.iter().filter_map(|object| {
+            let value = object.value.as_ref().ok()?;
+            let version = value.get("apiVersion")?.as_str()?;
+            let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+            Some((group.to_owned(), value.get("kind")?.as_str()?.to_owned()))
+        });
+        let rendered: BTreeSet<_> = kinds.collect();
+        let known = RENDERED
+            .iter()
+            .map(|of| (of.group.to_owned(), of.kind.to_owned()))
+            .collect::<BTreeSet<_>>();
+        assert_eq!(rendered, known);
+    }
+
+    #[test]
+    fn rights_that_are_lacking_are_named() {
+        assert_eq!(rights(&Ok(Vec::new())).outcome, Outcome::Pass);
+        let lacking = rights(&Ok(to_escalate("mesh")));
+        assert_eq!(lacking.outcome, Outcome::Fail);
+        assert_eq!(
+            lacking.message,
+            "you may not do what installing takes: escalate clusterroles.rbac.authorization.k8s.io, \
+             escalate roles.rbac.authorization.k8s.io in namespace mesh"
+        );
+        let unread = Err(Unread::Failed("no".to_owned()));
+        assert_eq!(rights(&unread).outcome, Outcome::Unknown);
+    }
+}

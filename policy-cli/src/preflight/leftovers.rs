@@ -1,0 +1,143 @@
+//! What an earlier installation left, and whether it is in the way of a new one.
+
+use crate::checkup::check::Check;
+use crate::checkup::finding::{Finding, some};
+use crate::checkup::metadata::{annotation, text};
+use crate::checkup::read::Read;
+use serde_json::Value;
+
+/// An object of the whole cluster that the chart would make.
+pub(super) struct Left {
+    /// Its kind and name, as `kubectl` takes them.
+    pub(super) what: String,
+    /// What is there.
+    pub(super) found: Read<Option<Value>>,
+    /// Whether the Service that a webhook leads to is there; none: it is no webhook.
+    pub(super) service: Option<bool>,
+}
+
+/// Looks at what is there already. `installed` says whether the controller's Deployment is in the
+/// namespace.
+pub(super) fn leftovers(left: &[Left], namespace: &str, installed: bool) -> Vec<Finding> {
+    let check = Check::Leftovers;
+    if let Some(why) = left.iter().find_map(|one| one.found.as_ref().err()) {
+        return vec![Finding::unknown(check, why)];
+    }
+    let there: Vec<(&Left, &Value)> =
+        left.iter().filter_map(|one| Some((one, one.found.as_ref().ok()?.as_ref()?))).collect();
+    let mut findings: Vec<Finding> =
+        there.iter().filter_map(|(one, _)| leads_nowhere(one)).collect();
+    findings.extend(owned(&there, namespace));
+    if findings.is_empty() {
+        let message = match (there.is_empty(), installed) {
+            (_, true) => format!(
+                "Portcullis is in namespace {namespace} already: `helm upgrade` it, and \
+                 `portcullis health` says how it is"
+            ),
+            (true, false) => "no earlier installation left anything".to_owned(),
+            (false, false) => format!(
+                "what an earlier installation left is taken up by one in namespace {namespace}"
+            ),
+        };
+        findings.push(Finding::pass(check, message));
+    }
+    findings
+}
+
+/// A webhook without its Service, for whose answer the API server waits in vain.
+fn leads_nowhere(left: &Left) -> Option<Finding> {
+    (left.service == Some(false)).then(|| {
+        Finding::fail(
+            Check::Leftovers,
+            format!(
+                "{} is left and its Service is gone: the API server refuses what it would ask about",
+                left.what
+            ),
+            format!("`kubectl delete {}`", left.what),
+        )
+    })
+}
+
+/// What Helm would refuse to take over.
+fn owned(there: &[(&Left, &Value)], namespace: &str) -> Option<Finding> {
+    let owner =
+        |object: &Value| annotation(object, "meta.helm.sh/release-namespace").map(str::to_owned);
+    let foreign: Vec<(&Left, Option<String>)> = there
+        .iter()
+        .filter(|(one, _)| one.service != Some(false))
+        .map(|(one, object)| (*one, owner(object)))
+        .filter(|(_, owner)| owner.as_deref() != Some(namespace))
+        .collect();
+    let (_, owner) = foreign.first()?;
+    let names: Vec<String> = foreign.iter().map(|(left, _)| left.what.clone()).collect();
+    let names = some(&names);
+    Some(match owner {
+        Some(owner) => Finding::fail(
+            Check::Leftovers,
+            format!("a release in namespace {owner} has {names}: Helm takes nothing from it"),
+            format!(
+                "install into namespace {owner}, or remove that installation first; what is only \
+                 left over is taken with `--take-ownership`"
+            ),
+        ),
+        None => Finding::warn(
+            Check::Leftovers,
+            format!("no release of Helm has {names}: Helm does not take over what it did not make"),
+            "install with `--take-ownership`",
+        ),
+    })
+}
+
+/// The Service that the first webhook of a configuration leads to: its namespace and name; none: it
+/// leads to a URL.
+pub(super) fn service(configuration: &Value) -> Option<(String, String)> {
+    let of =
+        |field: &str| text(configuration, &format!("/webhooks/0/clientConfig/service/{field}"));
+    let (namespace, name) = (of("namespace"), of("name"));
+    (!name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::finding::Outcome;
+    use crate::checkup::finding::tests::told;
+    use crate::checkup::read::Unread;
+    use serde_json::json;
+
+    fn left(owner: Option<&str>, service: Option<bool>) -> Left {
+        let annotations = owner.map(|owner| json!({"meta.helm.sh/release-namespace": owner}));
+        let object = json!({"metadata": {"annotations": annotations}});
+        Left { what: "clusterrole/portcullis-issuer".to_owned(), found: Ok(Some(object)), service }
+    }
+
+    fn outcomes(left: &[Left], installed: bool) -> Vec<(Outcome, String)> {
+        let findings = leftovers(left, "mesh", installed);
+        let told = told(&findings).into_iter();
+        told.map(|(outcome, message)| (outcome, message.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_is_left_is_in_the_way_or_taken_up() {
+        let said = |left: &[Left], installed| outcomes(left, installed).remove(0);
+        let (outcome, message) = said(&[], false);
+        assert_eq!((outcome, &*message), (Outcome::Pass, "no earlier installation left anything"));
+        let (outcome, message) = said(&[left(Some("mesh"), None)], false);
+        assert!(outcome == Outcome::Pass && message.contains("is taken up"), "{message}");
+        let (outcome, message) = said(&[left(Some("mesh"), None)], true);
+        assert!(outcome == Outcome::Pass && message.contains("`helm upgrade`"), "{message}");
+        let (outcome, message) = said(&[left(Some("other"), None)], false);
+        assert!(outcome == Outcome::Fail && message.contains("namespace other"), "{message}");
+        assert_eq!(said(&[left(None, None)], false).0, Outcome::Warn);
+        let unread = Left { found: Err(Unread::Failed("no".to_owned())), ..left(None, None) };
+        assert_eq!(said(&[unread], false).0, Outcome::Unknown);
+    }
+
+    #[test]
+    fn a_webhook_that_leads_nowhere_has_to_go() {
+        let all = outcomes(&[left(Some("other"), Some(false))], false);
+        let [(Outcome::Fail, message)] = &all[..] else { panic!("{all:?}") };
+        assert!(message.contains("its Service is gone"), "{message}");
+        assert_eq!(outcomes(&[left(Some("mesh"), Some(true))], true)[0].0, Outcome::Pass);
+    }
+}

@@ -1,0 +1,119 @@
+//! What is read of a cluster before an installation, and everything that follows from it.
+
+use super::beside::{INJECTOR, VALIDATOR, linkerd};
+use super::install::{rights, to_create, to_escalate, to_grant};
+use super::leftovers::{Left, leftovers, service};
+use crate::checkup::clock::clock;
+use crate::checkup::definitions::{Served, gateway_api};
+use crate::checkup::finding::Finding;
+use crate::checkup::read::{Read, get, list};
+use crate::checkup::rights::{Right, Whose, lacking};
+use crate::checkup::security::pod_security;
+use crate::checkup::server;
+use crate::cluster::Cluster;
+use crate::cluster::list::Served as Discovered;
+use futures_util::future::join_all;
+use policy_crds::Kind;
+use policy_kube::names::{BESIDE_CONFIGURATION, INJECTOR_CONFIGURATION, WEBHOOK_CONFIGURATION};
+use serde_json::Value;
+use std::time::SystemTime;
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Looks at a cluster: everything that an installation into `namespace` depends on, and the
+/// namespaces that are `named`.
+///
+/// # Errors
+/// The API server cannot be reached.
+pub(crate) async fn findings(
+    cluster: &Cluster,
+    namespace: &str,
+    named: &[String],
+) -> anyhow::Result<Vec<Finding>> {
+    let server = server::ask(cluster).await?;
+    let mut findings =
+        vec![server::version(&server.version), clock(server.date, SystemTime::now())];
+    let served = Discovered::discover(cluster).await?;
+    let kinds = Kind::watched().filter(|kind| !kind.group().is_empty());
+    let kinds: Vec<Served> = kinds.map(|kind| (kind, served.version(kind))).collect();
+    findings.push(gateway_api(&kinds));
+    let client = &cluster.client;
+    findings.push(rights(&lacking_rights(cluster, namespace).await));
+    let (mutating, validating) = (webhooks("mutating"), webhooks("validating"));
+    let (injector, validator, definitions, namespaces) = tokio::join!(
+        get(client, &mutating, INJECTOR),
+        get(client, &validating, VALIDATOR),
+        definitions(cluster),
+        list(client, "/api/v1/namespaces"),
+    );
+    findings.extend(linkerd([&injector, &validator], &definitions));
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+    let installed = get(client, &path, "policy-controller").await;
+    let left = left(cluster, definitions).await;
+    findings.extend(leftovers(&left, namespace, matches!(installed, Ok(Some(_)))));
+    findings.extend(pod_security(&namespaces, named));
+    Ok(findings)
+}
+
+/// The collection of webhook configurations of a manner.
+fn webhooks(manner: &str) -> String {
+    format!("{ADMISSION}/{manner}webhookconfigurations")
+}
+
+/// The rights that installing takes and that whoever asks does not have.
+async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> {
+    let asked = |rights| lacking(&cluster.client, Whose::Mine, rights);
+    let mut all = asked(to_create(namespace)).await?;
+    if !asked(to_escalate(namespace)).await?.is_empty() {
+        all.extend(asked(to_grant(namespace)).await?);
+    }
+    Ok(all)
+}
+
+/// The definitions that the chart would install and that are there already.
+async fn definitions(cluster: &Cluster) -> Read<Vec<Value>> {
+    let ours = Kind::watched().filter(|kind| kind.spec().is_defined_here());
+    let names = ours.map(|kind| format!("{}.{}", kind.plural(), kind.group()));
+    let asked = names.map(|name| async move { get(&cluster.client, DEFINITIONS, &name).await });
+    let found: Read<Vec<Option<Value>>> = join_all(asked).await.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+/// What the chart would make of the whole cluster.
+async fn left(cluster: &Cluster, definitions: Read<Vec<Value>>) -> Vec<Left> {
+    let client = &cluster.client;
+    let mut all = Vec::new();
+    for name in ["portcullis-policy-controller", "portcullis-issuer", "portcullis-viewer"] {
+        for (kind, plural) in
+            [("clusterrole", "clusterroles"), ("clusterrolebinding", "clusterrolebindings")]
+        {
+            let found = get(client, &format!("{RBAC}/{plural}"), name).await;
+            all.push(Left { what: format!("{kind}/{name}"), found, service: None });
+        }
+    }
+    for (manner, name) in [
+        ("validating", WEBHOOK_CONFIGURATION),
+        ("mutating", INJECTOR_CONFIGURATION),
+        ("mutating", BESIDE_CONFIGURATION),
+    ] {
+        let found = get(client, &webhooks(manner), name).await;
+        let leads = found.as_ref().ok().and_then(Option::as_ref).and_then(service);
+        let service = match leads {
+            None => None,
+            Some((namespace, name)) => {
+                let path = format!("/api/v1/namespaces/{namespace}/services");
+                get(client, &path, &name).await.ok().map(|found| found.is_some())
+            }
+        };
+        all.push(Left { what: format!("{manner}webhookconfiguration/{name}"), found, service });
+    }
+    let ours = definitions.unwrap_or_default();
+    all.extend(ours.into_iter().filter(super::beside::is_ours).map(|definition| Left {
+        what: format!("crd/{}", crate::checkup::metadata::name(&definition)),
+        found: Ok(Some(definition)),
+        service: None,
+    }));
+    all
+}

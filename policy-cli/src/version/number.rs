@@ -1,0 +1,56 @@
+//! Versions that can be compared.
+
+use std::cmp::Ordering;
+
+/// The numbers of a version, and whether it is one before the release of these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Number {
+    numbers: [u64; 3],
+    /// A release is after what comes before it (Semantic Versioning, section 11).
+    released: bool,
+}
+
+/// Which of two versions is the older one; none where one of them is no number, or the two differ in
+/// what cannot be ordered.
+pub(super) fn compare(one: &str, other: &str) -> Option<Ordering> {
+    if one == other {
+        return Some(Ordering::Equal);
+    }
+    let order = read(one)?.cmp(&read(other)?);
+    (order != Ordering::Equal).then_some(order)
+}
+
+fn read(text: &str) -> Option<Number> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let text = text.split_once('+').map_or(text, |(version, _build)| version);
+    let (numbers, released) = match text.split_once('-') {
+        Some((numbers, _before)) => (numbers, false),
+        None => (text, true),
+    };
+    let mut parts = numbers.split('.').map(str::parse);
+    let mut next = || parts.next()?.ok();
+    let numbers = [next()?, next()?, next()?];
+    parts.next().is_none().then_some(Number { numbers, released })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers_and_words_are_not() {
+        for (one, other, order) in [
+            ("0.1.0", "0.1.0", Some(Ordering::Equal)),
+            ("0.9.0", "0.10.0", Some(Ordering::Less)),
+            ("v1.2.3", "1.2.2", Some(Ordering::Greater)),
+            ("1.0.0-rc1", "1.0.0", Some(Ordering::Less)),
+            ("1.0.0-rc1", "1.0.0-rc2", None),
+            ("main", "main", Some(Ordering::Equal)),
+            ("main", "0.1.0", None),
+            ("1.0", "1.0.0", None),
+            ("1.0.0.1", "1.0.0", None),
+        ] {
+            assert_eq!(compare(one, other), order, "{one} {other}");
+        }
+    }
+}

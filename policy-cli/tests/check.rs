@@ -1,0 +1,87 @@
+//! `check` of manifests, as people see it: each folder of `tests/check` has manifests and, in
+//! `expected.txt`, the exit code and all that is printed. What is meant to change is written by
+//! `PORTCULLIS_WRITE_CHECK=1 cargo test -p policy-cli --test check`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Compares what `check` prints of a folder with what is expected.
+#[track_caller]
+fn golden(name: &str, flags: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.current_dir(&root).arg("check").args(flags).arg(name).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (code, errors) = (output.status.code().unwrap(), text(output.stderr));
+    assert_eq!(errors, "", "nothing else is said");
+    let now = format!("exit code {code}\n\n{}", text(output.stdout));
+    let flags: String =
+        flags.iter().map(|flag| flag.replace("--", "-").replace('=', "-")).collect();
+    let path = root.join(name).join(format!("expected{flags}.txt"));
+    if std::env::var_os("PORTCULLIS_WRITE_CHECK").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(now, expected, "{} differs", path.display());
+}
+
+#[test]
+fn annotations_that_the_webhook_refuses_are_errors_and_those_it_warns_of_are_warnings() {
+    golden("annotations", &[]);
+}
+
+#[test]
+fn a_service_account_that_is_not_among_those_given_is_told_with_the_one_that_was_meant() {
+    golden("clients", &[]);
+}
+
+#[test]
+fn an_identity_of_another_mesh_is_told_with_the_spelling_of_this_one() {
+    golden("identities", &[]);
+    golden("identities", &["--control-plane-namespace=linkerd"]);
+}
+
+#[test]
+fn an_authentication_without_a_user_is_told() {
+    golden("unused", &[]);
+}
+
+#[test]
+fn a_kind_of_two_groups_is_named_with_its_group_and_the_other_one_is_told() {
+    golden("namesakes", &[]);
+}
+
+#[test]
+fn a_server_that_grants_nobody_is_told_unless_it_says_that_it_denies() {
+    golden("grants", &[]);
+}
+
+#[test]
+fn a_route_without_which_more_is_granted_is_a_note_that_fails_nothing() {
+    golden("routes", &["--deny-warnings"]);
+}
+
+#[test]
+fn an_annotation_that_may_be_of_a_later_version_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: \
+               {portcullis.dev/not-invented-yet: x}}\nspec: {containers: [{name: web}]}\n";
+    std::fs::write(folder.path().join("pod.yaml"), pod).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    let output = command.arg("check").arg(folder.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("warning: metadata.annotations[")
+            && text.contains("has no effect: this version"),
+        "{text}"
+    );
+    assert!(text.ends_with("0 errors, 1 warning\n"), "{text}");
+}

@@ -1,0 +1,78 @@
+//! Servers on which nothing is granted, and routes without which more would be.
+
+use super::finder::{Finder, finding};
+use super::finding::{Finding, FindingKind};
+use crate::incremental::Memo;
+use crate::index::parents;
+use crate::question::grant::ServerGrants;
+use crate::question::policy::Attached;
+use crate::source::{Batch, Change};
+use policy_core::{DefaultPolicy, Route};
+use policy_crds::resource::Server;
+use policy_crds::{Body, Object, ObjectKey, Resource};
+use std::collections::BTreeSet;
+
+impl Finder<'_> {
+    /// A Server that refuses everybody, although it says nothing of the kind. A grant that came to
+    /// nothing is told at the object that was to give it.
+    pub(super) fn grants_nobody(&mut self, key: &ObjectKey, server: &Server) -> Option<Finding> {
+        if server.access_policy != DefaultPolicy::Deny {
+            return None;
+        }
+        let own = self.ask(&ServerGrants(key.clone()));
+        let attached = self.ask(&Attached(key.clone()));
+        let granted =
+            |route: &Route| !route.authorizations.is_empty() || !route.withheld.is_empty();
+        let some = !own.authorizations.is_empty()
+            || !own.withheld.is_empty()
+            || attached.routes.iter().any(|route| granted(route));
+        // Routes that are all invalid are told by a remark.
+        if some || (attached.bound && attached.routes.is_empty()) {
+            return None;
+        }
+        let kind = FindingKind::GrantsNobody { stated: server.access_policy_stated };
+        let message = "grants nobody: every connection and request to its port is refused until a \
+                       policy grants it";
+        Some(finding(key, kind, "spec.accessPolicy", message.to_owned()))
+    }
+
+    /// The Servers that are decided as a whole without this route, and grant something themselves: what
+    /// the route does not match is refused now and would be permitted then.
+    pub(crate) fn only_route(&mut self, route: &Object) -> Vec<Finding> {
+        let key = &route.meta.key;
+        let servers: BTreeSet<ObjectKey> = parents(route)
+            .iter()
+            .filter_map(|parent| ObjectKey::server_of(parent, &key.namespace))
+            .collect();
+        let mut findings = Vec::new();
+        for server in servers {
+            let attached = self.ask(&Attached(server.clone()));
+            // Of two that are accepted one is left.
+            if !attached.bound || attached.routes.len() > 1 || !self.grants(&server) {
+                continue;
+            }
+            let mut without = self.index.clone();
+            let changes = vec![Change::Delete(key.clone())];
+            without.apply(&Batch { changes, ..Batch::default() });
+            let (after, _) = Memo::default().ask(&Attached(server.clone()), &without, self.config);
+            if after.bound {
+                continue;
+            }
+            let message = format!(
+                "is the only route of {server}: without it, what is granted on the Server holds for \
+                 every request, not only for what it matches"
+            );
+            let found = finding(key, FindingKind::OnlyRoute, "spec.parentRefs", message);
+            findings.push(Finding { other: Some(server), ..found });
+        }
+        findings
+    }
+
+    /// Whether something is granted on a Server itself.
+    fn grants(&mut self, server: &ObjectKey) -> bool {
+        let Some(object) = self.index.object(server) else { return false };
+        let Body::Valid(Resource::Server(own)) = &object.body else { return false };
+        own.access_policy != DefaultPolicy::Deny
+            || !self.ask(&ServerGrants(server.clone())).authorizations.is_empty()
+    }
+}

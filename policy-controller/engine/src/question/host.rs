@@ -1,0 +1,20 @@
+//! Through which Servers an object takes effect.
+
+use policy_crds::ObjectKey;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The Servers through which an object takes effect, whatever they select.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Hosts(pub(crate) ObjectKey);
+
+/// See [`Hosts`]. An authentication takes effect through the policies that name it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Hosted {
+    /// The Servers.
+    pub(crate) servers: BTreeSet<ObjectKey>,
+    /// The object that it looks for and that is not there, in words.
+    pub(crate) missing: Option<Arc<str>>,
+    /// The authentications that it names.
+    pub(crate) authentications: BTreeSet<ObjectKey>,
+}

@@ -1,0 +1,148 @@
+//! What got worse between the status that an object had and the one that is written: an Event each.
+//!
+//! The status is the record of what was told before, so that a controller that restarts, or another
+//! that leads, tells nothing twice.
+
+use super::merge::stopped::REASON as STOPPED;
+use serde_json::Value;
+
+/// The reasons of what another object is in the way of. They are told of new objects too: their
+/// author does not look for the other one.
+const IN_THE_WAY: [&str; 2] = ["Conflicted", "RateLimitReasonAlreadyExists"];
+
+/// One thing that got worse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Worse {
+    /// Why, for programs.
+    pub(crate) reason: String,
+    /// What, for people.
+    pub(crate) note: String,
+}
+
+/// What got worse, about the object and about each parent of a route. `controller` is our name.
+pub(crate) fn worse(before: &Value, after: &Value, controller: &str) -> Vec<Worse> {
+    let mut found = of_conditions(conditions(before), conditions(after));
+    for entry in ours(after, controller) {
+        let same = |other: &&Value| other.get("parentRef") == entry.get("parentRef");
+        let known = ours(before, controller).find(same);
+        found.extend(of_conditions(known.and_then(conditions), conditions(entry)));
+    }
+    found
+}
+
+fn conditions(of: &Value) -> Option<&Vec<Value>> {
+    of.get("conditions")?.as_array()
+}
+
+fn ours<'a>(status: &'a Value, controller: &str) -> impl Iterator<Item = &'a Value> {
+    let entries = status.get("parents").and_then(Value::as_array).into_iter().flatten();
+    entries.filter(move |entry| text(entry, "controllerName") == controller)
+}
+
+fn of_conditions(before: Option<&Vec<Value>>, after: Option<&Vec<Value>>) -> Vec<Worse> {
+    let named = |list: Option<&'_ Vec<Value>>, kind: &str| {
+        list.and_then(|list| list.iter().find(|c| text(c, "type") == kind).cloned())
+    };
+    let mut found = Vec::new();
+    for kind in ["Accepted", "ResolvedRefs", "Programmed"] {
+        let Some(now) = named(after, kind).filter(|now| text(now, "status") == "False") else {
+            continue;
+        };
+        let was = named(before, kind);
+        let reason = text(&now, "reason");
+        let told = match &was {
+            Some(was) if kind == "Programmed" => text(was, "reason") != STOPPED,
+            Some(was) if text(was, "status") == "True" => true,
+            Some(was) => IN_THE_WAY.contains(&reason) && text(was, "reason") != reason,
+            None => IN_THE_WAY.contains(&reason),
+        };
+        // What is not accepted was told so, and is in force nowhere for that.
+        let accepted = named(after, "Accepted").is_none_or(|c| text(&c, "status") == "True");
+        let stopped = reason == STOPPED && accepted;
+        if told && (kind != "Programmed" || stopped) {
+            let note = format!("{kind}=False: {}", text(&now, "message"));
+            found.push(Worse { reason: reason.to_owned(), note });
+        }
+    }
+    found
+}
+
+fn text<'a>(of: &'a Value, field: &str) -> &'a str {
+    of.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn condition(kind: &str, status: &str, reason: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": reason, "message": "words"})
+    }
+
+    fn told(before: &[Value], after: &[Value]) -> Vec<String> {
+        let status = |conditions: &[Value]| json!({"conditions": conditions});
+        let found = worse(&status(before), &status(after), "us");
+        found.into_iter().map(|worse| format!("{} {}", worse.reason, worse.note)).collect()
+    }
+
+    const NONE: [&str; 0] = [];
+
+    #[test]
+    fn what_is_lost_is_told_once_and_what_was_never_there_is_not() {
+        let yes = condition("Accepted", "True", "Accepted");
+        let lost = condition("Accepted", "False", "NoMatchingTarget");
+        let words = ["NoMatchingTarget Accepted=False: words"];
+        assert_eq!(told(std::slice::from_ref(&yes), std::slice::from_ref(&lost)), words);
+        assert_eq!(told(std::slice::from_ref(&lost), std::slice::from_ref(&lost)), NONE);
+        // The parts of a manifest come in any order.
+        assert_eq!(told(&[], std::slice::from_ref(&lost)), NONE);
+        assert_eq!(told(&[lost], &[yes]), NONE);
+        let (resolved, broken) = (
+            condition("ResolvedRefs", "True", "ResolvedRefs"),
+            condition("ResolvedRefs", "False", "RefNotFound"),
+        );
+        let words = ["RefNotFound ResolvedRefs=False: words"];
+        assert_eq!(told(&[resolved], std::slice::from_ref(&broken)), words);
+        assert_eq!(told(std::slice::from_ref(&broken), &[broken.clone()]), NONE);
+    }
+
+    #[test]
+    fn a_conflict_is_told_of_a_new_object_too() {
+        let conflict = condition("Accepted", "False", "Conflicted");
+        let words = ["Conflicted Accepted=False: words"];
+        assert_eq!(told(&[], std::slice::from_ref(&conflict)), words);
+        let invalid = condition("Accepted", "False", "Invalid");
+        assert_eq!(told(&[invalid], std::slice::from_ref(&conflict)), words);
+        assert_eq!(told(std::slice::from_ref(&conflict), &[conflict.clone()]), NONE);
+    }
+
+    #[test]
+    fn what_stops_matching_is_told_unless_that_it_is_not_accepted_was() {
+        let yes = condition("Accepted", "True", "Accepted");
+        let up = condition("Programmed", "True", "Programmed");
+        let stopped = condition("Programmed", "False", STOPPED);
+        let words = ["StoppedMatching Programmed=False: words"];
+        assert_eq!(told(&[yes.clone(), up.clone()], &[yes.clone(), stopped.clone()]), words);
+        let again = [yes.clone(), stopped.clone()];
+        assert_eq!(told(&again, &again), NONE);
+        let lost = condition("Accepted", "False", "NoMatchingTarget");
+        assert_eq!(told(&[lost.clone(), up.clone()], &[lost, stopped]), NONE);
+        // Progress is no news.
+        let pending = condition("Programmed", "False", "Pending");
+        assert_eq!(told(&[yes.clone(), up], &[yes, pending]), NONE);
+    }
+
+    #[test]
+    fn a_route_is_told_about_each_of_its_parents_by_us_alone() {
+        let entry = |name: &str, controller: &str, status: &str| {
+            json!({"parentRef": {"name": name}, "controllerName": controller,
+                "conditions": [condition("Accepted", status, "NoMatchingParent")]})
+        };
+        let before = json!({"parents": [entry("a", "us", "True"), entry("a", "them", "True"),
+            entry("b", "us", "False")]});
+        let after = json!({"parents": [entry("a", "us", "False"), entry("a", "them", "False"),
+            entry("b", "us", "False")]});
+        assert_eq!(worse(&before, &after, "us").len(), 1);
+    }
+}

@@ -1,0 +1,133 @@
+//! How a line is written: bounded, and without anything that could end it or look like another one.
+
+use super::digest::{Client, Due, More};
+use crate::record::entry::{Record, Verdict};
+use http::Method;
+use policy_core::target::canonical_path;
+use std::fmt::Write;
+
+/// The longest path, and the longest name of anything else, in bytes; what is longer is cut off.
+const PATH: usize = 256;
+const NAME: usize = 256;
+const METHOD: usize = 32;
+/// By which operators filter these lines.
+const TARGET: &str = "policy_proxy::decisions";
+
+/// What a line tells of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Requested<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path, with or without a query, which is left out.
+    pub path: &'a str,
+    /// Whether the path is made canonical first; not so where policy takes it as it came.
+    pub canonical: bool,
+}
+
+/// Writes the line of a decision.
+pub(super) fn first(record: &Record<'_>, request: Option<Requested<'_>>) {
+    let method = request.map(|request| plain(request.method.as_str(), METHOD));
+    let path = request.map(|request| path(&request));
+    let route = record.route.map(|route| plain(&route.to_string(), NAME));
+    let authorization = record.authorization.map(|grant| plain(&grant.to_string(), NAME));
+    let client_id = record.client_id().map(|name| plain(name, NAME));
+    let what = match (record.verdict, request.is_some()) {
+        (Verdict::Denied(_), true) => "request denied",
+        (Verdict::Denied(_), false) => "connection denied",
+        (Verdict::Allowed, true) => "request audited",
+        (Verdict::Allowed, false) => "connection audited",
+    };
+    tracing::info!(
+        target: TARGET,
+        workload = record.workload,
+        port = record.port,
+        client = %record.client(),
+        client_id,
+        method,
+        path,
+        route,
+        authorization,
+        reason = record.verdict.reason().map(policy_core::Denied::as_str),
+        "{what}"
+    );
+}
+
+/// Writes what is due.
+pub(super) fn due(workload: &str, due: &Due) {
+    for More { client, kind, more, within, last } in &due.numbers {
+        let (network, client_id) = match client {
+            Client::Identity(identity) => (None, Some(plain(identity.as_str(), NAME))),
+            Client::Network(_) => (Some(client.to_string()), None),
+        };
+        let what = match (kind.reason.is_some(), kind.connection) {
+            (true, false) => "more requests denied",
+            (true, true) => "more connections denied",
+            (false, false) => "more requests audited",
+            (false, true) => "more connections audited",
+        };
+        tracing::info!(
+            target: TARGET,
+            workload,
+            port = kind.port,
+            network,
+            client_id,
+            last = %last,
+            reason = kind.reason.map(policy_core::Denied::as_str),
+            more,
+            seconds = within.as_secs(),
+            "{what}"
+        );
+    }
+    if due.left_out > 0 {
+        let left_out = due.left_out;
+        let what = "lines about what was denied or audited were left out";
+        tracing::info!(target: TARGET, workload, left_out, "{what}");
+    }
+}
+
+fn path(request: &Requested<'_>) -> String {
+    let path = request.path.split('?').next().unwrap_or_default();
+    let canonical = if request.canonical { canonical_path(path).ok() } else { None };
+    // What has no canonical form is told as it came.
+    plain(canonical.as_deref().unwrap_or(path), PATH)
+}
+
+/// Visible ASCII alone, everything else percent-encoded, and `most` bytes at most.
+fn plain(text: &str, most: usize) -> String {
+    let mut plain = String::with_capacity(text.len().min(most));
+    for byte in text.bytes() {
+        let visible = matches!(byte, b' '..=b'~');
+        let length = if visible { 1 } else { 3 };
+        if plain.len().saturating_add(length) > most {
+            plain.push_str("...");
+            break;
+        }
+        if visible {
+            plain.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(plain, "%{byte:02X}");
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_of_a_path_is_canonical_bounded_and_visible() {
+        let told =
+            |text: &str| path(&Requested { method: &Method::GET, path: text, canonical: true });
+        assert_eq!(told("/%61?secret=1"), "/a");
+        assert_eq!(told("/a/../b"), "/a/../b", "has no canonical form");
+        assert_eq!(told("/a\n2026 INFO \u{1b}[1m\u{202e}"), "/a%0A2026 INFO %1B[1m%E2%80%AE");
+        let raw = Requested { method: &Method::GET, path: "/%61", canonical: false };
+        assert_eq!(path(&raw), "/%61");
+        let long = told(&format!("/{}", "x".repeat(100_000)));
+        assert_eq!(long.len(), 259);
+        assert!(long.ends_with("xxx..."));
+        assert_eq!(plain(&"\u{e9}".repeat(100_000), 7), "%C3%A9...");
+    }
+}

@@ -1,0 +1,41 @@
+//! The walk, page by page.
+
+use super::page::{sections, steps};
+use super::shell::Shell;
+use policy_tests::cluster::gateway_api_crds;
+use policy_tests::cluster::node::{Node, SharedNode};
+
+static NODE: SharedNode = SharedNode::new();
+
+/// Where the pages send their readers to and the test cannot go, and what is there instead.
+fn instead() -> Vec<(&'static str, String)> {
+    let definitions = gateway_api_crds().unwrap();
+    let folder = definitions.first().and_then(|file| file.parent()).unwrap();
+    let release = "https://github.com/kubernetes-sigs/gateway-api/releases/download/v1.4.0/standard-install.yaml";
+    vec![(release, folder.display().to_string())]
+}
+
+/// Every text that something else stands in for is on the pages still.
+#[test]
+fn what_cannot_be_reached_is_named_by_a_page() {
+    let pages = [steps("docs/install.md"), steps("docs/default-deny.md")].concat();
+    for (named, _) in instead() {
+        assert!(pages.iter().any(|step| step.commands.contains(named)), "{named}");
+    }
+}
+
+/// The node with the images of this repository, and nothing installed; absent: the test is to return, it
+/// has been counted as skipped.
+async fn node() -> Option<&'static Node> {
+    NODE.prepared_or_skip(async |node| node.load_our_images().await).await
+}
+
+#[tokio::test]
+async fn the_documents_lead_from_an_empty_cluster_to_default_deny_and_back() {
+    let Some(node) = node().await else { return };
+    let Some(shell) = Shell::on(node, instead()) else { return };
+    let install = "docs/install.md";
+    shell.walk(&sections(install, &["1.", "2.", "3.", "4.", "5.", "6."])).await;
+    shell.walk(&steps("docs/default-deny.md")).await;
+    shell.walk(&sections(install, &["7.", "8."])).await;
+}
