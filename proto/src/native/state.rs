@@ -112,10 +112,11 @@ impl PortState {
 }
 
 impl State {
-    fn changed_by(&self, update: Update) -> Result<(State, Applied), DecodeError> {
+    fn changed_by(&self, mut update: Update) -> Result<(State, Applied), DecodeError> {
         each("required_features", &update.rest.required_features, |name| known(name))?;
         let revision = required("revision", update.rest.revision.as_ref(), decode_revision)?;
-        let Update { rest, names, grants, routes, .. } = update.finish()?;
+        update.finish()?;
+        let Update { rest, names, grants, routes, .. } = update;
         let (grants, renewed) = self.pool(&rest, grants);
         let server = match &rest.server_authorizations {
             Some(list) => splice(&self.server, list).at("server_authorizations")?,

@@ -144,9 +144,9 @@ impl Update {
         Some(set)
     }
 
-    /// All of it, once nothing more comes: grants and routes ascend by key.
-    pub(super) fn finish(mut self) -> Result<Self, DecodeError> {
-        if let Some(error) = self.failed {
+    /// Ends it, once nothing more comes: grants and routes ascend by key then.
+    pub(super) fn finish(&mut self) -> Result<(), DecodeError> {
+        if let Some(error) = self.failed.take() {
             return Err(error);
         }
         self.grants.sort_by_key(|(key, _)| *key);
@@ -158,7 +158,8 @@ impl Update {
             return Err(twice(key)).at("routes");
         }
         self.routes.left = self.routes.routes.len();
-        Ok(self)
+        self.sets = HashMap::default();
+        Ok(())
     }
 }
 
