@@ -6,11 +6,14 @@ use crate::object::FieldError;
 pub use crate::ports::PortSet;
 use crate::reader::{one_of, quote};
 use policy_core::near::nearest;
-use policy_core::{DefaultPolicy, InformationalHeaders, PathHandling, UndeclaredPorts};
+use policy_core::{
+    AccessLogs, DefaultPolicy, InformationalHeaders, Logs, PathHandling, UndeclaredPorts,
+};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use tracing_subscriber::EnvFilter;
 
 /// Default policy, in Linkerd's spelling.
 pub const DEFAULT_INBOUND_POLICY: &str = "config.linkerd.io/default-inbound-policy";
@@ -40,6 +43,12 @@ pub const ADMIN_PORT: &str = "config.linkerd.io/admin-port";
 pub const PROXY_LABEL: &str = "portcullis.dev/proxy";
 /// The value of [`PROXY_LABEL`] where there is one.
 pub const PROXY_INJECTED: &str = "injected";
+/// The filter of the log lines of the workload's proxy. Both mean the same, and ours counts before
+/// Linkerd's; so with [`ACCESS_LOG`].
+pub const LOG_LEVEL: [&str; 2] =
+    ["portcullis.dev/proxy-log-level", "config.linkerd.io/proxy-log-level"];
+/// The access log of the workload's proxy.
+pub const ACCESS_LOG: [&str; 2] = ["portcullis.dev/access-log", "config.linkerd.io/access-log"];
 /// On a Server: what is done about ambiguous paths.
 pub const PATH_NORMALIZATION: &str = "portcullis.dev/path-normalization";
 
@@ -50,8 +59,8 @@ pub const INFORMATIONAL_HEADERS: [&str; 2] =
 /// The annotations of a Server that policy depends on.
 pub const OF_SERVERS: [&str; 3] =
     [PATH_NORMALIZATION, INFORMATIONAL_HEADERS[0], INFORMATIONAL_HEADERS[1]];
-/// The annotations of a workload that policy depends on.
-pub const OF_WORKLOADS: [&str; 8] = [
+/// The annotations of a workload that policy, or what its proxy logs, depends on.
+pub const OF_WORKLOADS: [&str; 12] = [
     DEFAULT_POLICY[0],
     DEFAULT_POLICY[1],
     DEFAULT_POLICY[2],
@@ -60,6 +69,10 @@ pub const OF_WORKLOADS: [&str; 8] = [
     ADMIN_PORT,
     OPAQUE_PORTS,
     REQUIRE_IDENTITY,
+    LOG_LEVEL[0],
+    LOG_LEVEL[1],
+    ACCESS_LOG[0],
+    ACCESS_LOG[1],
 ];
 /// The annotations of a namespace that policy depends on.
 pub const OF_NAMESPACES: [&str; 7] = [
@@ -263,6 +276,48 @@ pub fn admin_port(annotations: &Annotations) -> Reading<Option<NonZeroU16>> {
     }
 }
 
+/// What the workload's proxy is to log while it runs. A value that cannot be read is as if it were not
+/// there: the proxy logs as it was started.
+pub fn logs(annotations: &Annotations) -> Reading<Logs> {
+    let mut errors = Vec::new();
+    let given = |names: [&'static str; 2]| {
+        names.into_iter().find_map(|name| Some((name, annotations.get(name)?)))
+    };
+    let filter = given(LOG_LEVEL).and_then(|(name, text)| {
+        if is_log_filter(text) {
+            return Some(text.clone());
+        }
+        let message = format!(
+            "{} is no log filter such as `info` or `warn,policy_proxy=debug`, of at most \
+             {MOST_FILTER} bytes; {AS_STARTED}",
+            quote(text)
+        );
+        errors.push(FieldError { field: field(name), message });
+        None
+    });
+    let access_log = given(ACCESS_LOG).and_then(|(name, text)| {
+        let read = AccessLogs::parse(text);
+        if read.is_none() {
+            let known = AccessLogs::ALL.map(AccessLogs::as_str);
+            errors.push(unknown(name, text, &known, AS_NOT_THERE));
+        }
+        read
+    });
+    Reading { value: Logs { filter, access_log }, errors }
+}
+
+/// Whether the proxy can read a filter of log lines. Values of fields are not read as regular
+/// expressions, whose automata can take any memory.
+pub fn is_log_filter(text: &str) -> bool {
+    let parse = || EnvFilter::builder().with_regex(false).parse(text);
+    !text.trim().is_empty() && text.len() <= MOST_FILTER && parse().is_ok()
+}
+
+/// The longest filter of log lines.
+const MOST_FILTER: usize = 1024;
+const AS_STARTED: &str = "the proxy logs as it was started until it is corrected";
+const AS_NOT_THERE: &str = "is as if it were not there";
+
 /// What a Server does about ambiguous paths: `canonical` (also if absent or unreadable) or `raw`.
 pub fn path_normalization(annotations: &Annotations) -> Reading<PathHandling> {
     let Some(text) = annotations.get(PATH_NORMALIZATION) else {
@@ -349,5 +404,51 @@ fn item_ranges(
         (Some(first), Some(last)) if first <= last => Ok(vec![first..=last]),
         (Some(_), Some(_)) => Err("is a range whose end is below its beginning"),
         (Some(_) | None, None) | (None, Some(_)) => Err(FORM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(annotations: &[(&str, &str)]) -> Reading<Logs> {
+        logs(&annotations.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect())
+    }
+
+    #[test]
+    fn what_a_proxy_is_to_log_is_read_or_is_as_if_it_were_not_there() {
+        let [own, linkerds] = LOG_LEVEL;
+        let filter = |text: &str| Some(Arc::from(text));
+        assert_eq!(of(&[]), Reading { value: Logs::default(), errors: Vec::new() });
+        assert_eq!(
+            of(&[(linkerds, "warn,linkerd=info")]).value.filter,
+            filter("warn,linkerd=info")
+        );
+        assert_eq!(of(&[(linkerds, "warn"), (own, "info")]).value.filter, filter("info"));
+        for access_log in AccessLogs::ALL {
+            let read = of(&[(ACCESS_LOG[1], access_log.as_str())]);
+            assert_eq!(read.value.access_log, Some(access_log));
+        }
+        let long = "a".repeat(MOST_FILTER + 1);
+        for (name, text, words) in [
+            (own, "a=loud", "`a=loud` is no log filter such as `info`"),
+            (own, " ", "is no log filter"),
+            (linkerds, long.as_str(), "of at most 1024 bytes"),
+            (ACCESS_LOG[0], "jsno", "did you mean `json`?"),
+            (ACCESS_LOG[1], "yes", "which is as if it were not there; expected"),
+        ] {
+            let read = of(&[(name, text)]);
+            assert_eq!(read.value, Logs::default(), "{text}");
+            let [error] = read.errors.as_slice() else { panic!("{text}: {:?}", read.errors) };
+            assert!(error.message.contains(words), "{words} in {}", error.message);
+            assert_eq!(error.field, field(name));
+        }
+    }
+
+    /// The automaton of this regular expression would have some 2^25 states.
+    #[test]
+    fn a_filter_is_no_regular_expression() {
+        let value = format!("(a|b)*a{}", "(a|b)".repeat(24));
+        assert!(is_log_filter(&format!("[span{{field={value}}}]=debug")));
     }
 }

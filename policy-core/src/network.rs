@@ -1,5 +1,6 @@
 //! Client networks: blocks with exceptions, and symbols that each workload resolves for itself.
 
+use crate::logs::Logs;
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -47,6 +48,8 @@ pub struct Facts {
     pub pod_gateways: Vec<IpAddr>,
     /// What `Cluster` stands for. Empty: it matches nobody.
     pub cluster: Vec<IpNet>,
+    /// What the workload's proxy is to log. No decision depends on it.
+    pub logs: Logs,
 }
 
 impl Facts {

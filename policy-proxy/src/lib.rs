@@ -21,6 +21,7 @@ pub mod args;
 pub mod config;
 mod descriptors;
 pub mod discover;
+pub mod live_logs;
 pub mod log;
 pub mod redirect;
 pub mod run;

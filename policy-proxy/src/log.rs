@@ -21,6 +21,7 @@ pub struct LogConfig {
 
 /// The filter of the log that this process writes.
 pub struct LogFilter {
+    started: String,
     current: Mutex<String>,
     reload: Reload,
 }
@@ -29,6 +30,11 @@ impl LogFilter {
     /// The filter as it was last set.
     pub fn get(&self) -> String {
         self.current.lock().clone()
+    }
+
+    /// The filter that the process was started with.
+    pub fn started(&self) -> &str {
+        &self.started
     }
 
     /// Replaces it.
@@ -69,7 +75,8 @@ pub fn init(config: &LogConfig) -> Result<LogFilter, String> {
         let _ = builder.finish().with(FewWarnings::default()).try_init();
         Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
     };
-    Ok(LogFilter { current: Mutex::new(config.filter.clone()), reload })
+    let started = config.filter.clone();
+    Ok(LogFilter { current: Mutex::new(started.clone()), started, reload })
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, String> {
@@ -77,5 +84,7 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
         return Err("``: expected a filter, for example `info` or `policy_proxy=debug,warn`".into());
     }
     let all = policy_server::log::of_all_crates(filter, &[policy_server::log::PROXY]);
-    EnvFilter::try_new(all).map_err(|error| format!("`{filter}`: {error}"))
+    // Whoever may annotate the pod states it: the automata of regular expressions can take any memory.
+    let parsed = EnvFilter::builder().with_regex(false).parse(all);
+    parsed.map_err(|error| format!("`{filter}`: {error}"))
 }

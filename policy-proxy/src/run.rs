@@ -7,6 +7,8 @@ use crate::admin::{Admin, AdminConfig};
 use crate::config::Config;
 use crate::descriptors;
 use crate::discover;
+use crate::discover::DiscoverConfig;
+use crate::live_logs::LiveLogs;
 use crate::sidecar::{Sidecar, SidecarConfig, StartError};
 use policy_core::evaluator::BuildError;
 use policy_enforce::record::{AccessLog, Recorder};
@@ -80,10 +82,12 @@ async fn control(config: Config) -> Result<(), RunError> {
     let listener =
         TcpListener::bind(address).await.map_err(|error| RunError::Admin { address, error })?;
     let notices = Some(Arc::clone(&config.sidecar.notices));
+    let log_filter = config.admin.log_filter.clone();
     let own = AdminConfig { notices, ..config.admin };
     let admin = Admin::new(own, store.clone(), identity.clone(), status, drain.clone());
-    let recorder =
-        config.access_log.map(|format| Arc::new(AccessLog::to_stderr(format)) as Arc<dyn Recorder>);
+    let access_log = AccessLog::switched(config.access_log, Box::new(io::stderr()));
+    let access_log = Arc::new(access_log);
+    let recorder: Option<Arc<dyn Recorder>> = Some(access_log.clone());
     let sidecar = SidecarConfig { admin: Some(admin.clone()), ..config.sidecar };
     let mut sidecar = Sidecar::start(sidecar, store.clone(), identity.clone(), recorder)?;
     tracing::info!(listening = ?sidecar.addresses(), admin = %address, "policy-proxy started");
@@ -93,7 +97,9 @@ async fn control(config: Config) -> Result<(), RunError> {
     }
     // Policy is followed while draining too: a revocation must reach what is still open.
     let discovery = CancellationToken::new();
-    tokio::spawn(discover::run(config.discover, store, identity, discovery.clone()));
+    let logs = log_filter.map(|filter| Arc::new(LiveLogs::new(filter, access_log)));
+    let follow = DiscoverConfig { logs, ..config.discover };
+    tokio::spawn(discover::run(follow, store, identity, discovery.clone()));
     tokio::select! {
         () = stop.requested() => {}
         () = drain.cancelled() => {}

@@ -9,7 +9,7 @@
 )]
 
 use policy_core::feature::Feature;
-use policy_core::{DefaultPolicy, Facts, Protocol, Revision};
+use policy_core::{AccessLogs, DefaultPolicy, Facts, Logs, Protocol, Revision};
 use policy_proto::messages::policy_discovery_server::{PolicyDiscovery, PolicyDiscoveryServer};
 use policy_proto::messages::watch_response::Kind;
 use policy_proto::messages::{Undeclared, WatchRequest, WatchResponse, Workload};
@@ -21,7 +21,7 @@ use std::num::NonZeroU16;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -135,6 +135,8 @@ struct Fake {
     port: NonZeroU16,
     admin: NonZeroU16,
     policy: DefaultPolicy,
+    /// What the workload is to log.
+    logs: watch::Receiver<Logs>,
 }
 
 #[tonic::async_trait]
@@ -147,22 +149,32 @@ impl PolicyDiscovery for Fake {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (say, stream) = mpsc::channel(8);
         let ports = [self.port, self.admin];
-        let workload = Workload {
+        let workload = move |logs: &Logs| Workload {
             name: "pod ns/web-0".to_owned(),
-            facts: Some(encode_facts(&Facts::default())),
+            facts: Some(encode_facts(&Facts { logs: logs.clone(), ..Facts::default() })),
             declared_ports: ports.iter().map(|port| port.get().into()).collect(),
             undeclared: Undeclared::Default.into(),
             revision: None,
         };
+        let mut logs = self.logs.clone();
+        let begun = workload(&logs.borrow_and_update());
         let mut policy = policy_core::testing::default_policy(self.policy);
         policy.protocol = Protocol::Detect { timeout: Duration::from_secs(10) };
         let encoded = encode_port(&policy, &Feature::ALL.into_iter().collect());
         let updates = ports.map(|port| Kind::Port(encoded.full(port, &Revision::default())));
-        for kind in std::iter::once(Kind::Workload(workload)).chain(updates) {
+        for kind in std::iter::once(Kind::Workload(begun)).chain(updates) {
             say.send(Ok(WatchResponse { kind: Some(kind) })).await.unwrap();
         }
-        // The stream lives as long as the server does.
-        tokio::spawn(async move { say.closed().await });
+        tokio::spawn(async move {
+            while logs.changed().await.is_ok() {
+                let kind = Some(Kind::Workload(workload(&logs.borrow_and_update())));
+                if say.send(Ok(WatchResponse { kind })).await.is_err() {
+                    return;
+                }
+            }
+            // The stream lives as long as the server does.
+            say.closed().await;
+        });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
@@ -226,6 +238,8 @@ struct Running {
     lines: Receiver<String>,
     listener: NonZeroU16,
     admin: NonZeroU16,
+    /// Makes the controller say what is to be logged.
+    say: watch::Sender<Logs>,
 }
 
 impl Drop for Running {
@@ -248,9 +262,10 @@ impl Running {
 
     fn try_start(policy: DefaultPolicy, delay: Duration) -> Option<Self> {
         let (port, listener, admin) = (NonZeroU16::new(8080).unwrap(), free_port(), free_port());
+        let (say, logs) = watch::channel(Logs::default());
         let arguments = format!(
             "run --identity none --workload ns:web-0 --policy-addr {} --admin 127.0.0.1:{admin}",
-            controller(Fake { port, admin, policy })
+            controller(Fake { port, admin, policy, logs })
         );
         let mut arguments = words(&arguments);
         let forward = format!("127.0.0.1:{listener},{port},{}", application(delay));
@@ -264,7 +279,7 @@ impl Running {
                 let _ = said.send(line);
             }
         });
-        let mut running = Self { child, lines, listener, admin };
+        let mut running = Self { child, lines, listener, admin, say };
         let begun = Instant::now();
         while !get(admin, "/ready").is_ok_and(|answer| answer.contains("200 OK")) {
             if running.child.try_wait().unwrap().is_some() {
@@ -303,6 +318,50 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
     let answer = open.join().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "what is open is finished: {answer}");
     assert_eq!(proxy.exit_code(), Some(0));
+}
+
+impl Running {
+    /// Asks until a line has this in it, and returns what was logged up to it.
+    fn asks_until(&self, words: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        wait_until_blocking(words, || {
+            get(self.listener, "/logged").unwrap();
+            lines.extend(self.lines.try_iter());
+            lines.iter().any(|line: &String| line.contains(words))
+        });
+        lines
+    }
+}
+
+#[test]
+fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with() {
+    let proxy = Running::start(Duration::ZERO);
+    get(proxy.listener, "/logged").unwrap();
+    let debug = Some("policy_proxy=debug,warn".into());
+    let json = Logs { filter: debug.clone(), access_log: Some(AccessLogs::Json) };
+    proxy.say.send_replace(json.clone());
+    let begun = proxy.asks_until("\"uri\":\"/logged\"");
+    assert!(
+        begun.iter().any(|line| line.contains("changes with the pod's annotation")),
+        "{begun:?}"
+    );
+    assert!(!begun.iter().any(|line| line.contains("\"GET /logged HTTP/1.1\"")), "{begun:?}");
+    proxy.say.send_replace(Logs { access_log: Some(AccessLogs::Apache), ..json });
+    let debugged = proxy.asks_until("\"GET /logged HTTP/1.1\" 200");
+    assert!(debugged.iter().any(|line| line.contains("DEBUG")), "{debugged:?}");
+    proxy.say.send_replace(Logs { filter: Some("a=loud".into()), access_log: None });
+    proxy.asks_until("the pod's annotation is no log filter: it stays as started");
+    // What is on its way, and then nothing more.
+    let quiet = || {
+        get(proxy.listener, "/logged").unwrap();
+        let line = proxy.lines.recv_timeout(Duration::from_millis(200));
+        line.is_err()
+    };
+    wait_until_blocking("the access log is off", quiet);
+    proxy.say.send_replace(Logs { filter: debug, access_log: None });
+    proxy.say.send_replace(Logs::default());
+    proxy.asks_until("the log filter changes");
+    wait_until_blocking("and stays off", quiet);
 }
 
 #[test]

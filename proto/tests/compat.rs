@@ -412,6 +412,7 @@ fn facts() -> Facts {
         node_local: vec!["10.1.0.1/32".parse().unwrap()],
         pod_gateways: vec!["10.2.0.1".parse().unwrap()],
         cluster: vec!["10.0.0.0/8".parse().unwrap()],
+        ..Facts::default()
     }
 }
 

@@ -18,7 +18,7 @@ use policy_core::naive;
 use policy_core::name::{ObjectRef, Source};
 use policy_core::policy::{InformationalHeaders, Owner, PathHandling, Protocol, ServerPolicy};
 use policy_core::testing::{self, any_client, any_policy, any_request};
-use policy_core::{DefaultPolicy, Facts, Origin, Revision, RouteKind, Withheld};
+use policy_core::{AccessLogs, DefaultPolicy, Facts, Logs, Origin, Revision, RouteKind, Withheld};
 use policy_proto::messages::watch_response::Kind as Said;
 use policy_proto::messages::{self, PortUpdate, WatchResponse};
 use policy_proto::native::{
@@ -458,13 +458,24 @@ proptest! {
         versions in btree_map("[a-z/]{1,5}".prop_map(Arc::<str>::from), any::<u64>(), 0..4),
         client in any_client(),
         address in any::<std::net::IpAddr>(),
+        filter in option::of("[a-z=,]{1,20}"),
+        access_log in option::of(select(&AccessLogs::ALL[..])),
     ) {
+        let logs = Logs { filter: filter.map(Into::into), access_log };
         let revision = Revision { epoch: epoch.into(), content, versions };
         prop_assert_eq!(decode_revision(&encode_revision(&revision)).unwrap(), revision);
         let pod_addresses = vec![client.client, address];
-        let facts = Facts { pod_addresses, pod_gateways: vec![address], ..client.facts };
+        let facts = Facts { pod_addresses, pod_gateways: vec![address], logs, ..client.facts };
         prop_assert_eq!(decode_facts(&encode_facts(&facts)).unwrap(), facts);
     }
+}
+
+/// An access log of a later version must not keep facts from being put in force.
+#[test]
+fn logs_that_cannot_be_read_are_not_set() {
+    let logs = messages::Logs { filter: String::new(), access_log: 99 };
+    let facts = messages::Facts { logs: Some(logs), ..Default::default() };
+    assert_eq!(decode_facts(&facts).unwrap(), Facts::default());
 }
 
 /// The fields of a message, each with its head.

@@ -134,29 +134,37 @@ impl Version {
     }
 
     /// Ours say what became of an object, as far as one line can: a route has a status for each of
-    /// its parents.
+    /// its parents, of which the first that is not as it should be gives the reason.
     fn columns_of(&self, definition: &Definition, profile: Profile) -> Vec<Column> {
         let mut columns = self.columns.to_vec();
         let spec = definition.kind.spec();
-        if profile == Profile::Portcullis && spec.is_told_as_a_whole() {
-            let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
-            let age = age.map_or(AGE, |index| columns.remove(index));
+        if profile != Profile::Portcullis || spec.status.is_none() {
+            return columns;
+        }
+        let age = columns.iter().position(|(name, _, _)| *name == AGE.0);
+        let age = age.map_or(AGE, |index| columns.remove(index));
+        if spec.is_told_as_a_whole() {
             columns.push(ACCEPTED);
             // An ExternalWorkload is itself one of the workloads that are counted.
-            if spec.contributes {
-                columns.push(PROGRAMMED);
-            }
-            columns.push(age);
+            columns.extend(spec.contributes.then_some(PROGRAMMED));
+            columns.push(REASON);
+        } else {
+            columns.push(PARENTS_REASON);
         }
+        columns.push(age);
         columns
     }
 }
 
 /// Heading, type and JSON path of a printer column.
-type Column = (&'static str, &'static str, &'static str);
+pub(crate) type Column = (&'static str, &'static str, &'static str);
 
 const ACCEPTED: Column =
     ("Accepted", "string", ".status.conditions[?(@.type==\"Accepted\")].status");
 const PROGRAMMED: Column =
     ("Programmed", "string", ".status.conditions[?(@.type==\"Programmed\")].status");
+/// Why the first condition that is not `True` is not; empty where all is well.
+const REASON: Column = ("Reason", "string", ".status.conditions[?(@.status!=\"True\")].reason");
+const PARENTS_REASON: Column =
+    ("Reason", "string", ".status.parents[*].conditions[?(@.status!=\"True\")].reason");
 const AGE: Column = ("Age", "date", ".metadata.creationTimestamp");

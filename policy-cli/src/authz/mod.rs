@@ -6,7 +6,7 @@ mod report;
 pub(crate) mod select;
 mod text;
 
-pub(crate) use report::{Access, Need, Port, Report, Withhold, Workloads};
+pub(crate) use report::{Access, Need, Port, Report, Sidecar, Withhold, Workloads};
 
 use crate::cluster::unknown;
 use crate::inventory::Inventory;
@@ -15,27 +15,43 @@ use policy_core::{
     ObjectRef, Owner, ServerPolicy, Undeclared, UndeclaredPorts, Withheld, WorkloadKey,
     WorkloadKind,
 };
-use policy_crds::{Kind, ObjectKey};
+use policy_crds::{Kind, Object, ObjectKey, ObjectMeta};
 use policy_engine::CompiledWorkload;
+use policy_engine::standing::Standing;
 use policy_engine::view::{PolicyView, protocol_name};
 use select::Target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Who may reach the workloads that are asked about.
-pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods) -> Report {
+/// The ports of the proxy itself: inbound, control and admin.
+const OF_THE_PROXY: [u16; 3] = [4143, 4190, 4191];
+
+/// Who may reach the workloads that are asked about, on the ports of the proxy itself only where
+/// `all_ports` are asked for.
+pub(crate) fn report(
+    inventory: &Inventory,
+    target: &Target,
+    pods: &select::Pods,
+    all_ports: bool,
+) -> Report {
+    let standings = standings(inventory);
     let mut groups: BTreeMap<Group, (&CompiledWorkload, Vec<String>)> = BTreeMap::new();
     for (key, workload) in &inventory.compiled.workloads {
         let shown = inventory.scope.contains(&key.namespace) && pods.contains(key);
         if shown {
-            let group = Group::of(key, workload);
+            let sidecar = standings.get(key).map(|standing| Sidecar::from(*standing));
+            let group = Group::of(key, workload, sidecar);
             let (_, names) = groups.entry(group).or_insert((workload, Vec::new()));
             names.push(key.name.to_string());
         }
     }
-    let teller = Teller { inventory, target };
+    let hidden = match all_ports {
+        true => BTreeSet::new(),
+        false => OF_THE_PROXY.into_iter().filter_map(NonZeroU16::new).collect(),
+    };
+    let teller = Teller { inventory, target, hidden };
     let mut workloads: Vec<Workloads> = groups
         .into_iter()
         .filter_map(|(group, (workload, names))| teller.workloads(&group, workload, names))
@@ -49,6 +65,24 @@ pub(crate) fn report(inventory: &Inventory, target: &Target, pods: &select::Pods
     }
 }
 
+/// What runs at each workload of a cluster. Manifests are read before a sidecar is injected.
+fn standings(inventory: &Inventory) -> BTreeMap<WorkloadKey, Standing> {
+    let objects = inventory.cluster.iter().flat_map(|_| &inventory.compiled.objects);
+    let standing = |object: &Arc<Object>| {
+        let ObjectMeta { key, .. } = &object.meta;
+        let kind = if key.kind == Kind::Pod {
+            WorkloadKind::Pod
+        } else if key.kind == Kind::ExternalWorkload {
+            WorkloadKind::ExternalWorkload
+        } else {
+            return None;
+        };
+        let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        Some((WorkloadKey { namespace, kind, name }, Standing::of(object)))
+    };
+    objects.filter_map(standing).collect()
+}
+
 /// What tells workloads apart. Equal policies of one compilation are one allocation, so that their
 /// addresses do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,10 +92,11 @@ struct Group {
     ports: Vec<(NonZeroU16, usize)>,
     annotated: Vec<(u16, u16, usize)>,
     rest: usize,
+    sidecar: Option<Sidecar>,
 }
 
 impl Group {
-    fn of(key: &WorkloadKey, workload: &CompiledWorkload) -> Self {
+    fn of(key: &WorkloadKey, workload: &CompiledWorkload, sidecar: Option<Sidecar>) -> Self {
         let CompiledWorkload { policy, annotated, .. } = workload;
         let address = |policy: &Arc<ServerPolicy>| Arc::as_ptr(policy).addr();
         Self {
@@ -76,6 +111,7 @@ impl Group {
                 Undeclared::Policy(policy) => address(policy),
                 Undeclared::Deny => 0,
             },
+            sidecar,
         }
     }
 }
@@ -83,6 +119,8 @@ impl Group {
 struct Teller<'a> {
     inventory: &'a Inventory,
     target: &'a Target,
+    /// The ports of the proxy itself, where they are left out.
+    hidden: BTreeSet<NonZeroU16>,
 }
 
 impl Teller<'_> {
@@ -103,7 +141,7 @@ impl Teller<'_> {
         let ports: Vec<Port> = policy
             .ports
             .iter()
-            .filter(|(_, policy)| owned(policy))
+            .filter(|(port, policy)| owned(policy) && !self.is_hidden(**port, policy))
             .map(|(port, policy)| self.port(Some(*port), policy))
             .collect();
         let annotated = annotated.iter().filter(|(_, policy)| owned(policy));
@@ -127,10 +165,16 @@ impl Teller<'_> {
                 WorkloadKind::ExternalWorkload => "ExternalWorkload",
             },
             names,
+            sidecar: group.sidecar,
             ports,
             annotated_ports,
             other_ports,
         })
+    }
+
+    /// Whether a port of the proxy itself is left out. One that a Server owns is told.
+    fn is_hidden(&self, port: NonZeroU16, policy: &ServerPolicy) -> bool {
+        self.hidden.contains(&port) && matches!(policy.owner, Owner::Default(_))
     }
 
     /// Ports that nothing but annotations names; those of equal policy are told once.
@@ -168,6 +212,7 @@ impl Teller<'_> {
                 Owner::Server(server) => server.to_string(),
                 Owner::Default(policy) => format!("default {}", policy.as_str()),
             },
+            of_server: matches!(policy.owner, Owner::Server(_)),
             protocol: protocol_name(policy.protocol),
             denied: policy.deny.map(policy_core::Denied::as_str),
             access,
@@ -208,6 +253,7 @@ fn undeclared() -> Port {
         port: None,
         ranges: Vec::new(),
         owner: "none".to_owned(),
+        of_server: false,
         protocol: protocol_name(policy_core::Protocol::Opaque),
         denied: Some(policy_core::Denied::PortUndeclared.as_str()),
         access: Vec::new(),

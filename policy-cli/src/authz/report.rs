@@ -3,6 +3,7 @@
 use crate::cluster::Asked;
 use crate::cluster::gaps::Gap;
 use crate::cluster::settings::Settings;
+use policy_engine::standing::Standing;
 use serde::Serialize;
 use std::num::NonZeroU16;
 
@@ -30,6 +31,9 @@ pub(crate) struct Workloads {
     pub(crate) kind: &'static str,
     /// Names.
     pub(crate) names: Vec<String>,
+    /// What runs there and enforces this; none: manifests do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sidecar: Option<Sidecar>,
     /// What decides about them and could not be listed: what is told may be incomplete or wrong.
     pub(crate) not_known: Vec<String>,
     /// Declared ports.
@@ -40,6 +44,31 @@ pub(crate) struct Workloads {
     /// Every other port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) other_ports: Option<Port>,
+}
+
+/// What runs beside a workload and enforces its policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Sidecar {
+    /// A sidecar of ours.
+    Here,
+    /// A proxy of Linkerd's API, or that of an ExternalWorkload.
+    Compatible,
+    /// Nothing.
+    Missing,
+    /// It does not run.
+    NotRunning,
+}
+
+impl From<Standing> for Sidecar {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Sidecar => Self::Here,
+            Standing::Compatible => Self::Compatible,
+            Standing::Bare => Self::Missing,
+            Standing::Idle => Self::NotRunning,
+        }
+    }
 }
 
 /// Who may reach a port.
@@ -53,6 +82,9 @@ pub(crate) struct Port {
     pub(crate) ranges: Vec<String>,
     /// The Server that owns it, or the default policy that holds.
     pub(crate) owner: String,
+    /// Whether a Server owns it.
+    #[serde(skip)]
+    pub(crate) of_server: bool,
     /// How connections are read.
     pub(crate) protocol: String,
     /// Why everything is refused, if it is.

@@ -1,6 +1,6 @@
 //! Who may reach what, as tables for people.
 
-use super::{Access, Need, Port, Report, Workloads};
+use super::{Access, Need, Port, Report, Sidecar, Workloads};
 use crate::output::{self, Paint};
 use std::fmt::Write;
 
@@ -15,6 +15,9 @@ impl Report {
             let heading = format!("{} {}", workloads.kind, names(workloads));
             // Writing to a String cannot fail.
             let _ = write!(text, "\n{}\n", paint.bold(&heading));
+            if let Some(line) = enforced(workloads, paint) {
+                let _ = writeln!(text, "{line}");
+            }
             for missing in &workloads.not_known {
                 let line = format!("not known: {missing} may not be listed");
                 let _ = writeln!(text, "{}", paint.notice(&line));
@@ -25,6 +28,20 @@ impl Report {
             }
         }
         text
+    }
+}
+
+/// What is to be said of who enforces this, where it is not a sidecar that runs.
+fn enforced(workloads: &Workloads, paint: Paint) -> Option<String> {
+    match workloads.sidecar? {
+        Sidecar::Missing => Some(paint.bad("no sidecar: nothing of this holds")),
+        Sidecar::NotRunning => {
+            Some(paint.dim("not running: this holds once it runs with a sidecar"))
+        }
+        Sidecar::Compatible if workloads.kind == "Pod" => {
+            Some(paint.dim("enforced by a proxy of Linkerd's API"))
+        }
+        Sidecar::Here | Sidecar::Compatible => None,
     }
 }
 
@@ -64,6 +81,10 @@ fn port_text(port: &Port, paint: Paint) -> String {
     if let Some(otherwise) = &port.otherwise {
         let _ = writeln!(text, "    anything else: {otherwise}");
     }
+    if grants_nobody(port) {
+        let words = "grants nobody: every request to these ports is refused";
+        let _ = writeln!(text, "    {}", paint.notice(words));
+    }
     for limit in &port.limits {
         let _ = writeln!(text, "    limit: {limit}");
     }
@@ -74,6 +95,11 @@ fn port_text(port: &Port, paint: Paint) -> String {
         let _ = writeln!(text, "    {}", paint.notice(&said));
     }
     text
+}
+
+/// Whether a Server lets nobody in, the probes of its workloads aside.
+fn grants_nobody(port: &Port) -> bool {
+    port.of_server && port.denied.is_none() && port.access.iter().all(|a| a.exempt || !a.granted)
 }
 
 /// One row for each grant; what it is about is said once.
@@ -111,22 +137,68 @@ pub(super) fn who(entry: &Access) -> String {
     }
     let words = match entry.requires.as_slice() {
         [] => "everybody".to_owned(),
-        needs => needs.iter().map(need).collect::<Vec<_>>().join("\nand "),
+        needs => {
+            // An identity of any address asks for nothing but the identity.
+            let asks = |need: &&Need| !is_anywhere(need) || needs.len() == 1;
+            needs.iter().filter(asks).map(need).collect::<Vec<_>>().join("\nand ")
+        }
     };
     let exempt = if entry.exempt { " (exempt)" } else { "" };
     let audited = if entry.audited { " (audited)" } else { "" };
     format!("{words}{exempt}{audited}")
 }
 
+/// Whether an address of any network does.
+fn is_anywhere(need: &Need) -> bool {
+    let Need { identities, networks, tls, from: _ } = need;
+    identities.is_empty() && tls.is_none() && *networks == ["0.0.0.0/0", "::/0"]
+}
+
 fn need(need: &Need) -> String {
-    const EVERYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
     match (need.identities.as_slice(), need.networks.as_slice(), need.tls) {
         (_, _, Some("mesh")) => "any mesh TLS client".to_owned(),
         (_, _, Some(_)) => "TLS that is passed through".to_owned(),
         ([any], _, None) if any == "*" => "any mesh identity".to_owned(),
         ([], [], None) => "nobody".to_owned(),
-        ([], networks, None) if networks == EVERYWHERE => "any address".to_owned(),
+        ([], _, None) if is_anywhere(need) => "any address".to_owned(),
         ([], networks, None) => format!("from {}", networks.join("\nor ")),
         (identities, _, None) => identities.join("\nor "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(requires: Vec<Need>) -> Access {
+        Access {
+            route: None,
+            hosts: Vec::new(),
+            what: Vec::new(),
+            requires,
+            granted: true,
+            by: None,
+            audited: false,
+            exempt: false,
+        }
+    }
+
+    fn networks(networks: &[&str]) -> Need {
+        let networks = networks.iter().map(|network| (*network).to_owned()).collect();
+        Need { networks, ..Need::default() }
+    }
+
+    #[test]
+    fn an_identity_of_any_address_is_an_identity() {
+        let any = || networks(&["0.0.0.0/0", "::/0"]);
+        let named = |name: &str| Need { identities: vec![name.to_owned()], ..Need::default() };
+        assert_eq!(who(&entry(vec![any(), named("*")])), "any mesh identity");
+        assert_eq!(who(&entry(vec![any(), named("web")])), "web");
+        assert_eq!(who(&entry(vec![any()])), "any address");
+        assert_eq!(
+            who(&entry(vec![networks(&["10.0.0.0/8"]), named("*")])),
+            "from 10.0.0.0/8\nand any mesh identity"
+        );
+        assert_eq!(who(&entry(Vec::new())), "everybody");
     }
 }

@@ -42,6 +42,10 @@ pub(super) fn findings(
     lacks
 }
 
+/// The message where nobody says what the identities of the mesh end in.
+const MESH_NOT_KNOWN: &str = "whether its identities are of this mesh is not known, because no controller \
+                              says what they end in; --control-plane-namespace does";
+
 /// The reason for which a finding may be none: what could not be listed may be what is missing.
 fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> Option<String> {
     let condition = match (found.kind, &found.other) {
@@ -58,6 +62,9 @@ fn not_known(object: &Object, found: &findings::Finding, world: &World<'_>) -> O
             return Some(format!(
                 "whether a policy refers to it is not known, because {missing} may not be listed"
             ));
+        }
+        (FindingKind::ForeignIdentity, _) if !world.mesh_known => {
+            return Some(MESH_NOT_KNOWN.to_owned());
         }
         (FindingKind::GrantsNobody { .. }, _) => {
             let missing = grants_not_listed(&object.meta.key, world)?;
@@ -120,10 +127,8 @@ fn grants_not_listed(server: &ObjectKey, world: &World<'_>) -> Option<String> {
 
 /// The policies that may refer to an authentication, if they could not be listed.
 fn policies_not_listed(key: &ObjectKey, kind: FindingKind, world: &World<'_>) -> Option<String> {
-    let scope = match kind {
-        FindingKind::UnusedOffered => Scope::All,
-        _ => Scope::Namespace(key.namespace.clone()),
-    };
+    let everywhere = kind == FindingKind::UnusedOffered;
+    let scope = if everywhere { Scope::All } else { Scope::Namespace(key.namespace.clone()) };
     unknown::in_scope(&[Kind::AuthorizationPolicy], &scope, world.gaps).pop()
 }
 

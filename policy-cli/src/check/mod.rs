@@ -58,7 +58,9 @@ pub fn check(path: &Path, config: &ControllerConfig) -> Result<Findings, SourceE
 pub(crate) fn check_inventory(inventory: Inventory) -> Findings {
     let Inventory { compiled, mut diagnostics, values, places, gaps, .. } = inventory;
     let scope = &inventory.scope;
-    let world = World { compiled: &compiled, gaps: &gaps, whole: inventory.cluster.is_some() };
+    let whole = inventory.cluster.is_some();
+    let mesh_known = inventory.settings.mesh_known;
+    let world = World { compiled: &compiled, gaps: &gaps, whole, mesh_known };
     let mut places = Places::new(places, values);
     let mut unknown = Vec::new();
     let mut found = findings(&world, &mut places, &mut unknown);

@@ -12,6 +12,8 @@ pub(super) struct World<'a> {
     /// Whether this is everything that there is: a cluster, rather than manifests that may be
     /// applied beside others. What is missing then is an error.
     pub(super) whole: bool,
+    /// Whether it is known what ends the identities of the mesh.
+    pub(super) mesh_known: bool,
 }
 
 impl World<'_> {

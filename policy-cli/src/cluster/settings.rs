@@ -51,6 +51,9 @@ pub(crate) struct Settings {
     pub(crate) from: String,
     /// Whether they are known to be those of a controller, rather than assumed.
     pub(crate) known: bool,
+    /// Whether it is known what ends the identities of the mesh: by the controller, or by a flag.
+    #[serde(skip)]
+    pub(crate) mesh_known: bool,
     /// The default policy of the cluster.
     pub(crate) default_policy: &'static str,
     /// The namespaces that the controller watches; none: all of them. What is elsewhere takes no
@@ -120,7 +123,8 @@ impl Settings {
             config.identity_domain = domain.as_str().into();
         }
         let default_policy = config.default_policy.as_str();
-        Self { from, known, default_policy, watched: None, config }
+        let mesh_known = known || flags.control_plane_namespace.is_some();
+        Self { from, known, mesh_known, default_policy, watched: None, config }
     }
 
     /// Whether the controller sees an object.

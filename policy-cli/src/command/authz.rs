@@ -18,7 +18,8 @@ use std::process::ExitCode;
 /// admits (identities, networks, probes of the node) and the object it comes from; and what would
 /// grant but does not, with the reason. Computed from the objects by the same code as in the
 /// controller, so that default policies, namespace-wide policies, conflicts of Servers and
-/// undeclared ports are all in it. It is what a sidecar enforces; whether one runs is not looked at.
+/// undeclared ports are all in it. It is what a sidecar enforces; pods of a cluster that have none are
+/// told so, because nothing of this holds there.
 ///
 /// Without --filename the cluster of the current context is asked; the first line says which one
 /// that is. What the API server does not let you list is named, and what depends on it is said to be
@@ -42,6 +43,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "KIND/NAME")]
     workload: Option<Target>,
 
+    /// Tell of the proxy's own ports too (4143, 4190 and 4191)
+    #[arg(long)]
+    all_ports: bool,
+
     #[command(flatten)]
     inventory: InventoryFlags,
 
@@ -59,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         inventory.notes();
         let target = arguments.workload.clone().unwrap_or(Target::All);
         let pods = pods(&inventory, &target).await?;
-        let report = report(&inventory, &target, &pods);
+        let report = report(&inventory, &target, &pods, arguments.all_ports);
         if report.workloads.is_empty() {
             bail!("{}", nothing(&inventory, &target));
         }

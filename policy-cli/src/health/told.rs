@@ -124,12 +124,8 @@ fn is_external(settings: &Settings) -> bool {
 pub(super) fn issuer(pods: &[Value]) -> Result<Issuer, String> {
     let pod = pods.first().ok_or("no pod of it was found")?;
     let arguments: IssuerArgs = told_issuer(pod).map_err(|error| format!("{error:#}"))?;
-    let names = |list: &String| {
-        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names.map(str::to_owned).collect()
-    };
     Ok(Issuer {
-        namespaces: arguments.roots_namespaces.as_ref().map(names),
+        namespaces: arguments.roots_namespaces.map(|names| names.into_iter().collect()),
         provisions: arguments.issuer_cert.is_none(),
         roots: arguments.roots_configmap,
         admin: arguments.admin_addr.port(),

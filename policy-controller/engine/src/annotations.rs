@@ -61,6 +61,7 @@ fn workload_annotations(
     errors.extend(annotation::admin_port(annotations).errors);
     errors.extend(annotation::opaque_ports(annotations, named).errors);
     errors.extend(annotation::require_identity_ports(annotations, named).errors);
+    errors.extend(annotation::logs(annotations).errors);
     for error in &mut errors {
         error.field = format!("{path}{}", error.field);
     }

@@ -4,7 +4,8 @@
 //! Nothing is kept until somebody asks. From then on what a batch touched is noted, and found out
 //! when it is asked for: once per shape and port, however many workloads share them.
 
-use crate::census::Census;
+mod census;
+
 use crate::engine::{Changes, Engine};
 use crate::incremental::Query;
 use crate::incremental::content_hash;
@@ -13,6 +14,7 @@ use crate::question::policy::PolicyOf;
 use crate::question::workload::{Shape, WorkloadOf, object_key, workload_key};
 use crate::reach::Reach;
 use crate::standing::Standing;
+use census::Census;
 use hashbrown::HashMap;
 use policy_core::{ObjectRef, ServerPolicy, WorkloadKey};
 use policy_crds::{Kind, ObjectKey};

@@ -18,7 +18,6 @@
 //! speaks to a network.
 
 mod annotations;
-mod census;
 mod compile;
 mod compiled;
 pub mod config;

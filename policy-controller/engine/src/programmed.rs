@@ -51,7 +51,7 @@ pub type VersionedTable = BTreeMap<ObjectKey, ProgrammedAt>;
 /// The reason of what is in force nowhere because nothing that it is about has a sidecar.
 const NO_SIDECAR: &str = "NoSidecar";
 /// The reason of what only proxies enforce that do not say what they have in force.
-const COMPATIBLE_PROXIES: &str = "CompatibleProxies";
+pub const COMPATIBLE_PROXIES: &str = "CompatibleProxies";
 /// The reason of what is about ports alone that its workloads take out of redirection.
 const PORTS_SKIPPED: &str = "PortsSkipped";
 /// The reason of what nothing runs of that it is about.

@@ -37,11 +37,13 @@ impl Standing {
     /// How it stands when it runs. The proxy of an ExternalWorkload is not seen: it has an identity of
     /// the mesh, so there is one.
     pub fn running(object: &Object) -> Self {
-        match object.meta.key.kind {
-            _ if has_our_sidecar(object) => Self::Sidecar,
-            Kind::ExternalWorkload => Self::Compatible,
-            _ if object.meta.labels.contains_key(LINKERD) => Self::Compatible,
-            _ => Self::Bare,
+        let external = object.meta.key.kind == Kind::ExternalWorkload;
+        if has_our_sidecar(object) {
+            Self::Sidecar
+        } else if external || object.meta.labels.contains_key(LINKERD) {
+            Self::Compatible
+        } else {
+            Self::Bare
         }
     }
 }

@@ -11,7 +11,7 @@
 mod common;
 
 use common::*;
-use policy_core::{Owner, WorkloadKey};
+use policy_core::{AccessLogs, Logs, Owner, WorkloadKey};
 use policy_crds::{Kind, Object};
 use policy_engine::source::{
     Batch, Change, Diagnostic, Health, Source, SourceContext, SourceError,
@@ -235,6 +235,40 @@ async fn a_pod_that_changes_moves_and_one_that_goes_closes_its_channels() {
     assert!(watched.is_closed(), "closed");
     assert!(state.is_closed(), "closed");
     assert_eq!(policies.port(&web_key(), port(8080)).await.unwrap_err(), LookupError::NotFound);
+}
+
+#[tokio::test]
+async fn what_a_running_pod_is_to_log_follows_its_annotations() {
+    let mut stage = Stage::synced(&[POD, &server("HTTP/1", "deny")]).await;
+    let policies = stage.controller.policies.clone();
+    let mut watched = policies.port(&web_key(), port(8080)).await.unwrap();
+    let mut state = policies.workload(&web_key()).await.unwrap();
+    _ = watched.read();
+    assert_eq!(state.read().facts.logs, Logs::default());
+    let annotated = |annotations: &str| {
+        let metadata = format!("namespace: shop, annotations: {{{annotations}}}, labels");
+        POD.replacen("namespace: shop, labels", &metadata, 1)
+    };
+    let filter = |text: &str| Some(Arc::from(text));
+    for (annotations, logs) in [
+        (
+            "portcullis.dev/access-log: json, config.linkerd.io/proxy-log-level: 'warn,policy_proxy=debug'",
+            Logs { filter: filter("warn,policy_proxy=debug"), access_log: Some(AccessLogs::Json) },
+        ),
+        (
+            "portcullis.dev/proxy-log-level: debug, config.linkerd.io/proxy-log-level: warn",
+            Logs { filter: filter("debug"), access_log: None },
+        ),
+        (
+            "config.linkerd.io/access-log: apache, portcullis.dev/proxy-log-level: 'a=loud'",
+            Logs { filter: None, access_log: Some(AccessLogs::Apache) },
+        ),
+        ("portcullis.dev/access-log: xml", Logs::default()),
+    ] {
+        stage.send(apply(&[&annotated(annotations)])).await;
+        assert_eq!(state.read().facts.logs, logs, "{annotations}");
+        assert!(!watched.has_changed(), "a fact, not policy: {annotations}");
+    }
 }
 
 #[tokio::test]

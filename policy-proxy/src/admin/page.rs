@@ -19,7 +19,7 @@ fn host_of(headers: &HeaderMap) -> Option<&str> {
     let mut lines = headers.get_all(HOST).iter();
     let line = lines.next().filter(|_| lines.next().is_none())?.to_str().ok()?;
     match line.strip_prefix('[') {
-        Some(address) => address.split(']').next(),
+        Some(address) => address.split_once(']').map(|(address, _)| address),
         None => line.split(':').next(),
     }
 }
@@ -27,4 +27,29 @@ fn host_of(headers: &HeaderMap) -> Option<&str> {
 fn is_local(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_asked_for_by_its_name_or_an_address() {
+        let asked =
+            |host: &str| may_have_asked(&Request::get("/").header(HOST, host).body(()).unwrap());
+        for host in ["localhost:14191", "LOCALHOST", "127.0.0.1:4191", "[::1]:4191", "192.0.2.7"] {
+            assert!(!asked(host), "{host}");
+        }
+        let names = ["page.example:4191", "localhost.page.example", "127.0.0.1.page.example"];
+        for host in names.into_iter().chain(["", "[", "a]", "[localhost", "\u{e9}"]) {
+            assert!(asked(host), "{host}");
+        }
+        let two = Request::get("/").header(HOST, "localhost").header(HOST, "page.example");
+        assert!(may_have_asked(&two.body(()).unwrap()));
+        assert!(may_have_asked(&Request::get("/").body(()).unwrap()), "no name");
+        let absolute = |uri: &str| {
+            may_have_asked(&Request::get(uri).header(HOST, "localhost").body(()).unwrap())
+        };
+        assert!(absolute("http://page.example/") && !absolute("http://[::1]:4191/"));
+    }
 }

@@ -207,7 +207,7 @@ impl Session<'_> {
         let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
         let facts = workload.facts.as_ref();
         let facts = facts.ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
-        let facts = decode_facts(facts)
+        let mut facts = decode_facts(facts)
             .map_err(|error| refuse(&format!("facts.{}", error.path), error.message))?;
         let undeclared = match m::Undeclared::try_from(workload.undeclared) {
             Ok(m::Undeclared::Default) => UndeclaredPorts::Default,
@@ -221,6 +221,11 @@ impl Session<'_> {
             workload.declared_ports.iter().copied().map(number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
+        // Apart from what is decided by: nothing that is open is decided on again for a log's sake.
+        let logs = std::mem::take(&mut facts.logs);
+        if let Some(own) = &self.client.config.logs {
+            own.follow(&logs);
+        }
         let facts = self.client.node.settle(facts);
         self.client.store.set_facts(Arc::new(facts));
         self.client.store.declare(&ports, undeclared);

@@ -1,5 +1,6 @@
 //! Whom to ask for policy.
 
+use crate::live_logs::LiveLogs;
 use policy_core::Facts;
 use policy_server::DefaultGateways;
 use policy_tls::control::{Backoff, ControllerAddress};
@@ -22,6 +23,8 @@ pub struct DiscoverConfig {
     pub facts: Arc<Facts>,
     /// Where the default gateways of the workload are looked up.
     pub gateways: DefaultGateways,
+    /// What the controller says of the workload's logs goes here; absent: nowhere.
+    pub logs: Option<Arc<LiveLogs>>,
     /// How long one attempt to connect may take.
     pub connect_timeout: Duration,
     /// How long the first message of a stream may take; absent: for ever.
@@ -50,6 +53,7 @@ impl DiscoverConfig {
             declared: BTreeSet::new(),
             facts: Arc::new(Facts::default()),
             gateways: DefaultGateways::of_process(),
+            logs: None,
             connect_timeout: Duration::from_secs(5),
             initial_timeout: None,
             idle_timeout: None,

@@ -172,7 +172,7 @@ impl Worker {
 
     /// Whether somebody takes records.
     pub(super) fn is_recording(&self) -> bool {
-        self.shared.recorder.is_some()
+        self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
     /// Hands a decision on a request to the recorder.

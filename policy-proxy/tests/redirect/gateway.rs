@@ -55,7 +55,7 @@ impl PolicyDiscovery for Proposing {
             pod_addresses: POD.to_vec(),
             node_local: vec!["172.18.0.2/32".parse().unwrap()],
             pod_gateways: CLIENT.to_vec(),
-            cluster: Vec::new(),
+            ..Facts::default()
         };
         let workload = Workload {
             name: "pod ns/web-0".to_owned(),

@@ -686,6 +686,20 @@ pub struct Facts {
     /// pod may. A client that cannot tell leaves them out.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub pod_gateways: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// What the workload's proxy is to log while it runs. Absent: as it was started.
+    #[prost(message, optional, tag = "5")]
+    pub logs: ::core::option::Option<Logs>,
+}
+/// What a proxy is to log while it runs. What is not set is as the proxy was started. No decision depends
+/// on it, so that a client which does not know it, or cannot read a value, goes on without.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Logs {
+    /// A filter of log lines, as the crate `tracing-subscriber` reads it. Empty: not set.
+    #[prost(string, tag = "1")]
+    pub filter: ::prost::alloc::string::String,
+    /// The access log.
+    #[prost(enumeration = "AccessLogs", tag = "2")]
+    pub access_log: i32,
 }
 /// A block that each workload resolves by its own facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -782,6 +796,43 @@ impl PathHandling {
             "PATH_HANDLING_UNSPECIFIED" => Some(Self::Unspecified),
             "PATH_HANDLING_CANONICAL" => Some(Self::Canonical),
             "PATH_HANDLING_RAW" => Some(Self::Raw),
+            _ => None,
+        }
+    }
+}
+/// Whether a proxy writes an access log, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AccessLogs {
+    /// Not set.
+    Unspecified = 0,
+    /// None.
+    Off = 1,
+    /// One line per request, like Apache's common log.
+    Apache = 2,
+    /// One JSON object per request.
+    Json = 3,
+}
+impl AccessLogs {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ACCESS_LOGS_UNSPECIFIED",
+            Self::Off => "ACCESS_LOGS_OFF",
+            Self::Apache => "ACCESS_LOGS_APACHE",
+            Self::Json => "ACCESS_LOGS_JSON",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ACCESS_LOGS_UNSPECIFIED" => Some(Self::Unspecified),
+            "ACCESS_LOGS_OFF" => Some(Self::Off),
+            "ACCESS_LOGS_APACHE" => Some(Self::Apache),
+            "ACCESS_LOGS_JSON" => Some(Self::Json),
             _ => None,
         }
     }

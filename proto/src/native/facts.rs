@@ -5,6 +5,7 @@ use crate::error::{DecodeError, each};
 use crate::messages as m;
 use policy_core::feature::Feature;
 use policy_core::network::Facts;
+use policy_core::{AccessLogs, Logs};
 use std::collections::BTreeSet;
 
 /// The features of this version, by name: what a client says in `Hello`.
@@ -20,12 +21,13 @@ pub fn decode_features(names: &[String]) -> BTreeSet<Feature> {
 
 /// Encodes a workload's facts.
 pub fn encode_facts(facts: &Facts) -> m::Facts {
-    let Facts { pod_addresses, node_local, pod_gateways, cluster } = facts;
+    let Facts { pod_addresses, node_local, pod_gateways, cluster, logs } = facts;
     m::Facts {
         pod_addresses: pod_addresses.iter().copied().map(write::address).collect(),
         node_local: node_local.iter().map(write::network).collect(),
         cluster: cluster.iter().map(write::network).collect(),
         pod_gateways: pod_gateways.iter().copied().map(write::address).collect(),
+        logs: (*logs != Logs::default()).then(|| encode_logs(logs)),
     }
 }
 
@@ -34,11 +36,38 @@ pub fn encode_facts(facts: &Facts) -> m::Facts {
 /// # Errors
 /// An address or a block that is none, by its field.
 pub fn decode_facts(facts: &m::Facts) -> Result<Facts, DecodeError> {
-    let m::Facts { pod_addresses, node_local, cluster, pod_gateways } = facts;
+    let m::Facts { pod_addresses, node_local, cluster, pod_gateways, logs } = facts;
     Ok(Facts {
         pod_addresses: each("pod_addresses", pod_addresses, |bytes| read::address(bytes))?,
         node_local: each("node_local", node_local, read::network)?,
         pod_gateways: each("pod_gateways", pod_gateways, |bytes| read::address(bytes))?,
         cluster: each("cluster", cluster, read::network)?,
+        logs: logs.as_ref().map(decode_logs).unwrap_or_default(),
     })
+}
+
+fn encode_logs(Logs { filter, access_log }: &Logs) -> m::Logs {
+    let access_log = match access_log {
+        None => m::AccessLogs::Unspecified,
+        Some(AccessLogs::Off) => m::AccessLogs::Off,
+        Some(AccessLogs::Apache) => m::AccessLogs::Apache,
+        Some(AccessLogs::Json) => m::AccessLogs::Json,
+    };
+    m::Logs {
+        filter: filter.as_deref().unwrap_or_default().to_owned(),
+        access_log: access_log.into(),
+    }
+}
+
+/// What cannot be read is not set: no decision depends on it, and it must not keep facts from being put
+/// in force on which decisions do.
+fn decode_logs(m::Logs { filter, access_log }: &m::Logs) -> Logs {
+    let access_log = match m::AccessLogs::try_from(*access_log) {
+        Ok(m::AccessLogs::Unspecified) | Err(_) => None,
+        Ok(m::AccessLogs::Off) => Some(AccessLogs::Off),
+        Ok(m::AccessLogs::Apache) => Some(AccessLogs::Apache),
+        Ok(m::AccessLogs::Json) => Some(AccessLogs::Json),
+    };
+    let filter = Some(filter.as_str()).filter(|filter| !filter.is_empty());
+    Logs { filter: filter.map(Into::into), access_log }
 }

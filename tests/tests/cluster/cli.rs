@@ -135,6 +135,31 @@ async fn check_names_what_matches_nothing_any_more() {
 }
 
 #[tokio::test]
+async fn identities_are_compared_with_those_of_a_mesh_that_is_known() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = cluster.namespace("cli").await.unwrap();
+    let identity = "a.b.serviceaccount.identity.portcullis.cluster.local";
+    let object = format!(
+        "apiVersion: policy.linkerd.io/v1alpha1\nkind: MeshTLSAuthentication\n\
+         metadata: {{name: m, namespace: {ns}}}\nspec: {{identities: [{identity}]}}\n"
+    );
+    cluster.apply(&object).await.unwrap();
+    // No controller runs here, and the defaults of one are those of nobody.
+    let check = ["check", "-n", &ns, "-o", "json"];
+    let said = portcullis(cluster.kubeconfig(), &check).await.json();
+    let told = said["notKnown"][0]["message"].as_str().unwrap_or_default();
+    assert!(told.starts_with("whether its identities are of this mesh is not known"), "{said:#}");
+    assert!(!said["findings"].to_string().contains("trust domain"), "{said:#}");
+    for (namespace, own) in [("portcullis", true), ("linkerd", false)] {
+        let stated = [&check[..], &["--control-plane-namespace", namespace]].concat();
+        let said = portcullis(cluster.kubeconfig(), &stated).await.json();
+        assert_eq!(said["notKnown"], json!([]), "{said:#}");
+        let foreign = said["findings"].to_string().contains("ends in no trust domain");
+        assert_eq!(foreign, !own, "{namespace}: {said:#}");
+    }
+}
+
+#[tokio::test]
 async fn what_may_not_be_listed_is_not_known_and_a_role_is_offered() {
     let Some(cluster) = crate::shared().await else { return };
     let ns = namespace(cluster).await;
@@ -276,6 +301,96 @@ async fn status_is_the_controllers_or_says_why_it_is_not() {
     let condition = &object["conditions"][0];
     assert_eq!((&condition["type"], &condition["status"]), (&json!("Accepted"), &json!("True")));
     assert_eq!(condition["source"], json!("controller"));
+
+    // Why it is in force nowhere, for programs and people, and what is wrong with the namespace.
+    let annotated = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {ns}, annotations: \
+         {{config.linkerd.io/default-inbound-policy: denny}}}}\n"
+    );
+    cluster.apply(&annotated).await.unwrap();
+    let asking = ["status", "-n", &ns, "--controller", &address];
+    let mut said = portcullis(cluster.kubeconfig(), &asking).await;
+    for _ in 0..100 {
+        if said.out.contains("denny") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        said = portcullis(cluster.kubeconfig(), &asking).await;
+    }
+    for words in [
+        "Programmed=False (NotRunning): 1 pod selected, none of which runs".to_owned(),
+        "Programmed=False (NoTarget): no selected pod has a port named `htpp`".to_owned(),
+        format!("Programmed=False (NoTarget): Server {ns}/gone does not exist"),
+        format!("\nNamespace {ns}\n  AnnotationsValid=False (UnsupportedValue): "),
+    ] {
+        assert!(said.out.contains(&words), "{words}: {}{}", said.out, said.err);
+    }
+    let row = |name: &str| {
+        let found = said.out.lines().find(|line| line.starts_with(&format!("Server {ns}/{name} ")));
+        found.map(|line| line.split_whitespace().skip(2).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(row("web").as_deref(), Some("True - NotRunning"), "{}", said.out);
+    assert_eq!(row("wrong").as_deref(), Some("True - NoTarget"), "{}", said.out);
+}
+
+#[tokio::test]
+async fn authz_says_where_no_sidecar_runs_and_where_a_server_grants_nobody() {
+    let Some(cluster) = crate::shared().await else { return };
+    let ns = namespace(cluster).await;
+    let pod = |name: &str, labels: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\n\
+             metadata: {{name: {name}, namespace: {ns}, labels: {{app: db{labels}}}}}\n\
+             spec: {{containers: [{{name: a, image: a, \
+             ports: [{{containerPort: 5432}}, {{containerPort: 4143}}]}}]}}\n---\n"
+        )
+    };
+    let db = format!(
+        "{}{}{}apiVersion: policy.linkerd.io/v1beta3\nkind: Server\n\
+         metadata: {{name: db, namespace: {ns}}}\n\
+         spec: {{podSelector: {{matchLabels: {{app: db}}}}, port: 5432, proxyProtocol: opaque}}\n",
+        pod("db-0", ", portcullis.dev/proxy: injected"),
+        pod("db-1", ", linkerd.io/control-plane-ns: linkerd"),
+        pod("db-2", ""),
+    );
+    cluster.apply(&db).await.unwrap();
+    let runs = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: {ns}}}\n\
+             status: {{phase: Running}}\n---\n"
+        )
+    };
+    cluster.apply_status(&["db-0", "db-1", "db-2"].map(runs).concat()).await.unwrap();
+    let said = portcullis(cluster.kubeconfig(), &["authz", "-n", &ns]).await;
+    let section = |name: &str| {
+        let heading = format!("\nPod {ns}/{name}\n");
+        let from = said.out.split_once(&heading).unwrap_or_else(|| panic!("{}", said.out)).1;
+        from.split("\nPod ").next().unwrap_or_default().to_owned()
+    };
+    let nobody = "grants nobody: every request to these ports is refused";
+    for (name, begins) in [
+        ("db-0", "\n  port 5432"),
+        ("db-1", "enforced by a proxy of Linkerd's API\n"),
+        ("db-2", "no sidecar: nothing of this holds\n"),
+        ("web-0", "not running: this holds once it runs with a sidecar\n"),
+    ] {
+        assert!(section(name).starts_with(begins), "{name}: {}", said.out);
+        assert_eq!(section(name).contains(nobody), name != "web-0", "{name}: {}", said.out);
+        assert!(!section(name).contains("4143"), "{}", said.out);
+    }
+    let said = portcullis(cluster.kubeconfig(), &["authz", "-n", &ns, "--all-ports"]).await;
+    assert!(said.out.contains("port 4143"), "{}", said.out);
+    let of_json =
+        portcullis(cluster.kubeconfig(), &["authz", "-n", &ns, "-o", "json"]).await.json();
+    let sidecar = |name: &str| {
+        let all = of_json["workloads"].as_array().unwrap();
+        let own = all.iter().find(|w| w["names"] == json!([name])).unwrap();
+        own["sidecar"].clone()
+    };
+    assert_eq!(
+        ["db-0", "db-1", "db-2", "web-0"].map(sidecar),
+        ["here", "compatible", "missing", "notRunning"].map(|word| json!(word))
+    );
 }
 
 #[tokio::test]

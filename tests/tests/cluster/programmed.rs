@@ -3,6 +3,7 @@
 
 mod line;
 mod proxy;
+mod reasons;
 mod restored;
 mod unsent;
 pub(crate) mod watching;

@@ -10,6 +10,8 @@ mod identity;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod open;
 #[cfg(test)]
 mod restart;

@@ -221,6 +221,11 @@ impl World {
         wait_within("the controller is gone", PATIENCE, gone).await;
     }
 
+    /// Where the controller listens.
+    pub(crate) fn listens(&self) -> SocketAddr {
+        self.listen
+    }
+
     /// The controller.
     pub(crate) fn controller(&self) -> &Embedded {
         self.controller.as_ref().expect("it runs")

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use syn::Item;
+use syn::visit::{self, Visit};
+use syn::{Ident, Item, ItemEnum, ItemStruct, ItemTrait, ItemType};
 
 /// The list of files, from the workspace's root.
 const LIST: &str = "xtask/path.txt";
@@ -139,7 +140,8 @@ pub fn server_path_faults(root: &Path, crates: &[CrateStructure]) -> Result<Vec<
         if on.contains(name) {
             faults.push(format!("{name}: both on and off the path"));
         }
-        if !there.contains(name) && !(name.ends_with('/') && below(name)) {
+        let is_there = there.contains(name) || name.ends_with('/') && below(name);
+        if !is_there {
             faults.push(format!("{name}: there is no such file"));
         }
     }
@@ -156,22 +158,42 @@ pub fn server_path_faults(root: &Path, crates: &[CrateStructure]) -> Result<Vec<
 
 /// The names of the types that a file declares outside of tests.
 fn types(text: &str) -> syn::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    let mut open = syn::parse_file(text)?.items;
-    while let Some(item) = open.pop() {
-        if only_in_tests(of_item(&item)) {
-            continue;
-        }
-        match item {
-            Item::Struct(item) => _ = names.insert(item.ident.to_string()),
-            Item::Enum(item) => _ = names.insert(item.ident.to_string()),
-            Item::Type(item) => _ = names.insert(item.ident.to_string()),
-            Item::Trait(item) => _ = names.insert(item.ident.to_string()),
-            Item::Mod(module) => open.extend(module.content.into_iter().flat_map(|(_, all)| all)),
-            _ => {}
+    let mut types = Types::default();
+    types.visit_file(&syn::parse_file(text)?);
+    Ok(types.0)
+}
+
+#[derive(Default)]
+struct Types(BTreeSet<String>);
+
+impl Types {
+    fn add(&mut self, name: &Ident) {
+        self.0.insert(name.to_string());
+    }
+}
+
+impl<'ast> Visit<'ast> for Types {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if !only_in_tests(of_item(item)) {
+            visit::visit_item(self, item);
         }
     }
-    Ok(names)
+
+    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
+        self.add(&item.ident);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
+        self.add(&item.ident);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        self.add(&item.ident);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        self.add(&item.ident);
+    }
 }
 
 /// The stages as a table, with the names of the types that data is handed on in.

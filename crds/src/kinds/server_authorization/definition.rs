@@ -1,14 +1,19 @@
 //! The definition of ServerAuthorization (controller-semantics 1.2).
 
 use crate::kind::Kind;
-use crate::render::definition::{Definition, Status, Version};
+use crate::render::definition::{Column, Definition, Status, Version};
 use crate::render::profile::Profile;
 use crate::render::schema::{
     IDENTITY, LABEL, boolean, exactly_one, list, matching, networks, object, selector,
 };
 use serde_json::Value;
 
-pub(crate) fn definition(_: Profile) -> Definition {
+pub(crate) fn definition(profile: Profile) -> Definition {
+    let column = match profile {
+        Profile::Portcullis => SERVER,
+        Profile::Linkerd => LINKERDS_SERVER,
+    };
+
     let old = Version {
         name: "v1alpha1",
         storage: false,
@@ -24,7 +29,7 @@ pub(crate) fn definition(_: Profile) -> Definition {
         name: "v1beta1",
         storage: true,
         deprecated: None,
-        columns: &[("Server", "string", ".spec.server.name")],
+        columns: column,
         spec: schema(),
         status: Status::Ours,
     };
@@ -35,6 +40,12 @@ pub(crate) fn definition(_: Profile) -> Definition {
         versions: vec![old, new],
     }
 }
+
+/// The name, or else the selector, as JSON: an object has one of the two.
+const SERVER: &[Column] = &[("Server", "string", ".spec.server['name','selector']")];
+
+/// The name alone, as Linkerd's definition has it.
+const LINKERDS_SERVER: &[Column] = &[("Server", "string", ".spec.server.name")];
 
 fn schema() -> Value {
     let server = exactly_one(

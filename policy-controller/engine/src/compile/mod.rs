@@ -2,5 +2,4 @@
 //! 2.13). Resources stop here: what comes out is the policy model alone.
 
 mod implicit;
-mod port;
-mod server;
+mod policy;

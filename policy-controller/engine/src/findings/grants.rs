@@ -5,7 +5,7 @@ use super::finding::{Finding, FindingKind};
 use crate::incremental::Memo;
 use crate::index::parents;
 use crate::question::grant::ServerGrants;
-use crate::question::route::Attached;
+use crate::question::policy::Attached;
 use crate::source::{Batch, Change};
 use policy_core::{DefaultPolicy, Route};
 use policy_crds::resource::Server;

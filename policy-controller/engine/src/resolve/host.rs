@@ -89,11 +89,12 @@ fn attach(cx: &mut Context<'_>, route: &Object, hosted: &mut Hosted) {
         let Some(server) = ObjectKey::server_of(parent, namespace) else { continue };
         match attachment(cx, route, parent, &server) {
             Attachment::Accepted => _ = hosted.servers.insert(server),
-            Attachment::Refused { reason, message, .. } => match reason {
-                Reason::NoMatchingParent | Reason::RefNotPermitted => _ = refused.insert(message),
-                // It is about something, and is not accepted.
-                _ => {}
-            },
+            // Otherwise it is about something, and is not accepted.
+            Attachment::Refused { reason, message, .. } => {
+                if matches!(reason, Reason::NoMatchingParent | Reason::RefNotPermitted) {
+                    refused.insert(message);
+                }
+            }
         }
     }
     if hosted.servers.is_empty() {

@@ -224,6 +224,7 @@ fn identity(cx: &Context<'_>, object: &Object) -> (Arc<str>, Arc<str>) {
 
 fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
     let cluster = cx.config.cluster_networks.clone();
+    let logs = annotation::logs(&object.meta.annotations).value;
     match &object.body {
         Body::Valid(Resource::Pod(pod)) => {
             let mut local: BTreeSet<IpNet> = hosts(&pod.host_addresses).collect();
@@ -245,12 +246,13 @@ fn facts(cx: &mut Context<'_>, object: &Object) -> Facts {
                 node_local: local.into_iter().collect(),
                 pod_gateways: proposed,
                 cluster,
+                logs,
             }
         }
         Body::Valid(Resource::ExternalWorkload(workload)) => {
-            Facts { pod_addresses: workload.addresses.clone(), cluster, ..Facts::default() }
+            Facts { pod_addresses: workload.addresses.clone(), cluster, logs, ..Facts::default() }
         }
-        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, ..Facts::default() },
+        Body::Valid(_) | Body::Invalid(_) => Facts { cluster, logs, ..Facts::default() },
     }
 }
 

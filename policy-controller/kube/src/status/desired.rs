@@ -4,7 +4,7 @@
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
-use policy_engine::programmed::{Programmed, ProgrammedAt};
+use policy_engine::programmed::{COMPATIBLE_PROXIES, Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
@@ -174,7 +174,12 @@ impl Desired {
 
     fn level(&self) -> Level {
         let told = self.all().filter(|told| told.kind == "Programmed");
-        let statuses: Vec<_> = told.map(|told| told.status).collect();
+        // What proxies of Linkerd's API have is not known later either: it is told at once.
+        let status = |told: &Told| match &*told.reason {
+            COMPATIBLE_PROXIES => "False",
+            _ => told.status,
+        };
+        let statuses: Vec<_> = told.map(status).collect();
         match () {
             () if statuses.is_empty() => Level::Unsaid,
             () if statuses.contains(&"False") => Level::Down,
@@ -275,6 +280,7 @@ mod tests {
     use super::*;
     use policy_crds::Kind;
     use policy_engine::conditions::Reason;
+    use policy_engine::reach::Reach;
     use policy_engine::testing::key;
 
     fn condition(
@@ -404,6 +410,21 @@ mod tests {
         assert_eq!(told.get(1).map(Vec::len), Some(1), "{told:?}");
         assert!(desired.unsent().is_some_and(Told::is_warning));
         assert_ne!(desired.fingerprint().urgent, all.fingerprint().urgent, "it is told at once");
+    }
+
+    #[test]
+    fn that_only_compatible_proxies_have_it_is_known() {
+        let server = key(Kind::Server, "ns", "s");
+        let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
+        let level = |programmed| {
+            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
+        };
+        let reach = Arc::new(Reach { compatible: 1, ..Reach::default() });
+        let programmed = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
+        assert_eq!(programmed.status(), "Unknown");
+        assert_eq!(level(programmed), Level::Down);
+        let unknown = Programmed::Unknown { reason: "x".into(), message: "x".into() };
+        assert_eq!(level(unknown), Level::Unknown);
     }
 
     #[test]

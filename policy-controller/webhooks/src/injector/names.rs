@@ -269,7 +269,12 @@ pub(super) fn without_effect(annotations: &Texts, sidecars: &str) -> Vec<FieldEr
 }
 
 #[cfg(test)]
-#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "tests")]
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "tests"
+)]
 mod tests {
     use super::*;
 

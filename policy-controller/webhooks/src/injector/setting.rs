@@ -3,9 +3,9 @@
 use super::ports::{Named, PortList};
 use super::quantity::is_quantity;
 use super::value::{duration, expected, image, number, one_of, positive, switch, version};
-use policy_core::DefaultPolicy;
+use policy_core::{AccessLogs, DefaultPolicy};
+use policy_crds::annotation;
 use std::fmt;
-use tracing_subscriber::EnvFilter;
 
 /// The prefix of our annotations.
 pub(super) const OWN: &str = "portcullis.dev/";
@@ -327,14 +327,12 @@ impl Setting {
             Self::ProxyImage | Self::InitImage => image(text),
             Self::ProxyVersion => version(text),
             Self::ImagePullPolicy => one_of(text, &["Always", "IfNotPresent", "Never"]),
-            Self::ProxyLogLevel => match EnvFilter::builder().parse(text) {
-                Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
-                Ok(_) | Err(_) => {
-                    Err(expected(text, "a log filter such as `info` or `warn,policy_proxy=debug`"))
-                }
-            },
+            Self::ProxyLogLevel if annotation::is_log_filter(text) => Ok(text.to_owned()),
+            Self::ProxyLogLevel => {
+                Err(expected(text, "a log filter such as `info` or `warn,policy_proxy=debug`"))
+            }
             Self::ProxyLogFormat => one_of(text, &["plain", "json"]),
-            Self::AccessLog => one_of(text, &["off", "apache", "json"]),
+            Self::AccessLog => one_of(text, &AccessLogs::ALL.map(AccessLogs::as_str)),
             Self::ProxyCpuRequest
             | Self::ProxyCpuLimit
             | Self::ProxyMemoryRequest

@@ -186,7 +186,7 @@ impl Enforcer for Client {
     }
 
     fn is_recording(&self) -> bool {
-        self.shared.recorder.is_some()
+        self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
     fn notice(&self, decided: &Decided<'_>, request: Requested<'_>, now: Instant) {

@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use policy_tls::civil::rfc3339;
 use serde_json::json;
 use std::io::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,16 +16,39 @@ pub enum Format {
     Apache,
 }
 
-/// Writes one line per request. Connections that are not HTTP are left out, as in Linkerd.
+/// Writes one line per request, while it is on. Connections that are not HTTP are left out, as in
+/// Linkerd.
 pub struct AccessLog {
-    format: Format,
+    /// Its place among [`FORMATS`], plus one; 0: it is off.
+    format: AtomicU8,
     out: Mutex<Box<dyn Write + Send>>,
 }
 
 impl AccessLog {
     /// Writes to `out`, one call per line. A line that cannot be written is lost.
     pub fn new(format: Format, out: Box<dyn Write + Send>) -> Self {
-        Self { format, out: Mutex::new(out) }
+        Self::switched(Some(format), out)
+    }
+
+    /// The same, which may be off.
+    pub fn switched(format: Option<Format>, out: Box<dyn Write + Send>) -> Self {
+        let log = Self { format: AtomicU8::new(0), out: Mutex::new(out) };
+        log.set(format);
+        log
+    }
+
+    /// Goes on in this format, or without any.
+    pub fn set(&self, format: Option<Format>) {
+        let place = FORMATS.iter().position(|known| Some(*known) == format);
+        let place = place.and_then(|place| u8::try_from(place).ok());
+        let number = place.map_or(0, |place| place.saturating_add(1));
+        self.format.store(number, Ordering::Relaxed);
+    }
+
+    /// The format it is written in; none: it is off.
+    pub fn format(&self) -> Option<Format> {
+        let number = usize::from(self.format.load(Ordering::Relaxed));
+        FORMATS.get(number.checked_sub(1)?).copied()
     }
 
     /// Writes to standard error.
@@ -33,16 +57,22 @@ impl AccessLog {
     }
 }
 
+const FORMATS: [Format; 2] = [Format::Json, Format::Apache];
+
 impl std::fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AccessLog").field("format", &self.format).finish_non_exhaustive()
+        f.debug_struct("AccessLog").field("format", &self.format()).finish_non_exhaustive()
     }
 }
 
 impl Recorder for AccessLog {
+    fn is_recording(&self) -> bool {
+        self.format.load(Ordering::Relaxed) != 0
+    }
+
     fn record(&self, record: &Record<'_>) {
-        let Some(request) = &record.request else { return };
-        let line = match self.format {
+        let (Some(request), Some(format)) = (&record.request, self.format()) else { return };
+        let line = match format {
             Format::Json => json(record, request),
             Format::Apache => apache(record, request),
         };

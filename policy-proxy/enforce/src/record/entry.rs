@@ -8,6 +8,11 @@ use std::time::{Duration, SystemTime};
 
 /// Takes one record per decision. Called on the worker's thread: it must not block for long.
 pub trait Recorder: Send + Sync {
+    /// Whether records are taken now. What is not asked for is not put together.
+    fn is_recording(&self) -> bool {
+        true
+    }
+
     /// Takes note of a decision. For a permitted request this is called once its response head is
     /// known; for a connection, when it was decided on.
     fn record(&self, record: &Record<'_>);

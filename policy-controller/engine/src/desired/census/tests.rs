@@ -81,12 +81,9 @@ fn pod(name: &str, app: &str, port: &str, runs: Runs) -> String {
         Runs::Linkerd => ", linkerd.io/control-plane-ns: linkerd",
         Runs::Bare | Runs::Nothing => "",
     };
-    let init = match runs {
-        Runs::Skipping => {
-            "initContainers: [{name: portcullis-init, args: [redirect, '--skip-inbound-ports=80']}], "
-        }
-        _ => "",
-    };
+    let skips = "initContainers: [{name: portcullis-init, \
+                 args: [redirect, '--skip-inbound-ports=80']}], ";
+    let init = if matches!(runs, Runs::Skipping) { skips } else { "" };
     let phase = if matches!(runs, Runs::Nothing) { "Pending" } else { "Running" };
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: ns, \

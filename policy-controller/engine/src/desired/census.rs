@@ -279,10 +279,8 @@ impl Census {
             true => finder.selects_nothing(server, spec),
             false => finder.lacks_on(server, spec, &shapes)?,
         };
-        let reason = match finding.kind {
-            FindingKind::Displaced => CONFLICTED,
-            _ => NO_TARGET,
-        };
+        let displaced = finding.kind == FindingKind::Displaced;
+        let reason = if displaced { CONFLICTED } else { NO_TARGET };
         let message = match own {
             true => finding.message.into(),
             false => format!("{server}: {}", finding.message).into(),
