@@ -6,13 +6,12 @@
 //! a cluster
 //! ```
 
-pub mod source;
-
 #[cfg(test)]
 mod metrics_tests;
 
 pub mod admin;
 pub mod args;
+pub mod directory;
 pub mod endpoints;
 pub mod guard;
 pub mod run;

@@ -1,7 +1,7 @@
 //! A directory that is followed, from its files to subscribers.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use policy_controller::source::directory::DirectorySource;
+use policy_controller::directory::DirectorySource;
 use policy_core::WorkloadKey;
 use policy_engine::{ControllerConfig, start};
 use std::num::NonZeroU16;

@@ -9,7 +9,7 @@
     reason = "a test"
 )]
 
-use policy_controller::source::directory::DirectorySource;
+use policy_controller::directory::DirectorySource;
 use policy_core::ObjectRef;
 use policy_core::feature::Feature;
 use policy_discovery::programmed;

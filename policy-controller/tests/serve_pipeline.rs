@@ -11,8 +11,8 @@ mod process;
 
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use linkerd2_proxy_api::inbound::{PortSpec, proxy_protocol::Kind as Protocol};
+use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, start_embedded};
-use policy_controller::source::directory::DirectorySource;
 use policy_core::feature::Feature;
 use policy_engine::ControllerConfig;
 use policy_proto::messages::policy_discovery_client::PolicyDiscoveryClient;

@@ -88,7 +88,7 @@ fn parse(query: &str) -> Result<(WorkloadKey, NonZeroU16), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::directory::DirectorySource;
+    use crate::directory::DirectorySource;
     use policy_engine::config::ControllerConfig;
     use policy_engine::controller::start;
 

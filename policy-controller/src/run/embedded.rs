@@ -1,7 +1,7 @@
 //! A controller inside another process.
 
 use super::error::RunError;
-use super::options::encode_options;
+use super::serving::encode_options;
 use crate::admin;
 use policy_discovery::serve::{Applied, ServeConfig, ServeMetrics, Server};
 use policy_engine::config::ControllerConfig;

@@ -14,7 +14,6 @@ mod identity;
 mod index;
 mod issuer;
 mod logging;
-mod options;
 mod ports;
 mod program;
 mod serving;

@@ -15,7 +15,7 @@ use crate::admin::{Admin, Readiness, Requirement};
 use crate::args::{
     Cli, ClusterSettings, Command, IssuerSettings, ServeAuth, Settings, SourceSettings,
 };
-use crate::source::directory::DirectorySource;
+use crate::directory::DirectorySource;
 use clap::Parser;
 use policy_discovery::serve::Stale;
 use policy_engine::config::ControllerConfig;

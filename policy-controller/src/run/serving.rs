@@ -3,7 +3,6 @@
 use super::error::RunError;
 use super::identity;
 use super::index::Handles;
-use super::options::encode_options;
 use super::thread::Thread;
 use super::vital::Vital;
 use crate::admin;
@@ -20,6 +19,7 @@ use policy_discovery::serve::{
 };
 use policy_engine::config::ControllerConfig;
 use policy_engine::handles::Policies;
+use policy_proto::compat::EncodeOptions;
 use policy_server::TlsHandle;
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::IdentityMetrics;
@@ -176,6 +176,11 @@ fn missing(readiness: &Readiness) -> impl Fn() -> Vec<String> + Send + Sync + 's
         let missing = readiness.missing();
         missing.iter().map(ToString::to_string).chain(readiness.remarks()).collect()
     }
+}
+
+/// The options of encoding that follow from `config`.
+pub(super) fn encode_options(config: &ControllerConfig) -> EncodeOptions {
+    EncodeOptions { localhost_authorization: config.localhost_authorization }
 }
 
 #[cfg(test)]

@@ -4,14 +4,12 @@
 //! The API server calls webhooks in the order of their configurations' names, and ours again whenever
 //! a later one changed the pod. Pods that run already keep asking whom they ask.
 
-use crate::installation::{Installation, client_config};
+use crate::installation::{Installation, client_config, created_pods, requirement};
 use crate::review::{Answer, NO_REQUEST, Request, Status, version};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 /// The configuration of this webhook, unless another is named. It has to come after
@@ -102,11 +100,6 @@ impl Repoint {
 /// The configuration that asks this webhook, about pods that have Linkerd's proxy. None is created
 /// while nobody answers: it would be served by other rules than its neighbours.
 pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguration {
-    let expression = |key: &str, operator: &str, values: &[&str]| LabelSelectorRequirement {
-        key: key.to_owned(),
-        operator: operator.to_owned(),
-        values: (!values.is_empty()).then(|| values.iter().map(ToString::to_string).collect()),
-    };
     let selector =
         |expressions| LabelSelector { match_expressions: Some(expressions), match_labels: None };
     let left_alone = [SYSTEM, installation.namespace.as_str()];
@@ -116,16 +109,10 @@ pub fn configuration(installation: &Installation) -> MutatingWebhookConfiguratio
         client_config: client_config(installation, BESIDE_PATH),
         failure_policy: Some("Fail".to_owned()),
         match_policy: Some("Equivalent".to_owned()),
-        namespace_selector: Some(selector(vec![expression(NAMESPACE_NAME, "NotIn", &left_alone)])),
-        object_selector: Some(selector(vec![expression(INJECTED, "Exists", &[])])),
+        namespace_selector: Some(selector(vec![requirement(NAMESPACE_NAME, "NotIn", &left_alone)])),
+        object_selector: Some(selector(vec![requirement(INJECTED, "Exists", &[])])),
         reinvocation_policy: Some("IfNeeded".to_owned()),
-        rules: Some(vec![RuleWithOperations {
-            api_groups: Some(vec![String::new()]),
-            api_versions: Some(vec!["v1".to_owned()]),
-            operations: Some(vec!["CREATE".to_owned()]),
-            resources: Some(vec!["pods".to_owned()]),
-            scope: Some("Namespaced".to_owned()),
-        }]),
+        rules: Some(vec![created_pods()]),
         side_effects: "None".to_owned(),
         timeout_seconds: Some(10),
         ..MutatingWebhook::default()

@@ -1,7 +1,10 @@
 //! How webhooks are installed: under which name, and where the API server finds what answers.
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
+use k8s_openapi::api::admissionregistration::v1::{
+    RuleWithOperations, ServiceReference, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
 /// The Secret that keeps the webhook's certificate, unless another is named.
 pub const WEBHOOK_SECRET: &str = policy_kube::names::WEBHOOK_SECRET;
@@ -53,5 +56,25 @@ pub(crate) fn client_config(installation: &Installation, path: &str) -> WebhookC
         Target::Url(url) => {
             WebhookClientConfig { ca_bundle, service: None, url: Some(url.clone()) }
         }
+    }
+}
+
+/// What a webhook about new pods is asked about.
+pub(crate) fn created_pods() -> RuleWithOperations {
+    RuleWithOperations {
+        api_groups: Some(vec![String::new()]),
+        api_versions: Some(vec!["v1".to_owned()]),
+        operations: Some(vec!["CREATE".to_owned()]),
+        resources: Some(vec!["pods".to_owned()]),
+        scope: Some("Namespaced".to_owned()),
+    }
+}
+
+/// What a label has to be for a webhook to be asked.
+pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
+    LabelSelectorRequirement {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        values: (!values.is_empty()).then(|| values.iter().map(ToString::to_string).collect()),
     }
 }

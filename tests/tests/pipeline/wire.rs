@@ -2,8 +2,8 @@
 
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient as Theirs;
 use linkerd2_proxy_api::inbound::{PortSpec, Server, proxy_protocol};
+use policy_controller::directory::DirectorySource;
 use policy_controller::run::start_embedded;
-use policy_controller::source::directory::DirectorySource;
 use policy_core::{Owner, Protocol};
 use policy_engine::{ControllerConfig, compile_directory};
 use policy_proto::compat;

@@ -3,8 +3,8 @@
 use crate::client::{Client, Kind};
 use crate::tls::{Mesh as _, name};
 use policy_cli::echo;
+use policy_controller::directory::DirectorySource;
 use policy_controller::run::{Embedded, start_embedded};
-use policy_controller::source::directory::DirectorySource;
 use policy_enforce::record::{Record, Recorder, Verdict};
 use policy_enforce::{PolicyStore, PortHandle, StoreConfig, Telemetry};
 use policy_engine::ControllerConfig;

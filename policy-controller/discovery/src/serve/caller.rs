@@ -1,11 +1,13 @@
 //! Who calls.
 
 use policy_core::Identity;
+use policy_server::Peer;
 use policy_server::review::Subject;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 /// Who a request is from; in the extensions of every request.
@@ -21,6 +23,17 @@ pub enum Caller {
     Loopback,
     /// Proved nothing.
     Anonymous,
+}
+
+/// What is known of the connection that a request arrived on; in the request's extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Connected {
+    /// The client.
+    pub(crate) peer: Peer,
+    /// Who the client is by its connection alone.
+    pub(crate) caller: Caller,
+    /// Cancelled when the connection is to end: its age, or shutdown. Streams end with OK then.
+    pub(crate) ending: CancellationToken,
 }
 
 /// Somebody who may see the policies of others.

@@ -4,11 +4,10 @@
 use crate::serve::access::Stand;
 use crate::serve::applied::{Lacks, Watching};
 use crate::serve::cache::Cache;
-use crate::serve::caller::Caller;
+use crate::serve::caller::{Caller, Connected};
 use crate::serve::codec::{PassThrough, Payload};
 use crate::serve::core::Core;
 use crate::serve::metrics::{Call, Method};
-use crate::serve::peer::Connected;
 use crate::serve::refusal::refusal;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;

@@ -2,9 +2,9 @@
 
 use super::access::Access;
 use super::applied::Applied;
+use super::caller::Connected;
 use super::config::ServeConfig;
 use super::metrics::ServeMetrics;
-use super::peer::Connected;
 use policy_core::{Denied, Owner, Protocol, ServerPolicy, Unmatched};
 use policy_engine::handles::Policies;
 use policy_server::{Allowance, Held, Limit, Limiter, Peer};

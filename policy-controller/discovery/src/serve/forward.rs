@@ -5,11 +5,10 @@
 //! `authorization`, which is meant for us. A stream counts against its peer's share as our own do and
 //! ends with OK when its connection is to end.
 
-use super::caller::Caller;
+use super::caller::{Caller, Connected};
 use super::core::Core;
 use super::lanes::{Lanes, Seat};
 use super::metrics::{Call, Method};
-use super::peer::Connected;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;

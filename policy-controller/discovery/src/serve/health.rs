@@ -1,7 +1,7 @@
 //! `grpc.health.v1`: serving once objects have been listed, until shutdown begins.
 
+use crate::serve::caller::Connected;
 use crate::serve::core::Core;
-use crate::serve::peer::Connected;
 use futures_util::stream::{self, BoxStream};
 use policy_proto::linkerd::inbound::inbound_server_policies_server::SERVICE_NAME as COMPATIBLE;
 use policy_proto::messages::policy_discovery_server::SERVICE_NAME as NATIVE;

@@ -1,8 +1,7 @@
 //! Says of every request who it is from, and turns away tokens that do not hold.
 
-use crate::serve::caller::Caller;
+use crate::serve::caller::{Caller, Connected};
 use crate::serve::core::Core;
-use crate::serve::peer::Connected;
 use futures_util::future::{self, BoxFuture};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};

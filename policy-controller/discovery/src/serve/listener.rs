@@ -1,11 +1,10 @@
 //! Accepts connections, finds out who connects, and serves HTTP/2, each connection with an age of its
 //! own.
 
-use crate::serve::caller::{Caller, instant_of};
+use crate::serve::caller::{Caller, Connected, instant_of};
 use crate::serve::config::{ServeConfig, jittered, random};
 use crate::serve::core::Core;
 use crate::serve::identify::{Guarded, Identify};
-use crate::serve::peer::Connected;
 use futures_util::future::select_all;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};

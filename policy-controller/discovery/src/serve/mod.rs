@@ -30,7 +30,6 @@ mod lanes;
 mod listener;
 mod metrics;
 mod native;
-mod peer;
 mod refusal;
 mod report;
 mod server;

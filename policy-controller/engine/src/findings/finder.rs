@@ -38,7 +38,7 @@ impl<'a> Finder<'a> {
             findings.extend(lacking.or_else(|| self.grants_nobody(key, server)));
         }
         findings.extend(self.never_reached(object));
-        findings.extend(self.clients(key, resource));
+        findings.extend(self.clients(object));
         findings.extend(self.foreign_identities(key, resource));
         findings
     }

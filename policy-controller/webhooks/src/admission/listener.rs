@@ -1,7 +1,7 @@
 //! Accepts connections of API servers: TLS, then HTTP/1.1 or HTTP/2 as both agree.
 
-use super::guard::PortGuard;
 use super::service::{ClientConnection, Service};
+use super::settings::PortGuard;
 use super::shares::{Bounds, Revoked, SharedRoom};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};

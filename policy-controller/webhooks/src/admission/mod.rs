@@ -17,7 +17,6 @@
 mod answering;
 mod arrival;
 mod clients;
-mod guard;
 mod listener;
 mod service;
 mod settings;
@@ -30,6 +29,5 @@ pub use super::certificate::{CertificateError, CertificateFiles, Provisioning};
 pub use super::installation::{Installation, Target, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 pub use super::metrics::AdmissionMetrics;
 pub use super::validation::configuration;
-pub use guard::PortGuard;
-pub use settings::{AdmissionSettings, CertificateSource};
+pub use settings::{AdmissionSettings, CertificateSource, PortGuard};
 pub use webhook::{Admission, AdmissionError};

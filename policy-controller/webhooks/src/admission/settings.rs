@@ -1,6 +1,7 @@
-//! What the webhook is told.
+//! What the webhook is told, and whom its port is open to.
 
 use crate::certificate::{CertificateFiles, Provisioning};
+use policy_core::Denied;
 use std::net::SocketAddr;
 
 /// How the webhook is served.
@@ -19,4 +20,13 @@ pub enum CertificateSource {
     Files(CertificateFiles),
     /// It is made here and kept in a Secret.
     Provisioned(Provisioning),
+}
+
+/// Decides which connections the webhook's port takes.
+pub trait PortGuard: Send + Sync {
+    /// Whether a connection of `client` is let through. It speaks TLS that is not the mesh's.
+    ///
+    /// # Errors
+    /// The reason to refuse it.
+    fn admission(&self, client: SocketAddr) -> Result<(), Denied>;
 }

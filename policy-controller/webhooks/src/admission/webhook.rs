@@ -1,9 +1,8 @@
 //! The webhook's port, its certificate and what answers, put together.
 
-use super::guard::PortGuard;
 use super::listener;
 use super::service::Service;
-use super::settings::{AdmissionSettings, CertificateSource};
+use super::settings::{AdmissionSettings, CertificateSource, PortGuard};
 use crate::beside::Repoint;
 use crate::certificate::{CertificateError, CertificateFiles, Provisioner, Served, Slot, follow};
 use crate::injector::Injector;

@@ -3,9 +3,9 @@
 
 use super::ask::{INJECT, INJECT_LABEL};
 use super::setting::{LINKERDS, OWN};
-use crate::installation::{Installation, client_config};
+use crate::installation::{Installation, client_config, created_pods, requirement};
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -71,23 +71,9 @@ fn webhook(
         namespace_selector: Some(namespaces),
         // Other webhooks may add containers after us.
         reinvocation_policy: Some("IfNeeded".to_owned()),
-        rules: Some(vec![RuleWithOperations {
-            api_groups: Some(vec![String::new()]),
-            api_versions: Some(vec!["v1".to_owned()]),
-            operations: Some(vec!["CREATE".to_owned()]),
-            resources: Some(vec!["pods".to_owned()]),
-            scope: Some("Namespaced".to_owned()),
-        }]),
+        rules: Some(vec![created_pods()]),
         side_effects: "None".to_owned(),
         ..MutatingWebhook::default()
-    }
-}
-
-fn requirement(key: &str, operator: &str, values: &[&str]) -> LabelSelectorRequirement {
-    LabelSelectorRequirement {
-        key: key.to_owned(),
-        operator: operator.to_owned(),
-        values: Some(values.iter().map(ToString::to_string).collect()),
     }
 }
 

@@ -7,12 +7,11 @@ mod outbound;
 mod port;
 
 use crate::serve::access::Stand;
-use crate::serve::caller::Caller;
+use crate::serve::caller::{Caller, Connected};
 use crate::serve::codec::Payload;
 use crate::serve::core::Core;
 use crate::serve::encodings::{Encodings, Features};
 use crate::serve::metrics::Call;
-use crate::serve::peer::Connected;
 use crate::serve::refusal::refusal;
 use crate::serve::slot;
 use hold::{Hold, Lists, Patience};

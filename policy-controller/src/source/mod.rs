@@ -1,3 +1,0 @@
-//! A directory of manifests as a source of objects.
-
-pub mod directory;
