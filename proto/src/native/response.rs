@@ -7,7 +7,7 @@ use crate::messages as m;
 #[derive(Debug)]
 pub enum Response {
     /// The workload.
-    Workload(m::Workload),
+    Workload(Box<m::Workload>),
     /// A port's policy, or a change of it.
     Port(Box<Update>),
     /// Nothing that is known to this version.
