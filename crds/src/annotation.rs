@@ -429,7 +429,7 @@ mod tests {
             let read = of(&[(ACCESS_LOG[1], access_log.as_str())]);
             assert_eq!(read.value.access_log, Some(access_log));
         }
-        let long = "a".repeat(MOST_FILTER + 1);
+        let long = "a".repeat(MOST_FILTER.saturating_add(1));
         for (name, text, words) in [
             (own, "a=loud", "`a=loud` is no log filter such as `info`"),
             (own, " ", "is no log filter"),

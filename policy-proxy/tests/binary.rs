@@ -404,7 +404,10 @@ fn it_logs_at_default_settings_whom_it_denied_and_whom_it_audited() {
         let lines = logged_under(policy);
         let find = |what: &str| lines.iter().filter(|line| line.contains(what)).collect::<Vec<_>>();
         let [first] = find(first)[..] else { panic!("{lines:?}") };
-        for part in ["port=8080", "client=127.0.0.1:", "method=\"GET\"", "path=\"/a-b\"", of] {
+        let workload = "workload=\"ns/web-0\"";
+        for part in
+            [workload, "port=8080", "client=127.0.0.1:", "method=\"GET\"", "path=\"/a-b\"", of]
+        {
             assert!(first.contains(part), "{part} in {first}");
         }
         let [more] = find(more)[..] else { panic!("{lines:?}") };

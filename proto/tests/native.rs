@@ -125,7 +125,7 @@ fn messages_follow_one_another_until_the_server_ends_the_stream() {
                 let mut heard = Vec::new();
                 while let Some(message) = stream.message().await.unwrap() {
                     heard.push(match message {
-                        Response::Workload(workload) => Some(workload),
+                        Response::Workload(workload) => Some(*workload),
                         Response::Port(_) => panic!("no port was named"),
                         Response::Unknown => None,
                     });

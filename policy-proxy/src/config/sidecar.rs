@@ -3,6 +3,7 @@
 use super::parse;
 use super::reader::Reader;
 use crate::args::RunArgs;
+use crate::discover::workload_name;
 use crate::sidecar::{Listener, SidecarConfig, Target};
 use policy_core::Facts;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,7 +23,8 @@ pub(super) fn facts(args: &RunArgs, reader: &mut Reader<'_>) -> Facts {
 
 pub(super) fn sidecar(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> SidecarConfig {
     let given = reader.given("workload", args.discover.workload.as_ref(), &["POLICY_WORKLOAD"]);
-    let mut config = SidecarConfig::new(&given.map(|given| given.value).unwrap_or_default());
+    let token = given.map(|given| given.value).unwrap_or_default();
+    let mut config = SidecarConfig::new(&workload_name(&token));
     config.pod_addresses = facts.pod_addresses.clone();
     let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 4143);
     let given = reader.given("listen", args.sidecar.listen.as_ref(), &["INBOUND_LISTEN_ADDR"]);

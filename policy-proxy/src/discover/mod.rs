@@ -14,7 +14,7 @@ mod native;
 mod settings;
 
 pub use policy_tls::control::{AddressError, Backoff, ControllerAddress};
-pub use settings::DiscoverConfig;
+pub use settings::{DiscoverConfig, workload_name};
 
 use ended::pause;
 use policy_enforce::store::PolicyStore;

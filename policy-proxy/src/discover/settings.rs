@@ -2,12 +2,19 @@
 
 use crate::live_logs::LiveLogs;
 use policy_core::Facts;
+use policy_proto::workload::parse_workload;
 use policy_server::DefaultGateways;
 use policy_tls::control::{Backoff, ControllerAddress};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The name of a workload in logs, by its token: `namespace/name`, or the token itself if it cannot be read.
+pub fn workload_name(token: &str) -> String {
+    let read = parse_workload(token);
+    read.map_or_else(|_| token.to_owned(), |key| format!("{}/{}", key.namespace, key.name))
+}
 
 /// Whom to ask for policy, and how patiently.
 #[derive(Clone, Debug)]
@@ -68,5 +75,18 @@ impl DiscoverConfig {
     /// Delays between attempts, from the first on.
     pub(super) fn new_backoff(&self) -> Backoff {
         Backoff::new(self.backoff.0, self.backoff.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_named_as_people_do() {
+        for token in ["{\"ns\":\"shop\", \"pod\":\"web-0\"}\n", "shop:web-0"] {
+            assert_eq!(workload_name(token), "shop/web-0");
+        }
+        assert_eq!(workload_name("web-0"), "web-0");
     }
 }

@@ -82,7 +82,7 @@ impl Pieces {
         match self.port {
             Some(left) if left > 0 => Err(Broken::new("a field ends after its message")),
             Some(_) | None => {
-                let workload = self.workload.map(Response::Workload);
+                let workload = self.workload.map(|workload| Response::Workload(Box::new(workload)));
                 Ok(workload.or(self.update.map(Response::Port)).unwrap_or(Response::Unknown))
             }
         }

@@ -30,7 +30,7 @@ pub struct Update {
 #[derive(Debug)]
 pub enum Response {
     /// The workload.
-    Workload(m::Workload),
+    Workload(Box<m::Workload>),
     /// A port's policy, or a change of it.
     Port(Box<Update>),
     /// Nothing that is known to this version.

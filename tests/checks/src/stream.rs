@@ -29,7 +29,7 @@ const HEAD: usize = 5;
 /// What a message came to.
 #[derive(Clone, Debug, PartialEq)]
 enum Said {
-    Workload(m::Workload),
+    Workload(Box<m::Workload>),
     Policy(Arc<ServerPolicy>),
     /// An update that was not applied.
     Refused,
@@ -109,7 +109,7 @@ fn library(mut data: &[u8]) -> Result<Vec<Said>, String> {
             return Ok(said);
         };
         said.push(match m::WatchResponse::decode(message).map(|message| message.kind) {
-            Ok(Some(Kind::Workload(workload))) => Said::Workload(workload),
+            Ok(Some(Kind::Workload(workload))) => Said::Workload(Box::new(workload)),
             Ok(Some(Kind::Port(update))) => applied(&mut state, |state| state.apply(&update))?,
             Ok(None) => Said::Unknown,
             Err(error) => {

@@ -1,5 +1,7 @@
 //! Tests of what is said, counted and left out, by a clock that is given.
 
+#![allow(clippy::arithmetic_side_effects, reason = "tests")]
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
