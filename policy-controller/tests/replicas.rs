@@ -238,7 +238,8 @@ async fn three_replicas_add_up_to_every_proxy_wherever_it_is_connected() {
         client.objects(ObjectsRequest::default()).await.unwrap().into_inner()
     };
     let told = objects().await;
-    let programmed = told.objects.iter().find(|o| o.kind == "Server").unwrap().programmed.unwrap();
+    let programmed =
+        told.objects.iter().find(|o| o.kind == "Server").unwrap().programmed.clone().unwrap();
     assert_eq!((programmed.in_force, programmed.concerned, programmed.refused), (4, 4, 0));
     assert!(told.missing.is_empty(), "{:?}", told.missing);
     drop(second.stop.take());
