@@ -104,7 +104,7 @@ mod tests {
         );
         let words = ["RefNotFound ResolvedRefs=False: words"];
         assert_eq!(told(&[resolved], std::slice::from_ref(&broken)), words);
-        assert_eq!(told(std::slice::from_ref(&broken), &[broken.clone()]), NONE);
+        assert_eq!(told(std::slice::from_ref(&broken), std::slice::from_ref(&broken)), NONE);
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(told(&[], std::slice::from_ref(&conflict)), words);
         let invalid = condition("Accepted", "False", "Invalid");
         assert_eq!(told(&[invalid], std::slice::from_ref(&conflict)), words);
-        assert_eq!(told(std::slice::from_ref(&conflict), &[conflict.clone()]), NONE);
+        assert_eq!(told(std::slice::from_ref(&conflict), std::slice::from_ref(&conflict)), NONE);
     }
 
     #[test]
