@@ -33,6 +33,8 @@ pub fn key_pem(key: &PrivateKeyDer<'_>) -> String {
     let label = match key {
         PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
         PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        PrivateKeyDer::Pkcs8(_) => "PRIVATE KEY",
+        // Of a later version of the library: whoever reads it says what it expected.
         _ => "PRIVATE KEY",
     };
     labelled(label, key.secret_der())
