@@ -55,7 +55,9 @@ impl Making {
     ) -> anyhow::Result<()> {
         let own = KeyAndRequest::generate(&self.name).map_err(|words| anyhow!(words))?;
         // The client of the issuer reads them from a folder, as it does Linkerd's helper's.
-        let folder = tempfile::tempdir().context("no folder for the key can be made")?;
+        // It is beside the files, because an image without a system has no other place to write to.
+        let beside = self.files.key.parent().unwrap_or_else(|| Path::new("."));
+        let folder = tempfile::tempdir_in(beside).context("no folder for the key can be made")?;
         for (name, bytes) in [("key.p8", own.key.secret_der()), ("csr.der", own.request.as_slice())]
         {
             let path = folder.path().join(name);
