@@ -307,10 +307,13 @@ pub fn logs(annotations: &Annotations) -> Reading<Logs> {
 }
 
 /// Whether the proxy can read a filter of log lines. Values of fields are not read as regular
-/// expressions, whose automata can take any memory.
+/// expressions, whose automata can take any memory. Nothing but ASCII is read: the library cuts the text
+/// by places that it counts after it has trimmed white space, and panics where these lie inside a
+/// character (tracing-subscriber 0.3.23).
 pub fn is_log_filter(text: &str) -> bool {
     let parse = || EnvFilter::builder().with_regex(false).parse(text);
-    !text.trim().is_empty() && text.len() <= MOST_FILTER && parse().is_ok()
+    let readable = text.is_ascii() && !text.trim().is_empty() && text.len() <= MOST_FILTER;
+    readable && parse().is_ok()
 }
 
 /// The longest filter of log lines.
@@ -410,6 +413,7 @@ fn item_ranges(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn of(annotations: &[(&str, &str)]) -> Reading<Logs> {
         logs(&annotations.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect())
@@ -442,6 +446,22 @@ mod tests {
             let [error] = read.errors.as_slice() else { panic!("{text}: {:?}", read.errors) };
             assert!(error.message.contains(words), "{words} in {}", error.message);
             assert_eq!(error.field, field(name));
+        }
+    }
+
+    /// White space of several bytes before a directive makes the library panic.
+    #[test]
+    fn a_filter_that_the_library_cannot_cut_is_refused() {
+        for text in ["\u{a0}a=info", "\u{a0}[x]", "warn,\u{3000}a=info", "gr\u{fc}n=info"] {
+            assert!(!is_log_filter(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_filter_panics(text in "[\\[\\]{}=,:a\"/. \u{a0}\u{3000}*(|-]{0,24}", any: String) {
+            is_log_filter(&text);
+            is_log_filter(&any);
         }
     }
 

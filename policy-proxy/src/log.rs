@@ -83,8 +83,28 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
     if filter.trim().is_empty() {
         return Err("``: expected a filter, for example `info` or `policy_proxy=debug,warn`".into());
     }
+    // The library panics on some that are not ASCII (tracing-subscriber 0.3.23: white space of several bytes
+    // before a directive), and no name of a target or field is anything else.
+    if !filter.is_ascii() {
+        return Err(format!("`{}`: expected a filter in ASCII", filter.escape_default()));
+    }
     let all = policy_server::log::of_all_crates(filter, &[policy_server::log::PROXY]);
     // Whoever may annotate the pod states it: the automata of regular expressions can take any memory.
     let parsed = EnvFilter::builder().with_regex(false).parse(all);
     parsed.map_err(|error| format!("`{filter}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// White space of several bytes before a directive makes the library panic.
+    #[test]
+    fn a_filter_that_the_library_cannot_cut_is_refused() {
+        for text in ["\u{a0}a=info", "\u{a0}[x]", "warn,\u{3000}a=info", "a,\u{a0}a=b"] {
+            let error = parse(text).map(drop).unwrap_err();
+            assert!(error.ends_with("expected a filter in ASCII"), "{error}");
+        }
+        assert!(parse("warn,policy_proxy=debug").is_ok());
+    }
 }
