@@ -22,6 +22,8 @@ const LINES_OF_ONE: usize = 2;
 /// Lines per second with numbers, about clients with an identity and about others each.
 const NUMBERS: usize = 2;
 /// Kinds that are counted, and how many of them may be of clients without an identity, or of one client.
+/// Permits that are audited have half of each at most, because under `audit` every client has one: they are
+/// to leave room for what is denied.
 const KINDS: usize = 256;
 const KINDS_OF_STRANGERS: usize = 128;
 const KINDS_OF_ONE: usize = 16;
@@ -74,6 +76,8 @@ pub(super) struct Digest {
     clients: HashMap<Client, Own>,
     /// Kinds that are counted, by whether their client has no identity.
     kinds: [usize; 2],
+    /// Those of them that are audited permits.
+    audited: [usize; 2],
     lines: Rate<LINES>,
     lines_of_strangers: Rate<LINES_OF_STRANGERS>,
     /// By whether the client has no identity.
@@ -144,6 +148,7 @@ impl Digest {
             interval,
             clients: HashMap::new(),
             kinds: [0; 2],
+            audited: [0; 2],
             lines: Rate::new(),
             lines_of_strangers: Rate::new(),
             numbers: [Rate::new(), Rate::new()],
@@ -167,7 +172,8 @@ impl Digest {
             known.last = address;
             return false;
         }
-        let said = self.has_room(&client, now);
+        let said =
+            self.has_room(&client, now) && (kind.reason.is_some() || self.has_audit_room(&client));
         if said {
             self.keep(client, Counted { kind, since: now, more: 0, last: address });
         } else {
@@ -186,12 +192,28 @@ impl Digest {
         room && rank && self.clients.get(client).is_none_or(share)
     }
 
+    /// Whether one more of the kinds may be an audited permit of `client`.
+    fn has_audit_room(&self, client: &Client) -> bool {
+        let [known, strangers] = self.audited;
+        let room = known.saturating_add(strangers) < KINDS / 2;
+        room && (!client.is_stranger() || strangers < KINDS_OF_STRANGERS / 2)
+    }
+
+    /// Counts a kind, or no longer.
+    fn count(&mut self, stranger: bool, kind: Kind, change: impl Fn(usize) -> usize) {
+        let of = usize::from(stranger);
+        if let Some(kinds) = self.kinds.get_mut(of) {
+            *kinds = change(*kinds);
+        }
+        if let (None, Some(audited)) = (kind.reason, self.audited.get_mut(of)) {
+            *audited = change(*audited);
+        }
+    }
+
     fn keep(&mut self, client: Client, counted: Counted) {
         let now = counted.since;
         self.written(client.is_stranger(), now);
-        if let Some(kinds) = self.kinds.get_mut(usize::from(client.is_stranger())) {
-            *kinds = kinds.saturating_add(1);
-        }
+        self.count(client.is_stranger(), counted.kind, |kinds| kinds.saturating_add(1));
         let new = || Own { firsts: Rate::new(), counted: Vec::new() };
         let own = self.clients.entry(client).or_insert_with(new);
         own.firsts.take(now);
@@ -224,13 +246,26 @@ impl Digest {
     fn due(&mut self, now: Instant, end: bool) -> Due {
         let mut due = Due::default();
         let mut clients = std::mem::take(&mut self.clients);
+        let is_due = |counted: &Counted| {
+            end || now.saturating_duration_since(counted.since) >= self.interval
+        };
+        // The oldest first, so that none waits for ever where more are due than there are lines.
+        let mut waiting: Vec<(Instant, Client, Kind)> = Vec::new();
+        for (client, own) in &clients {
+            let own = own.counted.iter().filter(|counted| is_due(counted) && counted.more > 0);
+            waiting.extend(own.map(|counted| (counted.since, client.clone(), counted.kind)));
+        }
+        waiting.sort_by_key(|(since, ..)| *since);
+        waiting.retain(|(_, client, _)| self.takes_number(client.is_stranger(), now, end));
+        let interval = self.interval;
         clients.retain(|client, own| {
             own.counted.retain_mut(|counted| {
                 let within = now.saturating_duration_since(counted.since);
-                if within < self.interval && !end {
+                if within < interval && !end {
                     return true;
                 }
-                let said = counted.more > 0 && self.takes_number(client.is_stranger(), now, end);
+                let said =
+                    waiting.iter().any(|(_, of, kind)| of == client && *kind == counted.kind);
                 if said {
                     let Counted { kind, more, last, .. } = *counted;
                     due.numbers.push(More { client: client.clone(), kind, more, within, last });
@@ -240,9 +275,8 @@ impl Digest {
                     self.left_out = self.left_out.saturating_add(counted.more);
                 }
                 let keep = !end && (said || counted.more > 0);
-                if !keep && let Some(kinds) = self.kinds.get_mut(usize::from(client.is_stranger()))
-                {
-                    *kinds = kinds.saturating_sub(1);
+                if !keep {
+                    self.count(client.is_stranger(), counted.kind, |kinds| kinds.saturating_sub(1));
                 }
                 keep
             });

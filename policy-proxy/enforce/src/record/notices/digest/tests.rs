@@ -62,6 +62,42 @@ fn clients_without_an_identity_are_counted_by_their_network() {
     assert_eq!(of("2001:db8:1:2:3::4"), "2001:db8:1:2::/64");
 }
 
+#[test]
+fn audited_permits_of_many_networks_leave_room_for_what_is_denied() {
+    let (mut digest, start) = (Digest::new(INTERVAL), Instant::now());
+    let audited = Kind { reason: None, ..denied(80) };
+    let mut now = start;
+    for network in 0..300 {
+        now += Duration::from_millis(300);
+        digest.note(stranger(network), address(), audited, now);
+        // Each comes again in every interval, so that none is forgotten.
+        digest.note(stranger(network), address(), audited, now);
+    }
+    assert_eq!(digest.audited, [0, KINDS_OF_STRANGERS / 2]);
+    now += SECOND;
+    assert!(digest.note(stranger(1000), address(), denied(80), now), "denied");
+    assert!(!digest.note(stranger(1001), address(), audited, now), "audited");
+}
+
+#[test]
+fn no_number_waits_for_ever_where_more_are_due_than_there_are_lines() {
+    let (mut digest, start) = (Digest::new(INTERVAL), Instant::now());
+    let mut now = start;
+    for client in 0..200 {
+        now += Duration::from_millis(200);
+        assert!(digest.note(identity(client), address(), denied(80), now), "{client}");
+    }
+    let mut told = std::collections::HashSet::new();
+    for _ in 0..240 {
+        now += SECOND;
+        for client in 0..200 {
+            digest.note(identity(client), address(), denied(80), now);
+        }
+        told.extend(digest.pass(now).numbers.into_iter().map(|more| more.client));
+    }
+    assert_eq!(told.len(), 200);
+}
+
 /// The last lines within a second.
 #[derive(Default)]
 struct Lines(VecDeque<(Instant, bool)>);
