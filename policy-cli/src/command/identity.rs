@@ -1,20 +1,19 @@
 //! `portcullis identity`.
 
 use super::block_on;
-use crate::cluster::controller::{ControlPlaneFlags, find, is_ready, pods};
-use crate::cluster::refusal::explain;
+use crate::cluster::controller::{ControlPlaneFlags, find};
 use crate::cluster::roots::{given, roots};
-use crate::cluster::settings::{told, told_issuer};
+use crate::cluster::settings::told;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::identity::account::Account;
-use crate::identity::bridge::{Bridge, Expected, Way};
+use crate::identity::bridge::{Bridge, Expected, IssuerPods, Way};
 use crate::identity::files::Files;
 use crate::identity::kept::{Making, Written};
 use crate::identity::token::Token;
 use crate::output::{self, Format, Paint};
-use anyhow::{Context, anyhow, bail};
+use crate::signals::Signals;
+use anyhow::{Context, bail};
 use clap::Args;
-use kube::Api;
 use policy_controller::args::ClusterArgs;
 use policy_engine::ControllerConfig;
 use rustls::pki_types::CertificateDer;
@@ -24,9 +23,6 @@ use std::sync::Arc;
 
 /// The issuer's service account, unless another identity is named.
 const ISSUER: &str = "portcullis-issuer";
-
-/// The issuer's port, where its flags do not say it.
-const ISSUER_PORT: u16 = 8080;
 
 /// Get an identity of the mesh: a service account's certificate, its key and the roots
 ///
@@ -62,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 
-    /// Renew the certificate until interrupted
+    /// Renew the certificate until interrupted; the roots stay those of the start
     #[arg(long)]
     keep: bool,
 
@@ -108,17 +104,18 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     block_on(async {
+        // What is dropped takes the token's file with it, whoever asks for the end.
+        let mut signals = Signals::new()?;
+        let mut written = false;
         tokio::select! {
-            ended = make(arguments) => ended.map(|()| ExitCode::SUCCESS),
-            interrupted = tokio::signal::ctrl_c() => {
-                interrupted.context("cannot wait for Ctrl-C")?;
-                Ok(ExitCode::SUCCESS)
-            }
+            ended = make(arguments, &mut written) => return ended.map(|()| ExitCode::SUCCESS),
+            () = signals.next() => {}
         }
+        Ok(if written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-async fn make(arguments: &Arguments) -> anyhow::Result<()> {
+async fn make(arguments: &Arguments, is_written: &mut bool) -> anyhow::Result<()> {
     Files::folder(&arguments.out)?;
     let asked = Asked::new(arguments).await?;
     let account = asked.account()?;
@@ -135,6 +132,7 @@ async fn make(arguments: &Arguments) -> anyhow::Result<()> {
         files: Files::of(&arguments.out),
     };
     let print = |written: &Written| {
+        *is_written = true;
         let format = arguments.output;
         Ok(output::print_next(format, written, |written| table(written, Paint::stdout()))?)
     };
@@ -246,28 +244,14 @@ impl<'a> Asked<'a> {
         if let Some(address) = issuer {
             return Ok(Way::Address(address.clone()));
         }
-        let cluster = self.cluster()?;
-        let (home, selector) =
-            (&control_plane.pod.controller_namespace, &control_plane.issuer_selector);
-        let all = pods(cluster, home, selector).await;
-        let mut all =
-            all.map_err(|error| explain(&error, &cluster.asked, "look for the issuer"))?;
-        all.sort_by_key(|pod| !is_ready(pod));
-        let pod = all.first().ok_or_else(|| {
-            anyhow!(
-                "no pod with the labels {selector} was found in namespace {home}; \
-                 --controller-namespace and --issuer-selector say where else, --issuer names an \
-                 address"
-            )
-        })?;
-        let port = told_issuer(pod).map_or(ISSUER_PORT, |told| told.grpc_addr.port());
-        let name = pod.pointer("/metadata/name").and_then(serde_json::Value::as_str);
-        let name = name.context("the issuer's pod has no name")?.to_owned();
-        Ok(Way::Forward {
-            pods: Box::new(Api::namespaced(cluster.client.clone(), home)),
-            pod: name,
-            port,
-        })
+        let pods = IssuerPods {
+            cluster: self.cluster()?.clone(),
+            namespace: Arc::clone(&control_plane.pod.controller_namespace),
+            selector: control_plane.issuer_selector.clone(),
+        };
+        // What is wrong now is told now.
+        pods.one().await?;
+        Ok(Way::Forward(Box::new(pods)))
     }
 }
 

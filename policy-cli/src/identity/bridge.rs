@@ -4,13 +4,18 @@
 //! port-forward has none, so that this gives it one. Who answers is verified here: the client speaks
 //! plaintext with loopback, and what leaves this process is TLS to the issuer's identity.
 
-use crate::cluster::forward;
+use crate::cluster::controller::{is_ready, pods};
+use crate::cluster::refusal::explain;
+use crate::cluster::settings::told_issuer;
+use crate::cluster::{Cluster, forward};
+use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use policy_core::Identity;
 use policy_tls::identity::anonymous_client;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,16 +29,51 @@ use tokio_rustls::TlsConnector;
 pub(crate) enum Way {
     /// At an address, `HOST:PORT`.
     Address(String),
-    /// Through a port-forward to a pod.
-    Forward {
-        /// The pods of its namespace.
-        pods: Box<Api<Pod>>,
-        /// Its name.
-        pod: String,
-        /// The issuer's port.
-        port: u16,
-    },
+    /// Through a port-forward to one of its pods.
+    Forward(Box<IssuerPods>),
 }
+
+/// The issuer's pods, which are looked for at each connection, because they come and go.
+#[derive(Clone)]
+pub(crate) struct IssuerPods {
+    /// Their cluster.
+    pub(crate) cluster: Cluster,
+    /// Their namespace.
+    pub(crate) namespace: Arc<str>,
+    /// Their labels.
+    pub(crate) selector: String,
+}
+
+impl IssuerPods {
+    /// The name and the port of one of them, of one that is ready if there is any.
+    ///
+    /// # Errors
+    /// There is none, or pods may not be listed there; says what changes that.
+    pub(crate) async fn one(&self) -> anyhow::Result<(String, u16)> {
+        let Self { cluster, namespace, selector } = self;
+        let all = pods(cluster, namespace, selector).await;
+        let mut all =
+            all.map_err(|error| explain(&error, &cluster.asked, "look for the issuer"))?;
+        all.sort_by_key(|pod| !is_ready(pod));
+        let pod = all.first().ok_or_else(|| {
+            anyhow!(
+                "no pod with the labels {selector} was found in namespace {namespace}; \
+                 --controller-namespace and --issuer-selector say where else, --issuer names an \
+                 address"
+            )
+        })?;
+        let port = told_issuer(pod).map_or(ISSUER_PORT, |told| told.grpc_addr.port());
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str);
+        Ok((name.context("the issuer's pod has no name")?.to_owned(), port))
+    }
+
+    fn api(&self) -> Api<Pod> {
+        Api::namespaced(self.cluster.client.clone(), &self.namespace)
+    }
+}
+
+/// The issuer's port, where its flags do not say it.
+const ISSUER_PORT: u16 = 8080;
 
 /// Who has to answer, and by whose word.
 pub(crate) struct Expected {
@@ -114,8 +154,10 @@ impl Carry {
                 let mut far = TlsConnector::from(tls).connect(server, far).await?;
                 let _ = copy_bidirectional(&mut near, &mut far).await;
             }
-            Way::Forward { pods, pod, port } => {
-                let mut far = forward::tls(pods, pod, *port, tls, server).await?;
+            Way::Forward(pods) => {
+                let found = pods.one().await;
+                let (pod, port) = found.map_err(|error| io::Error::other(format!("{error:#}")))?;
+                let mut far = forward::tls(&pods.api(), &pod, port, tls, server).await?;
                 let _ = copy_bidirectional(&mut near, &mut far).await;
             }
         }

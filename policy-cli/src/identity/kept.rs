@@ -13,6 +13,9 @@ use policy_tls::identity::{
 };
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 /// What is made.
@@ -54,19 +57,10 @@ impl Making {
         mut written: impl FnMut(&Written) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let own = KeyAndRequest::generate(&self.name).map_err(|words| anyhow!(words))?;
-        // The client of the issuer reads them from a folder, as it does Linkerd's helper's.
-        // It is beside the files, because an image without a system has no other place to write to.
-        let beside = self.files.key.parent().unwrap_or_else(|| Path::new("."));
-        let folder = tempfile::tempdir_in(beside).context("no folder for the key can be made")?;
-        for (name, bytes) in [("key.p8", own.key.secret_der()), ("csr.der", own.request.as_slice())]
-        {
-            let path = folder.path().join(name);
-            std::fs::write(&path, bytes).context("the key cannot be written")?;
-        }
-        let source = self.source(folder.path()).await?;
+        let source = self.source(&own).await?;
         let (mut status, identity) = (source.status(), source.identity());
         let running = tokio::spawn(source.run());
-        let mut until = None;
+        let (mut until, mut told) = (None, None);
         let mut renewed = tokio::time::interval(RENEW);
         renewed.tick().await;
         let ended = loop {
@@ -80,13 +74,21 @@ impl Making {
                 let until = rfc3339(certificate.not_after);
                 let (identity, files) = (self.name.clone(), self.files.clone());
                 written(&Written { identity, until, files })?;
+                told = None;
             }
             if until.is_some() && !keep {
                 break Ok(());
             }
-            if let (None, Some(failure)) = (&state.certificate, &state.failure) {
+            if let Some(failure) = &state.failure {
                 let way = self.bridge.failure().map(|way| format!(" ({way})"));
-                break Err(anyhow!("{}{}", failure.message, way.unwrap_or_default()));
+                let words = format!("{}{}", failure.message, way.unwrap_or_default());
+                if until.is_none() {
+                    break Err(anyhow!(words));
+                }
+                if told.as_ref() != Some(&words) {
+                    eprintln!("{} not renewed: {words}", Paint::stderr().notice("note:"));
+                    told = Some(words);
+                }
             }
             tokio::select! {
                 () = status.changed() => {}
@@ -100,12 +102,26 @@ impl Making {
         ended
     }
 
-    async fn source(&self, folder: &Path) -> anyhow::Result<IdentitySource> {
+    /// The client of the issuer, which reads key and request from a folder as it does Linkerd's helper's.
+    /// The folder is gone when this returns. It is beside the files, because an image without a system
+    /// has no other place to write to.
+    async fn source(&self, own: &KeyAndRequest) -> anyhow::Result<IdentitySource> {
+        let beside = self.files.key.parent().unwrap_or_else(|| Path::new("."));
+        let private = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().permissions(private).tempdir_in(beside);
+        let folder = folder.context("no folder for the key can be made")?;
+        for (name, bytes) in [("key.p8", own.key.secret_der()), ("csr.der", own.request.as_slice())]
+        {
+            let mut options = OpenOptions::new();
+            let file =
+                options.write(true).create_new(true).mode(0o600).open(folder.path().join(name));
+            file.and_then(|mut file| file.write_all(bytes)).context("the key cannot be written")?;
+        }
         let issuer = ControllerAddress::loopback(self.bridge.address())?;
         let roots = Roots::Text(self.roots.iter().map(pem).collect());
         let token = self.token.path().to_owned();
         let config = CertifyConfig {
-            folder: Some(folder.to_owned()),
+            folder: Some(folder.path().to_owned()),
             ..CertifyConfig::new(issuer, &self.name, token, Anchors::Trusted(roots))
         };
         let opened =
