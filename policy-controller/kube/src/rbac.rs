@@ -210,19 +210,22 @@ pub fn issuer_provisioning_rules() -> Vec<PolicyRule> {
 /// What people may do who look at the policies of a namespace: the kinds whose definitions are installed
 /// with this project.
 pub fn viewing_rules() -> Vec<PolicyRule> {
-    policy_rules(&["get", "list", "watch"])
+    policy_rules(|_| true, &["get", "list", "watch"])
 }
 
-/// What people may do besides who write these policies.
+/// What people may do besides who write these policies. ExternalWorkloads are none: they name addresses and
+/// identities outside of the cluster, which Kubernetes keeps from `admin` and `edit` since 1.22
+/// (CVE-2021-25740).
 pub fn writing_rules() -> Vec<PolicyRule> {
-    policy_rules(&["create", "delete", "deletecollection", "patch", "update"])
+    let verbs = ["create", "delete", "deletecollection", "patch", "update"];
+    policy_rules(|kind| kind != Kind::ExternalWorkload, &verbs)
 }
 
-/// These verbs on every kind that is installed here, by group.
-fn policy_rules(verbs: &[&str]) -> Vec<PolicyRule> {
+/// These verbs on every kind that is installed here and `included`, by group.
+fn policy_rules(included: impl Fn(Kind) -> bool, verbs: &[&str]) -> Vec<PolicyRule> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let ours = Kind::ALL.into_iter().filter(|kind| kind.spec().is_defined_here());
-    for kind in ours.filter(|kind| kind.is_namespaced()) {
+    for kind in ours.filter(|kind| kind.is_namespaced() && included(*kind)) {
         groups.entry(kind.group()).or_default().push(kind.plural().to_owned());
     }
     let rule = |(group, resources): (&str, Vec<String>)| PolicyRule {
@@ -403,11 +406,11 @@ mod tests {
 
     #[test]
     fn people_see_and_write_the_kinds_that_are_installed_here_and_no_other() {
-        let seen = allowed(&viewing_rules(), "list");
-        assert_eq!(seen, allowed(&writing_rules(), "update"));
+        let mut seen = allowed(&viewing_rules(), "list");
         assert!(seen.contains("policy.linkerd.io/authorizationpolicies"));
-        assert!(seen.contains("workload.linkerd.io/externalworkloads"));
         assert!(!seen.iter().any(|name| name.starts_with('/') || name.contains("gateway")));
+        assert!(seen.remove("workload.linkerd.io/externalworkloads"));
+        assert_eq!(seen, allowed(&writing_rules(), "update"));
         assert!(allowed(&viewing_rules(), "update").is_empty());
     }
 
