@@ -48,8 +48,9 @@ pub enum Resource {
     ServiceAccount,
 }
 
-/// Server (controller-semantics 1.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Server (controller-semantics 1.1). Equal ones mean the same: one that states the default access policy
+/// equals one that does not.
+#[derive(Clone, Debug)]
 pub struct Server {
     /// Which workloads of its namespace.
     pub workloads: WorkloadSelector,
@@ -62,6 +63,18 @@ pub struct Server {
     /// Whether it is stated. API servers write the default where it is not.
     pub access_policy_stated: bool,
 }
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { workloads, port, protocol, access_policy, access_policy_stated: _ } = self;
+        *workloads == other.workloads
+            && *port == other.port
+            && *protocol == other.protocol
+            && *access_policy == other.access_policy
+    }
+}
+
+impl Eq for Server {}
 
 /// Which workloads a Server selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
