@@ -37,6 +37,11 @@ fn per_route_is_as_expected_by_the_evaluator() {
     holds_for_the_evaluator("per-route");
 }
 
+#[test]
+fn shop_is_as_expected_by_the_evaluator() {
+    holds_for_the_evaluator("shop");
+}
+
 async fn holds_in_the_pipeline(name: &str) {
     let directory = example(name);
     let report = run_pipeline(&directory, &directory.join("expectations.yaml")).await.unwrap();
@@ -58,6 +63,11 @@ async fn per_route_is_as_expected_in_the_pipeline() {
     holds_in_the_pipeline("per-route").await;
 }
 
+#[tokio::test]
+async fn shop_is_as_expected_in_the_pipeline() {
+    holds_in_the_pipeline("shop").await;
+}
+
 #[test]
 fn every_example_has_expectations_and_reads_without_complaint() {
     let examples = std::fs::read_dir(example("")).unwrap();
@@ -69,7 +79,7 @@ fn every_example_has_expectations_and_reads_without_complaint() {
         assert!(loaded.diagnostics.is_empty(), "{}", loaded.diagnostics[0]);
         count += 1;
     }
-    assert!(count >= 3, "{count} examples");
+    assert!(count >= 4, "{count} examples");
 }
 
 /// The audit-mode example with every expectation turned into its contrary.
