@@ -311,7 +311,8 @@ async fn status_is_the_controllers_or_says_why_it_is_not() {
     let asking = ["status", "-n", &ns, "--controller", &address];
     let mut said = portcullis(cluster.kubeconfig(), &asking).await;
     for _ in 0..100 {
-        if said.out.contains("denny") {
+        // The counts come once everything has been listed.
+        if said.out.contains("denny") && said.out.contains("NotRunning") {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
