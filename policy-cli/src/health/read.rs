@@ -139,7 +139,7 @@ async fn roots(
 /// The pods of a component of the control plane.
 async fn component(cluster: &Cluster, home: &str, selector: &str) -> Read<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{home}/pods");
-    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path))
+    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path, None))
 }
 
 /// The namespaces that are looked at.
