@@ -38,8 +38,9 @@ pub(crate) struct Facts {
     pub(super) webhooks: Vec<Configuration>,
     /// The Secret with the webhooks' certificate; none: the certificate is supplied.
     pub(super) secret: Option<Read<Option<Value>>>,
-    /// What the API server made of an object that the webhook refuses; none: it was not asked.
-    pub(super) refusal: Option<Tried>,
+    /// What the API server made of an object that the webhook refuses, or why it was not asked; none:
+    /// no webhook is served.
+    pub(super) refusal: Option<Read<Tried>>,
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
     pub(super) roots: Read<Option<Value>>,
     pub(super) all_roots: Read<Vec<Value>>,
@@ -78,6 +79,11 @@ impl Facts {
     /// Whether an issuer of this project ought to run.
     pub(super) fn has_issuer(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|told| told.external)
+    }
+
+    /// Whether an injector of this project ought to be asked about pods.
+    pub(super) fn has_injector(&self) -> bool {
+        !self.controller.as_ref().is_ok_and(|told| told.injector.is_none())
     }
 
     /// The time by the API server's clock, which is what its Leases and Events go by.

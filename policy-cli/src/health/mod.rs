@@ -14,6 +14,7 @@ mod configured;
 mod expiry;
 mod facts;
 mod findings;
+mod judged;
 mod leader;
 mod read;
 mod ready;

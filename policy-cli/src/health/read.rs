@@ -2,12 +2,12 @@
 
 use super::accounts::{of_controller, of_issuer};
 use super::answers;
-use super::facts::{Configuration, Facts};
+use super::facts::{Configuration, Facts, Tried};
+use super::judged::judged;
 use super::told;
 use crate::checkup::metadata::{name, text};
 use crate::checkup::read::{Read, Unread, get, list, select};
 use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::asks;
 use crate::checkup::server;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::Served;
@@ -47,9 +47,9 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
     let replicas = replicas(cluster, components).await;
     let accounts = accounts(cluster, &plane, (&run, &issue)).await;
-    let refusal = match (&run.webhook, judged(&namespaces, &run, home)) {
-        (Some(_), Some(namespace)) => Some(answers::ask(cluster, &namespace).await),
-        _ => None,
+    let refusal = match &run.webhook {
+        Some(_) => Some(refusal(cluster, &namespaces, &run, home).await),
+        None => None,
     };
     let Plane { home, controllers, issuers, controller, issuer } = plane;
     Ok(Facts {
@@ -247,13 +247,23 @@ async fn accounts(
     all
 }
 
-/// A namespace about whose policies the webhook is asked: one that is watched, or asks for sidecars.
-fn judged(namespaces: &Read<Vec<Value>>, told: &told::Controller, home: &str) -> Option<String> {
-    if let Some(watched) = &told.watched {
-        return watched.first().cloned();
-    }
-    let all = namespaces.as_deref().unwrap_or_default();
-    let asking = all.iter().find(|namespace| asks(namespace) && name(namespace) != home);
-    let any = || all.iter().find(|namespace| name(namespace) == "default");
-    asking.or_else(any).map(|namespace| name(namespace).to_owned())
+/// What the API server makes of an object that the webhook refuses, or why it is not asked.
+async fn refusal(
+    cluster: &Cluster,
+    namespaces: &Read<Vec<Value>>,
+    told: &told::Controller,
+    home: &str,
+) -> Read<Tried> {
+    let watched = told.watched.as_deref();
+    let namespace = match judged(namespaces, watched, home) {
+        Ok(namespace) => namespace,
+        Err(why) if watched.is_some() => return Err(why),
+        Err(why) => {
+            // One namespace is looked at, or none may be listed.
+            let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
+            let other = other.map(|other| other.into_iter().collect());
+            judged(&other, None, home).map_err(|_| why)?
+        }
+    };
+    Ok(answers::ask(cluster, &namespace).await)
 }

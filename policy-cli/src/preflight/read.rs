@@ -8,7 +8,7 @@ use crate::checkup::definitions::{Served, gateway_api};
 use crate::checkup::finding::Finding;
 use crate::checkup::read::{Read, get, list};
 use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::pod_security;
+use crate::checkup::security::{asks, asks_by_own_name, pod_security};
 use crate::checkup::server;
 use crate::cluster::Cluster;
 use crate::cluster::list::Served as Discovered;
@@ -53,7 +53,9 @@ pub(crate) async fn findings(
     let installed = get(client, &path, "policy-controller").await;
     let left = left(cluster, definitions).await;
     findings.extend(leftovers(&left, namespace, matches!(installed, Ok(Some(_)))));
-    findings.extend(pod_security(&namespaces, named));
+    let asks: fn(&Value, &str) -> bool =
+        if matches!(injector, Ok(Some(_))) { asks_by_own_name } else { asks };
+    findings.extend(pod_security(&namespaces, named, namespace, |it| asks(it, namespace)));
     Ok(findings)
 }
 
