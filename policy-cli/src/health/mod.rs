@@ -16,6 +16,7 @@ mod facts;
 mod findings;
 mod judged;
 mod leader;
+mod mounted;
 mod read;
 mod ready;
 mod refused;

@@ -122,15 +122,19 @@ async fn at_home(
     (deployments, lease, secret)
 }
 
-/// The ConfigMap of the roots in the control plane's namespace, and everywhere.
+/// The ConfigMap of the roots in the control plane's namespace, and everywhere. Those of another service
+/// are where the controller has them from.
 async fn roots(
     cluster: &Cluster,
     plane: &Plane,
     issue: &told::Issuer,
 ) -> (Read<Option<Value>>, Read<Vec<Value>>) {
-    let external = plane.controller.as_ref().is_ok_and(|told| told.external);
+    let external = plane.controller.as_ref().ok().filter(|told| told.external);
     let [_, theirs] = ROOTS;
-    let map = if external { theirs } else { &issue.roots };
+    let map = match external {
+        Some(told) => told.roots.as_deref().unwrap_or(theirs),
+        None => &issue.roots,
+    };
     let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
     let named = format!("metadata.name={map}");
     tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
