@@ -2,7 +2,7 @@
 
 use super::beside::{INJECTOR, VALIDATOR, linkerd};
 use super::install::{rights, to_create, to_escalate, to_grant};
-use super::leftovers::{Left, leftovers, service};
+use super::leftovers::{Left, Release, leftovers, service};
 use crate::checkup::clock::clock;
 use crate::checkup::definitions::{Served, gateway_api};
 use crate::checkup::finding::Finding;
@@ -22,16 +22,17 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Looks at a cluster: everything that an installation into `namespace` depends on, and the
-/// namespaces that are `named`.
+/// Looks at a cluster: everything that the installation of `release` depends on, and the namespaces that
+/// are `named`.
 ///
 /// # Errors
 /// The API server cannot be reached.
 pub(crate) async fn findings(
     cluster: &Cluster,
-    namespace: &str,
+    release: Release<'_>,
     named: &[String],
 ) -> anyhow::Result<Vec<Finding>> {
+    let namespace = release.namespace;
     let server = server::ask(cluster).await?;
     let mut findings =
         vec![server::version(&server.version), clock(server.date, SystemTime::now())];
@@ -52,7 +53,7 @@ pub(crate) async fn findings(
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     let installed = get(client, &path, "policy-controller").await;
     let left = left(cluster, definitions).await;
-    findings.extend(leftovers(&left, namespace, matches!(installed, Ok(Some(_)))));
+    findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
     let asks: fn(&Value, &str) -> bool =
         if matches!(injector, Ok(Some(_))) { asks_by_own_name } else { asks };
     findings.extend(pod_security(&namespaces, named, namespace, |it| asks(it, namespace)));
