@@ -1,7 +1,7 @@
 //! What is read of a cluster before an installation, and everything that follows from it.
 
 use super::beside::{INJECTOR, VALIDATOR, linkerd};
-use super::install::{rights, to_create, to_escalate, to_grant};
+use super::install::{for_helm, rights, to_create, to_escalate, to_grant};
 use super::leftovers::{Left, Release, leftovers, service};
 use crate::checkup::clock::clock;
 use crate::checkup::definitions::{Served, gateway_api};
@@ -68,7 +68,9 @@ fn webhooks(manner: &str) -> String {
 /// The rights that installing takes and that whoever asks does not have.
 async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> {
     let asked = |rights| lacking(&cluster.client, Whose::Mine, rights);
-    let mut all = asked(to_create(namespace)).await?;
+    let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
+    let needed = [to_create(namespace), for_helm(namespace, matches!(place, Ok(None)))];
+    let mut all = asked(needed.concat()).await?;
     if !asked(to_escalate(namespace)).await?.is_empty() {
         all.extend(asked(to_grant(namespace)).await?);
     }
