@@ -5,7 +5,7 @@ use crate::checkup::definitions::Served;
 use crate::checkup::read::Read;
 use crate::checkup::rights::Right;
 use crate::checkup::server::Server;
-use crate::cluster::page::Page;
+use crate::cluster::page::{NoPage, Page};
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     pub(super) controller: Result<told::Controller, String>,
     pub(super) issuer: Result<told::Issuer, String>,
     /// What each replica says of itself, by pod.
-    pub(super) replicas: Vec<(String, Result<Page, String>)>,
+    pub(super) replicas: Vec<(String, Result<Page, NoPage>)>,
     /// The Lease.
     pub(super) lease: Read<Option<Value>>,
     /// The rights that service accounts lack, by account.

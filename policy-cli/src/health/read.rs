@@ -11,7 +11,7 @@ use crate::checkup::rights::{Right, Whose, lacking};
 use crate::checkup::server;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::Served;
-use crate::cluster::page::{Page, page};
+use crate::cluster::page::{NoPage, Page, page};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
 use futures_util::future::join_all;
@@ -217,7 +217,7 @@ async fn configurations(
 async fn replicas(
     cluster: &Cluster,
     components: [(&Read<Vec<Value>>, u16); 2],
-) -> Vec<(String, Result<Page, String>)> {
+) -> Vec<(String, Result<Page, NoPage>)> {
     let all = components.into_iter().flat_map(|(pods, port)| {
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
         running.map(move |pod| (pod, port))
