@@ -40,10 +40,11 @@ impl Unread {
         }
     }
 
-    /// What an error of the API server means for `verb` on what a path names.
-    pub(crate) fn of(error: &kube::Error, verb: &str, path: &str) -> Self {
+    /// What an error of the API server means for `verb` on what a path names, or on the one object of
+    /// it that has this name.
+    pub(crate) fn of(error: &kube::Error, verb: &str, path: &str, name: Option<&str>) -> Self {
         if is_forbidden(error) {
-            return Self::Forbidden { right: right(verb, path), words: words(error) };
+            return Self::Forbidden { right: right(verb, path, name), words: words(error) };
         }
         Self::Failed(words(error))
     }
@@ -54,7 +55,7 @@ pub(crate) async fn list(client: &Client, path: &str) -> Read<Vec<Value>> {
     match pages(client, path).await {
         Ok(objects) => Ok(objects),
         Err(error) if is_not_found(&error) => Ok(Vec::new()),
-        Err(error) => Err(Unread::of(&error, "list", path)),
+        Err(error) => Err(Unread::of(&error, "list", path, None)),
     }
 }
 
@@ -70,7 +71,8 @@ pub(crate) async fn select(client: &Client, path: &str, fields: &str) -> Read<Ve
             Some(Value::Array(found)) => Ok(found),
             _ => Ok(Vec::new()),
         },
-        Err(error) => Err(Unread::of(&error, "list", path)),
+        // RBAC takes a list by this field as one of the object of that name.
+        Err(error) => Err(Unread::of(&error, "list", path, fields.strip_prefix("metadata.name="))),
     }
 }
 
@@ -79,12 +81,13 @@ pub(crate) async fn get(client: &Client, path: &str, name: &str) -> Read<Option<
     match one(client, path, name).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(Unread::of(&error, "get", path)),
+        Err(error) => Err(Unread::of(&error, "get", path, Some(name))),
     }
 }
 
-/// The rule of a role that lets `verb` be done to what a path names.
-fn right(verb: &str, path: &str) -> String {
+/// The rule of a role that lets `verb` be done to what a path names, and to no more than the object
+/// of this name, where it is one: who may read every Secret has every private key.
+fn right(verb: &str, path: &str, name: Option<&str>) -> String {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _version, rest @ ..] => ("", rest),
@@ -96,7 +99,10 @@ fn right(verb: &str, path: &str) -> String {
         [resource, ..] => ("the whole cluster".to_owned(), *resource),
         [] => ("the whole cluster".to_owned(), "*"),
     };
-    format!("{{apiGroups: [\"{group}\"], resources: [{resource}], verbs: [{verb}]}} in {place}")
+    let names = name.map(|name| format!("resourceNames: [{name}], ")).unwrap_or_default();
+    format!(
+        "{{apiGroups: [\"{group}\"], resources: [{resource}], {names}verbs: [{verb}]}} in {place}"
+    )
 }
 
 #[cfg(test)]
@@ -119,7 +125,16 @@ mod tests {
                 "{apiGroups: [\"apps\"], resources: [deployments], verbs: [list]} in namespace shop",
             ),
         ] {
-            assert_eq!(right("list", path), expected);
+            assert_eq!(right("list", path, None), expected);
         }
+    }
+
+    #[test]
+    fn the_right_to_one_object_is_no_right_to_others() {
+        assert_eq!(
+            right("get", "/api/v1/namespaces/mesh/secrets", Some("policy-admission-tls")),
+            "{apiGroups: [\"\"], resources: [secrets], resourceNames: [policy-admission-tls], \
+             verbs: [get]} in namespace mesh"
+        );
     }
 }

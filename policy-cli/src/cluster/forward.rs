@@ -23,7 +23,7 @@ const WORDS: Duration = Duration::from_millis(200);
 /// One forwarded connection.
 ///
 /// # Errors
-/// The API server refuses, or gives no stream; with the right that is missing.
+/// The API server refuses, or gives no stream; `PermissionDenied` for want of a right, which it names.
 pub(crate) async fn plain(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<DuplexStream> {
     open(pods, pod, port).await.map(|(stream, _)| stream)
 }
@@ -62,12 +62,13 @@ pub(crate) async fn tls(
 
 async fn open(pods: &Api<Pod>, pod: &str, port: u16) -> io::Result<(DuplexStream, Failure)> {
     let refused = |error: kube::Error| {
-        let right = if is_forbidden(&error) {
-            "; it needs the right to create pods/portforward there"
-        } else {
-            ""
-        };
-        io::Error::other(format!("port-forward: {}{right}", words(&error)))
+        let words = words(&error);
+        if is_forbidden(&error) {
+            let right = "it needs the rights to create and get pods/portforward there";
+            let words = format!("port-forward: {words}; {right}");
+            return io::Error::new(io::ErrorKind::PermissionDenied, words);
+        }
+        io::Error::other(format!("port-forward: {words}"))
     };
     let mut forwarder = pods.portforward(pod, &[port]).await.map_err(refused)?;
     let broken = || io::Error::other("port-forward: the API server gave no stream");

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use std::io;
 use std::time::Duration;
 
 /// How long each of the two ways may take.
@@ -23,28 +24,47 @@ pub(crate) struct Page {
     pub(crate) text: String,
 }
 
+/// Why neither way led to a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoPage {
+    /// What became of both.
+    pub(crate) words: String,
+    /// Whether the first, a port-forward, was refused for want of a right.
+    pub(crate) forbidden: bool,
+}
+
 /// Asks a port of a pod, the pod being its namespace and name, for a path.
 ///
 /// # Errors
-/// Neither way leads there, in words.
+/// Neither way leads there.
 pub(crate) async fn page(
     cluster: &Cluster,
     (namespace, name): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<Page, String> {
+) -> Result<Page, NoPage> {
     let forwarded =
         tokio::time::timeout(PATIENCE, forwarded(cluster, (namespace, name), port, path));
     let refused = match forwarded.await {
         Ok(Ok(page)) => return Ok(page),
-        Ok(Err(words)) => words,
-        Err(_) => "port-forward: nobody answers in 10 s".to_owned(),
+        Ok(Err(refused)) => refused,
+        Err(_) => NoPage::failed("port-forward: nobody answers in 10 s"),
+    };
+    let also = |proxy: &str| NoPage {
+        words: format!("{}; proxy: {proxy}", refused.words),
+        forbidden: refused.forbidden,
     };
     let proxied = tokio::time::timeout(PATIENCE, proxied(cluster, (namespace, name), port, path));
     match proxied.await {
         Ok(Ok(page)) => Ok(page),
-        Ok(Err(words)) => Err(format!("{refused}; proxy: {words}")),
-        Err(_) => Err(format!("{refused}; proxy: nobody answers in 10 s")),
+        Ok(Err(words)) => Err(also(&words)),
+        Err(_) => Err(also("nobody answers in 10 s")),
+    }
+}
+
+impl NoPage {
+    fn failed(words: impl Into<String>) -> Self {
+        Self { words: words.into(), forbidden: false }
     }
 }
 
@@ -53,10 +73,13 @@ async fn forwarded(
     (namespace, name): (&str, &str),
     port: u16,
     path: &str,
-) -> Result<Page, String> {
-    let words = |error: &dyn std::error::Error| chain(error);
+) -> Result<Page, NoPage> {
+    let words = |error: &dyn std::error::Error| NoPage::failed(chain(error));
     let pods = Api::<Pod>::namespaced(cluster.client.clone(), namespace);
-    let stream = forward::plain(&pods, name, port).await.map_err(|error| words(&error))?;
+    let stream = forward::plain(&pods, name, port).await.map_err(|error| NoPage {
+        forbidden: error.kind() == io::ErrorKind::PermissionDenied,
+        ..words(&error)
+    })?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
             .await

@@ -5,6 +5,7 @@ use crate::checkup::answer::{told, unreachable};
 use crate::checkup::report::Report;
 use crate::cluster::{Cluster, ClusterFlags, NamespaceFlags};
 use crate::output::Format;
+use crate::preflight::Release;
 use crate::preflight::read::findings;
 use clap::Args;
 use policy_controller::args::ClusterArgs;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 Examples:
   portcullis preflight                       # the context's cluster, for namespace portcullis
   portcullis preflight shop bank             # and whether these may have sidecars
-  portcullis preflight --controller-namespace mesh --context production
+  portcullis preflight --release guard --controller-namespace mesh --context production
   portcullis preflight -o json | jq '.findings[] | select(.outcome == \"fail\") | .mend'"
 )]
 pub(crate) struct Arguments {
@@ -46,6 +47,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMESPACE", default_value = "portcullis", value_parser = crate::cluster::namespace)]
     controller_namespace: Arc<str>,
 
+    /// Name of the release of Helm that is to be installed
+    #[arg(long, value_name = "NAME", default_value = "portcullis")]
+    release: String,
+
     /// Form of the result
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -63,6 +68,8 @@ async fn look(arguments: &Arguments) -> anyhow::Result<Report> {
     let flags = ClusterFlags { api: arguments.api.clone(), namespaces };
     let cluster = Cluster::connect(&flags).await?;
     let named: Vec<String> = arguments.namespaces.iter().map(ToString::to_string).collect();
-    let findings = findings(&cluster, &arguments.controller_namespace, &named).await?;
+    let Arguments { release, controller_namespace, .. } = arguments;
+    let release = Release { name: release, namespace: controller_namespace };
+    let findings = findings(&cluster, release, &named).await?;
     Ok(Report::new(cluster.asked, findings, arguments.deny_warnings, "ready to install"))
 }

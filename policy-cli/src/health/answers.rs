@@ -8,7 +8,9 @@ use crate::checkup::read::Unread;
 use crate::cluster::Cluster;
 use http::{Method, header};
 use http_body_util::BodyExt;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
 use kube::client::Body;
+use policy_webhooks::admission::{Installation, Target, configuration};
 use serde_json::{Value, json};
 
 /// The kind that is sent.
@@ -47,14 +49,40 @@ async fn send(cluster: &Cluster, namespace: &str, object: &Value) -> Result<(u16
     Ok((status, message.to_owned()))
 }
 
-/// What the answer says of the webhook.
+/// The webhook that is asked about such an object.
+fn webhook() -> String {
+    let installation = Installation {
+        name: String::new(),
+        namespace: String::new(),
+        target: Target::Url(String::new()),
+        ca_bundle: None,
+    };
+    let judges = |webhook: &ValidatingWebhook| {
+        let rules = webhook.rules.iter().flatten();
+        let mut resources = rules.flat_map(|rule| rule.resources.iter().flatten());
+        resources.any(|resource| resource == RESOURCE)
+    };
+    let mut all = configuration(&installation).webhooks.into_iter().flatten();
+    all.find(judges).map(|webhook| webhook.name).unwrap_or_default()
+}
+
+/// What the answer says of the webhook. Other webhooks are asked about the same object, so that only
+/// words with the name of this one say anything of it.
 pub(super) fn answers(tried: &Tried) -> Finding {
     let check = Check::WebhookAnswers;
     let Tried { namespace, status, message } = tried;
-    let denied = message.contains("admission webhook") && message.contains("denied the request");
-    match (*status, denied) {
-        (_, true) => Finding::pass(check, "the API server asks the webhook and gets its answer"),
-        (200..300, _) => Finding::fail(
+    let name = webhook();
+    let denied = message.contains(&format!("admission webhook \"{name}\" denied the request"));
+    let silent = message.contains(&format!("failed calling webhook \"{name}\""));
+    let other = || {
+        let words = format!(
+            "whether {name} answers: the API server gives {status} for another reason: {message}"
+        );
+        Finding::unknown(check, &Unread::Failed(words))
+    };
+    match *status {
+        _ if denied => Finding::pass(check, "the API server asks the webhook and gets its answer"),
+        200..300 => Finding::fail(
             check,
             format!(
                 "the API server takes a broken policy in namespace {namespace}: it does not ask"
@@ -64,23 +92,21 @@ pub(super) fn answers(tried: &Tried) -> Finding {
                  label config.linkerd.io/admission-webhooks=disabled"
             ),
         ),
-        (_, _) if message.contains("failed calling webhook") => Finding::fail(
+        _ if silent => Finding::fail(
             check,
             format!("the API server gets no answer of the webhook: {message}"),
             "certificates: the lines above and below; no connection: NetworkPolicies and firewalls \
              between the API server and the controller's pods (networkPolicy.admissionFrom)",
         ),
-        (403, _) => {
+        403 if message.contains("cannot create resource") => {
             let right = format!(
                 "{{apiGroups: [policy.linkerd.io], resources: [{RESOURCE}], verbs: [create]}} in \
                  namespace {namespace} (nothing is created: dryRun)"
             );
             Finding::unknown(check, &Unread::Forbidden { right, words: message.clone() })
         }
-        (_, _) => {
-            let words = format!("the API server answers {status}: {message}");
-            Finding::unknown(check, &Unread::Failed(words))
-        }
+        0 => Finding::unknown(check, &Unread::Failed(message.clone())),
+        _ => other(),
     }
 }
 
@@ -93,15 +119,39 @@ mod tests {
     fn a_refusal_of_the_webhook_is_the_answer_that_is_hoped_for() {
         let of = |status, message: &str| {
             let (namespace, message) = ("shop".to_owned(), message.to_owned());
-            answers(&Tried { namespace, status, message }).outcome
+            answers(&Tried { namespace, status, message })
         };
-        let refused = "admission webhook \"policy.admission.portcullis.dev\" denied the request: …";
-        assert_eq!(of(422, refused), Outcome::Pass);
-        assert_eq!(of(201, ""), Outcome::Fail);
-        let away = "Internal error occurred: failed calling webhook \"policy…\": x509: unknown";
-        assert_eq!(of(500, away), Outcome::Fail);
-        assert_eq!(of(403, "networkauthentications is forbidden"), Outcome::Unknown);
-        assert_eq!(of(404, "the server could not find the requested resource"), Outcome::Unknown);
-        assert_eq!(of(0, "connection refused"), Outcome::Unknown);
+        let ours = "\"policy.admission.portcullis.dev\"";
+        let refused = format!("admission webhook {ours} denied the request: …");
+        assert_eq!(of(422, &refused).outcome, Outcome::Pass);
+        assert_eq!(of(201, "").outcome, Outcome::Fail);
+        let away = format!("Internal error occurred: failed calling webhook {ours}: x509: unknown");
+        assert_eq!(of(500, &away).outcome, Outcome::Fail);
+        let lacking = of(
+            403,
+            "networkauthentications.policy.linkerd.io is forbidden: User \"jane\" cannot create \
+             resource \"networkauthentications\"",
+        );
+        assert_eq!(lacking.outcome, Outcome::Unknown);
+        assert!(lacking.mend.unwrap().contains("verbs: [create]"));
+        let gone = of(404, "the server could not find the requested resource");
+        assert_eq!((gone.outcome, gone.mend), (Outcome::Unknown, None));
+        let away = of(0, "connection refused");
+        assert_eq!((away.outcome, away.mend), (Outcome::Unknown, None));
+    }
+
+    #[test]
+    fn what_others_answer_says_nothing_of_the_webhook() {
+        for (status, message) in [
+            (400, "admission webhook \"validate.kyverno.svc\" denied the request: no label"),
+            (403, "admission webhook \"validate.kyverno.svc\" denied the request: no label"),
+            (403, "x is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request"),
+            (500, "Internal error occurred: failed calling webhook \"mutate.kyverno.svc\": EOF"),
+        ] {
+            let (namespace, message) = ("shop".to_owned(), message.to_owned());
+            let said = answers(&Tried { namespace, status, message: message.clone() });
+            assert_eq!((said.outcome, said.mend), (Outcome::Unknown, None), "{message}");
+            assert!(said.message.ends_with(&message), "{}", said.message);
+        }
     }
 }

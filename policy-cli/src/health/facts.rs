@@ -5,7 +5,7 @@ use crate::checkup::definitions::Served;
 use crate::checkup::read::Read;
 use crate::checkup::rights::Right;
 use crate::checkup::server::Server;
-use crate::cluster::page::Page;
+use crate::cluster::page::{NoPage, Page};
 use serde_json::Value;
 use std::time::SystemTime;
 
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     pub(super) controller: Result<told::Controller, String>,
     pub(super) issuer: Result<told::Issuer, String>,
     /// What each replica says of itself, by pod.
-    pub(super) replicas: Vec<(String, Result<Page, String>)>,
+    pub(super) replicas: Vec<(String, Result<Page, NoPage>)>,
     /// The Lease.
     pub(super) lease: Read<Option<Value>>,
     /// The rights that service accounts lack, by account.
@@ -38,8 +38,9 @@ pub(crate) struct Facts {
     pub(super) webhooks: Vec<Configuration>,
     /// The Secret with the webhooks' certificate; none: the certificate is supplied.
     pub(super) secret: Option<Read<Option<Value>>>,
-    /// What the API server made of an object that the webhook refuses; none: it was not asked.
-    pub(super) refusal: Option<Tried>,
+    /// What the API server made of an object that the webhook refuses, or why it was not asked; none:
+    /// no webhook is served.
+    pub(super) refusal: Option<Read<Tried>>,
     /// The ConfigMap of the roots in the control plane's namespace, and everywhere.
     pub(super) roots: Read<Option<Value>>,
     pub(super) all_roots: Read<Vec<Value>>,
@@ -78,6 +79,11 @@ impl Facts {
     /// Whether an issuer of this project ought to run.
     pub(super) fn has_issuer(&self) -> bool {
         !self.controller.as_ref().is_ok_and(|told| told.external)
+    }
+
+    /// Whether an injector of this project ought to be asked about pods.
+    pub(super) fn has_injector(&self) -> bool {
+        !self.controller.as_ref().is_ok_and(|told| told.injector.is_none())
     }
 
     /// The time by the API server's clock, which is what its Leases and Events go by.

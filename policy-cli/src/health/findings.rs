@@ -17,8 +17,9 @@ use crate::checkup::clock::clock;
 use crate::checkup::definitions::{definitions, gateway_api};
 use crate::checkup::finding::Finding;
 use crate::checkup::read::Unread;
-use crate::checkup::security::pod_security;
+use crate::checkup::security::{asks, pod_security};
 use crate::checkup::server;
+use serde_json::Value;
 
 /// Every finding.
 pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -31,8 +32,13 @@ pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     control_plane(facts, &mut all);
     webhooks(facts, &mut all);
     certificates(facts, &mut all);
-    all.extend(pod_security(&facts.namespaces, &[]));
-    all.extend(refused(&facts.refused, &facts.created, &facts.namespaces));
+    if facts.has_injector() {
+        let asks = |namespace: &Value| asks(namespace, &facts.home);
+        all.extend(pod_security(&facts.namespaces, &[], &facts.home, asks));
+        all.extend(refused(&facts.refused, &facts.created, &facts.namespaces, &facts.home));
+    } else {
+        all.push(Finding::pass(Check::PodSecurity, "the controller is told to inject nothing"));
+    }
     all.push(missing(&facts.namespaces, &facts.pods, &facts.home));
     all.push(not_ready(&facts.pods));
     all.extend(of_all_sidecars(&facts.pods, &facts.controllers));
@@ -71,13 +77,17 @@ fn issuer_error(facts: &Facts) -> Option<&String> {
 fn webhooks(facts: &Facts, all: &mut Vec<Finding>) {
     all.extend(configured(&facts.webhooks));
     all.extend(authority(&facts.webhooks, facts.secret.as_ref()));
-    all.extend(facts.refusal.as_ref().map(answers));
+    all.extend(facts.refusal.as_ref().map(|tried| match tried {
+        Ok(tried) => answers(tried),
+        Err(why) => Finding::unknown(Check::WebhookAnswers, why),
+    }));
 }
 
 fn certificates(facts: &Facts, all: &mut Vec<Finding>) {
     all.extend(certificate(&facts.webhooks, facts.secret.as_ref(), facts.now()));
     all.push(roots(&facts.roots, facts.now()));
     if facts.has_issuer() {
-        all.extend(in_namespaces(&facts.roots, &facts.all_roots, &facts.namespaces));
+        let Facts { roots, all_roots, namespaces, home, .. } = facts;
+        all.extend(in_namespaces(roots, all_roots, namespaces, home));
     }
 }

@@ -2,16 +2,16 @@
 
 use super::accounts::{of_controller, of_issuer};
 use super::answers;
-use super::facts::{Configuration, Facts};
+use super::facts::{Configuration, Facts, Tried};
+use super::judged::judged;
 use super::told;
 use crate::checkup::metadata::{name, text};
 use crate::checkup::read::{Read, Unread, get, list, select};
 use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::asks;
 use crate::checkup::server;
 use crate::cluster::controller::{ControlPlaneFlags, pods};
 use crate::cluster::list::Served;
-use crate::cluster::page::{Page, page};
+use crate::cluster::page::{NoPage, Page, page};
 use crate::cluster::roots::ROOTS;
 use crate::cluster::{Cluster, Scope};
 use futures_util::future::join_all;
@@ -47,9 +47,9 @@ pub(crate) async fn read(cluster: &Cluster, flags: &ControlPlaneFlags) -> anyhow
     let components = [(&plane.controllers, run.admin), (&plane.issuers, issue.admin)];
     let replicas = replicas(cluster, components).await;
     let accounts = accounts(cluster, &plane, (&run, &issue)).await;
-    let refusal = match (&run.webhook, judged(&namespaces, &run, home)) {
-        (Some(_), Some(namespace)) => Some(answers::ask(cluster, &namespace).await),
-        _ => None,
+    let refusal = match &run.webhook {
+        Some(_) => Some(refusal(cluster, &namespaces, &run, home).await),
+        None => None,
     };
     let Plane { home, controllers, issuers, controller, issuer } = plane;
     Ok(Facts {
@@ -122,15 +122,19 @@ async fn at_home(
     (deployments, lease, secret)
 }
 
-/// The ConfigMap of the roots in the control plane's namespace, and everywhere.
+/// The ConfigMap of the roots in the control plane's namespace, and everywhere. Those of another service
+/// are where the controller has them from.
 async fn roots(
     cluster: &Cluster,
     plane: &Plane,
     issue: &told::Issuer,
 ) -> (Read<Option<Value>>, Read<Vec<Value>>) {
-    let external = plane.controller.as_ref().is_ok_and(|told| told.external);
+    let external = plane.controller.as_ref().ok().filter(|told| told.external);
     let [_, theirs] = ROOTS;
-    let map = if external { theirs } else { &issue.roots };
+    let map = match external {
+        Some(told) => told.roots.as_deref().unwrap_or(theirs),
+        None => &issue.roots,
+    };
     let maps = format!("/api/v1/namespaces/{}/configmaps", plane.home);
     let named = format!("metadata.name={map}");
     tokio::join!(get(&cluster.client, &maps, map), within(cluster, "configmaps", &named))
@@ -139,7 +143,7 @@ async fn roots(
 /// The pods of a component of the control plane.
 async fn component(cluster: &Cluster, home: &str, selector: &str) -> Read<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{home}/pods");
-    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path))
+    pods(cluster, home, selector).await.map_err(|error| Unread::of(&error, "list", &path, None))
 }
 
 /// The namespaces that are looked at.
@@ -213,7 +217,7 @@ async fn configurations(
 async fn replicas(
     cluster: &Cluster,
     components: [(&Read<Vec<Value>>, u16); 2],
-) -> Vec<(String, Result<Page, String>)> {
+) -> Vec<(String, Result<Page, NoPage>)> {
     let all = components.into_iter().flat_map(|(pods, port)| {
         let running = pods.iter().flatten().filter(|pod| text(pod, "/status/phase") == "Running");
         running.map(move |pod| (pod, port))
@@ -247,13 +251,23 @@ async fn accounts(
     all
 }
 
-/// A namespace about whose policies the webhook is asked: one that is watched, or asks for sidecars.
-fn judged(namespaces: &Read<Vec<Value>>, told: &told::Controller, home: &str) -> Option<String> {
-    if let Some(watched) = &told.watched {
-        return watched.first().cloned();
-    }
-    let all = namespaces.as_deref().unwrap_or_default();
-    let asking = all.iter().find(|namespace| asks(namespace) && name(namespace) != home);
-    let any = || all.iter().find(|namespace| name(namespace) == "default");
-    asking.or_else(any).map(|namespace| name(namespace).to_owned())
+/// What the API server makes of an object that the webhook refuses, or why it is not asked.
+async fn refusal(
+    cluster: &Cluster,
+    namespaces: &Read<Vec<Value>>,
+    told: &told::Controller,
+    home: &str,
+) -> Read<Tried> {
+    let watched = told.watched.as_deref();
+    let namespace = match judged(namespaces, watched, home) {
+        Ok(namespace) => namespace,
+        Err(why) if watched.is_some() => return Err(why),
+        Err(why) => {
+            // One namespace is looked at, or none may be listed.
+            let other = get(&cluster.client, "/api/v1/namespaces", "default").await;
+            let other = other.map(|other| other.into_iter().collect());
+            judged(&other, None, home).map_err(|_| why)?
+        }
+    };
+    Ok(answers::ask(cluster, &namespace).await)
 }

@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 /// Who could not create a pod: namespace, kind and name.
 type Owner<'a> = (&'a str, &'a str, &'a str);
 
-/// Looks at Events `FailedCreate` after which no pod was created for the same owner.
+/// Looks at Events `FailedCreate` after which no pod was created for the same owner. `home` is the
+/// control plane's namespace.
 pub(super) fn refused(
     failed: &Read<Vec<Value>>,
     created: &Read<Vec<Value>>,
     namespaces: &Read<Vec<Value>>,
+    home: &str,
 ) -> Vec<Finding> {
     let check = Check::Refused;
     let (failed, created, namespaces) = match (failed, created, namespaces) {
@@ -28,7 +30,7 @@ pub(super) fn refused(
         let wanted = text(event, "/involvedObject/namespace");
         namespaces
             .iter()
-            .any(|namespace| text(namespace, "/metadata/name") == wanted && asks(namespace))
+            .any(|namespace| text(namespace, "/metadata/name") == wanted && asks(namespace, home))
     };
     let succeeded = newest(created.iter());
     let failed = newest(failed.iter().filter(|event| is_asking(event)));
@@ -102,7 +104,7 @@ mod tests {
             "annotations": {"portcullis.dev/inject": "enabled"}}});
         let namespaces = Ok(vec![namespace]);
         let of = |failed: Vec<Value>, created: Vec<Value>| {
-            let all = refused(&Ok(failed), &Ok(created), &namespaces);
+            let all = refused(&Ok(failed), &Ok(created), &namespaces, "mesh");
             all.into_iter().map(|finding| finding.outcome).collect::<Vec<_>>()
         };
         let secured = "pods \"web-\" is forbidden: violates PodSecurity \"baseline:latest\"";
@@ -114,13 +116,22 @@ mod tests {
         assert_eq!(of(vec![event("web", "10:02", secured)], mended.clone()), [Outcome::Fail]);
         assert_eq!(of(vec![event("other", "10:00", secured)], mended), [Outcome::Fail]);
         let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(refused(&unread, &Ok(vec![]), &namespaces)[0].outcome, Outcome::Unknown);
+        assert_eq!(refused(&unread, &Ok(vec![]), &namespaces, "mesh")[0].outcome, Outcome::Unknown);
     }
 
     #[test]
     fn other_namespaces_are_nobodys_concern_here() {
-        let namespaces = Ok(vec![json!({"kind": "Namespace", "metadata": {"name": "shop"}})]);
         let failed = Ok(vec![event("web", "10:00", "violates PodSecurity")]);
-        assert_eq!(refused(&failed, &Ok(vec![]), &namespaces)[0].outcome, Outcome::Pass);
+        let of = |annotations: Value, labels: Value, home: &str| {
+            let metadata = json!({"name": "shop", "annotations": annotations, "labels": labels});
+            let namespaces = Ok(vec![json!({"kind": "Namespace", "metadata": metadata})]);
+            refused(&failed, &Ok(vec![]), &namespaces, home)[0].outcome
+        };
+        let asks = json!({"portcullis.dev/inject": "enabled"});
+        let out = json!({"config.linkerd.io/admission-webhooks": "disabled"});
+        assert_eq!(of(json!({}), json!({}), "mesh"), Outcome::Pass);
+        assert_eq!(of(asks.clone(), out, "mesh"), Outcome::Pass);
+        assert_eq!(of(asks.clone(), json!({}), "shop"), Outcome::Pass);
+        assert_eq!(of(asks, json!({}), "mesh"), Outcome::Fail);
     }
 }

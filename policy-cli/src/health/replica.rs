@@ -4,10 +4,10 @@
 use crate::checkup::check::Check;
 use crate::checkup::finding::Finding;
 use crate::checkup::read::Unread;
-use crate::cluster::page::Page;
+use crate::cluster::page::{NoPage, Page};
 
 /// What the replicas say, by pod.
-pub(super) fn replicas(pages: &[(String, Result<Page, String>)]) -> Vec<Finding> {
+pub(super) fn replicas(pages: &[(String, Result<Page, NoPage>)]) -> Vec<Finding> {
     let check = Check::Replicas;
     let mut findings: Vec<Finding> =
         pages.iter().flat_map(|(pod, page)| replica(pod, page)).collect();
@@ -19,11 +19,15 @@ pub(super) fn replicas(pages: &[(String, Result<Page, String>)]) -> Vec<Finding>
     findings
 }
 
-fn replica(pod: &str, page: &Result<Page, String>) -> Vec<Finding> {
+fn replica(pod: &str, page: &Result<Page, NoPage>) -> Vec<Finding> {
     let check = Check::Replicas;
     let page = match page {
         Ok(page) => page,
-        Err(words) => {
+        Err(NoPage { words, forbidden: false }) => {
+            let why = format!("what pod {pod} says of itself: {words}");
+            return vec![Finding::unknown(check, &Unread::Failed(why))];
+        }
+        Err(NoPage { words, forbidden: true }) => {
             let why = format!("what pod {pod} says of itself: {words}");
             let right =
                 "{apiGroups: [\"\"], resources: [pods/portforward], verbs: [create, get]} in \
@@ -65,7 +69,7 @@ mod tests {
     use crate::checkup::finding::Outcome;
     use crate::checkup::finding::tests::told;
 
-    fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, String>)> {
+    fn pages(status: u16, text: &str) -> Vec<(String, Result<Page, NoPage>)> {
         vec![("c-0".to_owned(), Ok(Page { status, text: text.to_owned() }))]
     }
 
@@ -84,8 +88,20 @@ mod tests {
         );
         let findings = replicas(&pages(200, "ready\nwithout: status\n"));
         assert_eq!(told(&findings), [(Outcome::Warn, "pod c-0 does without: status")]);
-        let silent = vec![("c-0".to_owned(), Err("no".to_owned()))];
-        assert_eq!(replicas(&silent)[0].outcome, Outcome::Unknown);
         assert_eq!(replicas(&[]), []);
+    }
+
+    #[test]
+    fn only_who_is_refused_is_told_of_a_right() {
+        let of = |forbidden| {
+            let silent = Err(NoPage { words: "no".to_owned(), forbidden });
+            replicas(&[("c-0".to_owned(), silent)]).remove(0)
+        };
+        let (refused, failed) = (of(true), of(false));
+        assert_eq!((refused.outcome, failed.outcome), (Outcome::Unknown, Outcome::Unknown));
+        assert_eq!(failed.message, "not known: what pod c-0 says of itself: no");
+        assert_eq!(failed.mend, None);
+        let right = "resources: [pods/portforward], verbs: [create, get]";
+        assert!(refused.mend.unwrap().contains(right));
     }
 }

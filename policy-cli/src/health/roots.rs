@@ -31,11 +31,13 @@ pub(super) fn roots(home: &Read<Option<Value>>, now: SystemTime) -> Finding {
     }
 }
 
-/// Whether namespaces that ask for sidecars have the roots of the control plane's namespace.
+/// Whether namespaces that ask for sidecars have the roots of the control plane's namespace, which is
+/// `plane`.
 pub(super) fn in_namespaces(
     home: &Read<Option<Value>>,
     all: &Read<Vec<Value>>,
     namespaces: &Read<Vec<Value>>,
+    plane: &str,
 ) -> Vec<Finding> {
     let check = Check::RootsInNamespaces;
     let (all, namespaces) = match (all, namespaces) {
@@ -43,7 +45,7 @@ pub(super) fn in_namespaces(
         (Err(why), _) | (_, Err(why)) => return vec![Finding::unknown(check, why)],
     };
     let Ok(Some(home)) = home else { return Vec::new() };
-    let asking: Vec<&str> = namespaces.iter().filter(|n| asks(n)).map(name).collect();
+    let asking: Vec<&str> = namespaces.iter().filter(|n| asks(n, plane)).map(name).collect();
     let of = |wanted: &str| all.iter().find(|map| namespace(map) == wanted);
     let mut missing = Vec::new();
     let mut other = Vec::new();
@@ -94,7 +96,7 @@ mod tests {
         };
         let namespaces = Ok(vec![asking("shop"), asking("bank")]);
         let home = Ok(Some(map("mesh", "one")));
-        let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces);
+        let of = |maps: Vec<Value>| in_namespaces(&home, &Ok(maps), &namespaces, "mesh");
         let both = of(vec![map("shop", "one"), map("bank", "one")]);
         let expected = "2 namespaces that ask for sidecars have the roots";
         assert_eq!(told(&both), [(Outcome::Pass, expected)]);
@@ -107,7 +109,7 @@ mod tests {
             ]
         );
         let unread = Err(Unread::Failed("no".to_owned()));
-        assert_eq!(in_namespaces(&home, &unread, &namespaces)[0].outcome, Outcome::Unknown);
+        assert_eq!(in_namespaces(&home, &unread, &namespaces, "mesh")[0].outcome, Outcome::Unknown);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How the control plane is told to be, by the flags of its pods.
 
+use super::mounted::config_map;
 use crate::cluster::controller::Found;
 use crate::cluster::settings::{told, told_issuer};
 use policy_controller::args::{IssuerArgs, OwnCertificate, Settings, SourceSettings};
@@ -8,8 +9,10 @@ use policy_kube::names::{
     INJECTOR_CONFIGURATION, TRUST_ROOTS, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET,
 };
 use policy_kube::source::Scope;
+use policy_tls::identity::{Anchors, Roots};
 use policy_webhooks::admission::CertificateSource;
 use serde_json::Value;
+use std::path::Path;
 
 /// What the controller is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub(super) struct Controller {
     pub(super) secret: Option<String>,
     /// Whether certificates come from another service than this project's issuer.
     pub(super) external: bool,
+    /// The ConfigMap that the roots come from by which it knows that service; none: nothing says it.
+    pub(super) roots: Option<String>,
     /// The Lease.
     pub(super) lease: String,
     /// Its admin port.
@@ -42,6 +47,7 @@ impl Default for Controller {
             beside: false,
             secret: Some(WEBHOOK_SECRET.to_owned()),
             external: false,
+            roots: None,
             lease: LEASE_NAME.to_owned(),
             admin: 8080,
         }
@@ -78,12 +84,13 @@ pub(super) fn controller(namespace: &str, pods: &[Value]) -> Result<Controller, 
         pod: pod.clone(),
     };
     let settings = told(&found).map_err(|error| format!("{error:#}"))?;
-    Ok(of_settings(settings))
+    let roots = roots_file(&settings).and_then(|file| config_map(pod, file));
+    Ok(Controller { roots, ..of_settings(settings, namespace) })
 }
 
-fn of_settings(settings: Settings) -> Controller {
+fn of_settings(settings: Settings, home: &str) -> Controller {
     let admin = settings.admin.port();
-    let external = is_external(&settings);
+    let external = is_external(&settings, home);
     let SourceSettings::Cluster(cluster) = settings.source else {
         // Manifests: nothing of a cluster is served or written.
         let nothing =
@@ -109,15 +116,26 @@ fn of_settings(settings: Settings) -> Controller {
         beside: cluster.repoint.is_some(),
         secret: provisioning.map(|provisioning| provisioning.secret.clone()),
         external,
+        roots: None,
         lease: cluster.lease.name.to_string(),
         admin,
     }
 }
 
-/// Whether the controller's own certificate comes from another service.
-fn is_external(settings: &Settings) -> bool {
+/// Whether the controller's own certificate comes from another service than the issuer of its
+/// namespace, which is `home`.
+fn is_external(settings: &Settings, home: &str) -> bool {
     let Some(OwnCertificate::Certify(config)) = &settings.auth.tls else { return false };
-    !config.issuer.to_string().starts_with("portcullis-issuer.")
+    !config.issuer.to_string().starts_with(&format!("portcullis-issuer.{home}."))
+}
+
+/// The file with the roots by which the controller knows who issues its certificate.
+fn roots_file(settings: &Settings) -> Option<&Path> {
+    let Some(OwnCertificate::Certify(config)) = &settings.auth.tls else { return None };
+    match &config.roots {
+        Anchors::Trusted(Roots::File(file)) => Some(file),
+        Anchors::Trusted(Roots::Text(_)) | Anchors::Followed { .. } => None,
+    }
 }
 
 /// Reads the flags of the first pod of the issuer; in words why they are not known.
@@ -150,6 +168,35 @@ mod tests {
         let flags = ["issuer", "--control-plane-namespace=mesh"];
         assert_eq!(issuer(&[pod(&flags)]), Ok(Issuer::default()));
         assert!(issuer(&[pod(&["run"])]).is_err() && controller("mesh", &[]).is_err());
+    }
+
+    #[test]
+    fn another_service_is_known_by_its_address_and_its_roots_by_their_volume() {
+        let told = |issuer: &str| {
+            let address = format!("--identity-addr={issuer}:8080");
+            let flags = [
+                "run",
+                "--control-plane-namespace=mesh",
+                "--identity=certify",
+                &address,
+                "--identity-roots=/roots/ca-bundle.crt",
+            ];
+            let mut pod = pod(&flags);
+            pod["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "r", "mountPath": "/roots"}]);
+            pod["spec"]["volumes"] = json!([{"name": "r", "configMap": {"name": "company-roots"}}]);
+            let told = controller("mesh", &[pod]).unwrap();
+            assert_eq!(told.roots.as_deref(), Some("company-roots"), "{issuer}");
+            told.external
+        };
+        assert!(!told("portcullis-issuer.mesh.svc.cluster.local"));
+        for issuer in [
+            "portcullis-issuer.other.svc.cluster.local",
+            "portcullis-issuer.mesh2.svc.cluster.local",
+            "linkerd-identity-headless.mesh.svc.cluster.local",
+        ] {
+            assert!(told(issuer), "{issuer}");
+        }
     }
 
     #[test]

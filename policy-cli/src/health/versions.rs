@@ -1,8 +1,8 @@
 //! Whether the control plane has one version, and this program the same.
 
 use crate::checkup::check::Check;
-use crate::checkup::finding::{Finding, some};
-use crate::checkup::read::Read;
+use crate::checkup::finding::{Finding, Outcome, some};
+use crate::checkup::read::{Read, Unread};
 use crate::version::report::{CLIENT, controllers, of_component, of_sidecars, shown};
 use crate::version::skew::Skew;
 use serde_json::Value;
@@ -50,13 +50,16 @@ pub(super) fn of_all_sidecars(
     };
     let controller = controllers(controller_pods);
     let running = of_sidecars(pods, controller.as_deref());
-    let all: usize = running.iter().map(|one| one.pods).sum();
     let mut findings = Vec::new();
     for one in &running {
         let version = one.version.as_deref().unwrap_or("an unknown version");
         let pods = shown(&one.some, one.pods);
         let message = format!("{} sidecars are {version}, {}: {pods}", one.pods, one.skew.words());
         match one.skew {
+            Skew::Unknown if one.version.is_none() => {
+                let words = format!("the version of {} sidecars: {pods}", one.pods);
+                findings.push(Finding::unknown(check, &Unread::Failed(words)));
+            }
             Skew::Same | Skew::Unknown => {}
             Skew::Older => findings.push(Finding::warn(
                 check,
@@ -70,24 +73,26 @@ pub(super) fn of_all_sidecars(
             )),
         }
     }
-    if findings.is_empty() {
-        let message = match (all, &controller) {
-            (0, _) => "no pod has a sidecar".to_owned(),
-            (_, Some(version)) => {
-                format!("{all} sidecars are of the controller's version, {version}")
-            }
-            (_, None) => format!("{all} sidecars run"),
-        };
-        findings.push(Finding::pass(check, message));
-    }
+    let known = running.iter().filter(|one| one.version.is_some());
+    let known: usize = known.map(|one| one.pods).sum();
+    let warned = findings.iter().any(|finding| finding.outcome == Outcome::Warn);
+    let message = match (known, &controller) {
+        (0, _) if !findings.is_empty() => return findings,
+        _ if warned => return findings,
+        (0, _) => "no pod has a sidecar".to_owned(),
+        (_, Some(version)) => {
+            format!("{known} sidecars are of the controller's version, {version}")
+        }
+        (_, None) => format!("{known} sidecars run"),
+    };
+    findings.push(Finding::pass(check, message));
     findings
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkup::finding::Outcome;
-    use crate::checkup::read::Unread;
+    use crate::checkup::finding::tests::told;
     use crate::version::installed::tests::injected;
     use serde_json::json;
 
@@ -118,6 +123,15 @@ mod tests {
         assert_eq!(older[0].message, expected);
         assert_eq!(of("proxy:0.3.0")[0].outcome, Outcome::Warn);
         assert_eq!(of("proxy:0.2.0")[0].outcome, Outcome::Pass);
+        let known = injected("shop", "web", "proxy:0.2.0");
+        let mut unknown = injected("shop", "api", "proxy@sha256:0123");
+        unknown["metadata"]["annotations"] = serde_json::json!({});
+        let both = of_all_sidecars(&Ok(vec![known, unknown.clone()]), &controllers);
+        let pass = (Outcome::Pass, "1 sidecars are of the controller's version, 0.2.0");
+        let not_known = (Outcome::Unknown, "not known: the version of 1 sidecars: shop/api");
+        assert_eq!(told(&both), [not_known, pass]);
+        let alone = of_all_sidecars(&Ok(vec![unknown]), &controllers);
+        assert_eq!(told(&alone), [not_known]);
         let unread = Err(Unread::Failed("no".to_owned()));
         assert_eq!(of_all_sidecars(&unread, &controllers)[0].outcome, Outcome::Unknown);
     }

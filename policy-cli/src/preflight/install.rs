@@ -63,6 +63,31 @@ pub(super) fn to_create(namespace: &str) -> Vec<Right> {
     RENDERED.iter().flat_map(of).collect()
 }
 
+/// The rights that Helm takes for itself, beside those on what it installs: on the Secrets in which it
+/// keeps its releases, on what `--wait` looks at, and on the namespace, where it is `absent`
+/// (`--create-namespace`).
+pub(super) fn for_helm(namespace: &str, absent: bool) -> Vec<Right> {
+    let of = |(group, resource, verb): (&str, &str, &str), namespace: Option<&str>| Right {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        verb: verb.to_owned(),
+        name: None,
+        namespace: namespace.map(str::to_owned),
+    };
+    let within = [
+        ("", "secrets", "list"),
+        ("", "secrets", "update"),
+        ("", "pods", "get"),
+        ("", "pods", "list"),
+        ("apps", "replicasets", "get"),
+        ("apps", "replicasets", "list"),
+    ];
+    let mut rights: Vec<Right> =
+        within.into_iter().map(|right| of(right, Some(namespace))).collect();
+    rights.extend(absent.then(|| of(("", "namespaces", "create"), None)));
+    rights
+}
+
 /// The right that lets somebody grant what they may not do themselves.
 pub(super) fn to_escalate(namespace: &str) -> Vec<Right> {
     let of = |resource: &str, namespace: Option<&str>| Right {
@@ -142,6 +167,27 @@ mod tests {
             .map(|of| (of.group.to_owned(), of.kind.to_owned()))
             .collect::<BTreeSet<_>>();
         assert_eq!(rendered, known);
+    }
+
+    #[test]
+    fn what_helm_does_for_itself_is_asked_about() {
+        let of = |absent| {
+            let mut all = to_create("mesh");
+            all.extend(for_helm("mesh", absent));
+            all.iter().map(ToString::to_string).collect::<BTreeSet<_>>()
+        };
+        let there = of(false);
+        for verb in ["create", "get", "list", "update", "delete"] {
+            assert!(there.contains(&format!("{verb} secrets in namespace mesh")), "{verb}");
+        }
+        for resource in ["pods", "replicasets.apps"] {
+            for verb in ["get", "list"] {
+                let right = format!("{verb} {resource} in namespace mesh");
+                assert!(there.contains(&right), "{right}");
+            }
+        }
+        let more: Vec<String> = of(true).difference(&there).cloned().collect();
+        assert_eq!(more, ["create namespaces"]);
     }
 
     #[test]

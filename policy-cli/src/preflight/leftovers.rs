@@ -5,6 +5,7 @@ use crate::checkup::finding::{Finding, some};
 use crate::checkup::metadata::{annotation, text};
 use crate::checkup::read::Read;
 use serde_json::Value;
+use std::fmt;
 
 /// An object of the whole cluster that the chart would make.
 pub(super) struct Left {
@@ -16,9 +17,33 @@ pub(super) struct Left {
     pub(super) service: Option<bool>,
 }
 
-/// Looks at what is there already. `installed` says whether the controller's Deployment is in the
-/// namespace.
-pub(super) fn leftovers(left: &[Left], namespace: &str, installed: bool) -> Vec<Finding> {
+/// A release of Helm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Release<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its namespace.
+    pub(crate) namespace: &'a str,
+}
+
+/// `release NAME of namespace NAMESPACE`
+impl fmt::Display for Release<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "release {} of namespace {}", self.name, self.namespace)
+    }
+}
+
+impl<'a> Release<'a> {
+    /// The one that an object belongs to, as Helm notes it there; none: to no release.
+    fn of(object: &'a Value) -> Option<Self> {
+        let name = annotation(object, "meta.helm.sh/release-name")?;
+        Some(Self { name, namespace: annotation(object, "meta.helm.sh/release-namespace")? })
+    }
+}
+
+/// Looks at what is there already, before `release` is installed. `installed` says whether the
+/// controller's Deployment is in its namespace.
+pub(super) fn leftovers(left: &[Left], release: Release<'_>, installed: bool) -> Vec<Finding> {
     let check = Check::Leftovers;
     if let Some(why) = left.iter().find_map(|one| one.found.as_ref().err()) {
         return vec![Finding::unknown(check, why)];
@@ -27,17 +52,17 @@ pub(super) fn leftovers(left: &[Left], namespace: &str, installed: bool) -> Vec<
         left.iter().filter_map(|one| Some((one, one.found.as_ref().ok()?.as_ref()?))).collect();
     let mut findings: Vec<Finding> =
         there.iter().filter_map(|(one, _)| leads_nowhere(one)).collect();
-    findings.extend(owned(&there, namespace));
+    findings.extend(owned(&there, release));
     if findings.is_empty() {
         let message = match (there.is_empty(), installed) {
             (_, true) => format!(
-                "Portcullis is in namespace {namespace} already: `helm upgrade` it, and \
+                "Portcullis is in the cluster already, by {release}: `helm upgrade` it, and \
                  `portcullis health` says how it is"
             ),
             (true, false) => "no earlier installation left anything".to_owned(),
-            (false, false) => format!(
-                "what an earlier installation left is taken up by one in namespace {namespace}"
-            ),
+            (false, false) => {
+                format!("what an earlier installation left is taken up by {release}")
+            }
         };
         findings.push(Finding::pass(check, message));
     }
@@ -58,15 +83,13 @@ fn leads_nowhere(left: &Left) -> Option<Finding> {
     })
 }
 
-/// What Helm would refuse to take over.
-fn owned(there: &[(&Left, &Value)], namespace: &str) -> Option<Finding> {
-    let owner =
-        |object: &Value| annotation(object, "meta.helm.sh/release-namespace").map(str::to_owned);
-    let foreign: Vec<(&Left, Option<String>)> = there
+/// What Helm would refuse to take over: it compares name and namespace of the release.
+fn owned(there: &[(&Left, &Value)], release: Release<'_>) -> Option<Finding> {
+    let foreign: Vec<(&Left, Option<Release<'_>>)> = there
         .iter()
         .filter(|(one, _)| one.service != Some(false))
-        .map(|(one, object)| (*one, owner(object)))
-        .filter(|(_, owner)| owner.as_deref() != Some(namespace))
+        .map(|(one, object)| (*one, Release::of(object)))
+        .filter(|(_, owner)| *owner != Some(release))
         .collect();
     let (_, owner) = foreign.first()?;
     let names: Vec<String> = foreign.iter().map(|(left, _)| left.what.clone()).collect();
@@ -74,10 +97,11 @@ fn owned(there: &[(&Left, &Value)], namespace: &str) -> Option<Finding> {
     Some(match owner {
         Some(owner) => Finding::fail(
             Check::Leftovers,
-            format!("a release in namespace {owner} has {names}: Helm takes nothing from it"),
+            format!("{owner} has {names}: Helm takes nothing from it for {release}"),
             format!(
-                "install into namespace {owner}, or remove that installation first; what is only \
-                 left over is taken with `--take-ownership`"
+                "`helm upgrade --install {} --namespace {}`, or remove that installation first; what \
+                 is only left over is taken with `--take-ownership`",
+                owner.name, owner.namespace
             ),
         ),
         None => Finding::warn(
@@ -105,14 +129,22 @@ mod tests {
     use crate::checkup::read::Unread;
     use serde_json::json;
 
+    /// Something of the release `portcullis` of a namespace.
     fn left(owner: Option<&str>, service: Option<bool>) -> Left {
-        let annotations = owner.map(|owner| json!({"meta.helm.sh/release-namespace": owner}));
+        left_by(owner.map(|namespace| Release { name: "portcullis", namespace }), service)
+    }
+
+    fn left_by(owner: Option<Release<'_>>, service: Option<bool>) -> Left {
+        let annotations = owner.map(|Release { name, namespace }| {
+            json!({"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace})
+        });
         let object = json!({"metadata": {"annotations": annotations}});
         Left { what: "clusterrole/portcullis-issuer".to_owned(), found: Ok(Some(object)), service }
     }
 
     fn outcomes(left: &[Left], installed: bool) -> Vec<(Outcome, String)> {
-        let findings = leftovers(left, "mesh", installed);
+        let release = Release { name: "portcullis", namespace: "mesh" };
+        let findings = leftovers(left, release, installed);
         let told = told(&findings).into_iter();
         told.map(|(outcome, message)| (outcome, message.to_owned())).collect()
     }
@@ -128,6 +160,14 @@ mod tests {
         assert!(outcome == Outcome::Pass && message.contains("`helm upgrade`"), "{message}");
         let (outcome, message) = said(&[left(Some("other"), None)], false);
         assert!(outcome == Outcome::Fail && message.contains("namespace other"), "{message}");
+        let other = Release { name: "guard", namespace: "mesh" };
+        let (outcome, message) = said(&[left_by(Some(other), None)], true);
+        assert_eq!(outcome, Outcome::Fail);
+        assert_eq!(
+            message,
+            "release guard of namespace mesh has clusterrole/portcullis-issuer: Helm takes nothing \
+             from it for release portcullis of namespace mesh"
+        );
         assert_eq!(said(&[left(None, None)], false).0, Outcome::Warn);
         let unread = Left { found: Err(Unread::Failed("no".to_owned())), ..left(None, None) };
         assert_eq!(said(&[unread], false).0, Outcome::Unknown);

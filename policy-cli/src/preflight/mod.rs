@@ -8,3 +8,5 @@ mod beside;
 mod install;
 mod leftovers;
 pub(crate) mod read;
+
+pub(crate) use leftovers::Release;

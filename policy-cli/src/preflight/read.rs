@@ -1,14 +1,14 @@
 //! What is read of a cluster before an installation, and everything that follows from it.
 
 use super::beside::{INJECTOR, VALIDATOR, linkerd};
-use super::install::{rights, to_create, to_escalate, to_grant};
-use super::leftovers::{Left, leftovers, service};
+use super::install::{for_helm, rights, to_create, to_escalate, to_grant};
+use super::leftovers::{Left, Release, leftovers, service};
 use crate::checkup::clock::clock;
 use crate::checkup::definitions::{Served, gateway_api};
 use crate::checkup::finding::Finding;
 use crate::checkup::read::{Read, get, list};
 use crate::checkup::rights::{Right, Whose, lacking};
-use crate::checkup::security::pod_security;
+use crate::checkup::security::{asks, asks_by_own_name, pod_security};
 use crate::checkup::server;
 use crate::cluster::Cluster;
 use crate::cluster::list::Served as Discovered;
@@ -22,16 +22,17 @@ const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Looks at a cluster: everything that an installation into `namespace` depends on, and the
-/// namespaces that are `named`.
+/// Looks at a cluster: everything that the installation of `release` depends on, and the namespaces that
+/// are `named`.
 ///
 /// # Errors
 /// The API server cannot be reached.
 pub(crate) async fn findings(
     cluster: &Cluster,
-    namespace: &str,
+    release: Release<'_>,
     named: &[String],
 ) -> anyhow::Result<Vec<Finding>> {
+    let namespace = release.namespace;
     let server = server::ask(cluster).await?;
     let mut findings =
         vec![server::version(&server.version), clock(server.date, SystemTime::now())];
@@ -52,8 +53,10 @@ pub(crate) async fn findings(
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     let installed = get(client, &path, "policy-controller").await;
     let left = left(cluster, definitions).await;
-    findings.extend(leftovers(&left, namespace, matches!(installed, Ok(Some(_)))));
-    findings.extend(pod_security(&namespaces, named));
+    findings.extend(leftovers(&left, release, matches!(installed, Ok(Some(_)))));
+    let asks: fn(&Value, &str) -> bool =
+        if matches!(injector, Ok(Some(_))) { asks_by_own_name } else { asks };
+    findings.extend(pod_security(&namespaces, named, namespace, |it| asks(it, namespace)));
     Ok(findings)
 }
 
@@ -65,7 +68,9 @@ fn webhooks(manner: &str) -> String {
 /// The rights that installing takes and that whoever asks does not have.
 async fn lacking_rights(cluster: &Cluster, namespace: &str) -> Read<Vec<Right>> {
     let asked = |rights| lacking(&cluster.client, Whose::Mine, rights);
-    let mut all = asked(to_create(namespace)).await?;
+    let place = get(&cluster.client, "/api/v1/namespaces", namespace).await;
+    let needed = [to_create(namespace), for_helm(namespace, matches!(place, Ok(None)))];
+    let mut all = asked(needed.concat()).await?;
     if !asked(to_escalate(namespace)).await?.is_empty() {
         all.extend(asked(to_grant(namespace)).await?);
     }

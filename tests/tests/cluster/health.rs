@@ -66,8 +66,9 @@ async fn who_may_see_little_is_told_little(world: &World) {
     assert_eq!(lines(&report, "leader")[0].0, "unknown", "{report:#}");
     let leader = report["findings"].as_array().unwrap().iter().find(|l| l["check"] == "leader");
     let mend = leader.unwrap()["mend"].as_str().unwrap();
-    let right = "{apiGroups: [\"coordination.k8s.io\"], resources: [leases], verbs: [get]} in \
-                 namespace portcullis";
+    let right = "{apiGroups: [\"coordination.k8s.io\"], resources: [leases], \
+                 resourceNames: [portcullis-policy-controller], verbs: [get]} in namespace \
+                 portcullis";
     assert!(mend.contains(right), "{mend}");
     assert_eq!(said.code, Some(0), "what is not known fails nothing: {report:#}");
 }

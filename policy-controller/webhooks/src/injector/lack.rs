@@ -95,11 +95,17 @@ impl PodFacts {
     }
 }
 
+/// Whether the injector is not asked about the pods of a namespace, whatever it says.
+/// `control_plane` is the namespace of the control plane.
+pub fn is_left_alone(around: &Surroundings, control_plane: &str) -> bool {
+    [SYSTEM, control_plane].contains(&around.namespace.as_str())
+        || around.labels.get(OPT_OUT).is_some_and(|value| value == "disabled")
+}
+
 /// Why a pod ought to have a sidecar and has none; none: it has one, or ought to have none.
 /// `control_plane` is the namespace of the control plane.
 pub fn lack(pod: &PodFacts, around: &Surroundings, control_plane: &str) -> Option<Lack> {
-    let exempt = [SYSTEM, control_plane].contains(&around.namespace.as_str())
-        || around.labels.get(OPT_OUT).is_some_and(|value| value == "disabled");
+    let exempt = is_left_alone(around, control_plane);
     let mirror = pod.annotations.contains_key("kubernetes.io/config.mirror");
     if exempt || mirror || pod.host_network || !pod.running || pod.is_looked_after() {
         return None;

@@ -48,7 +48,7 @@ pub use configuration::injector_configuration;
 pub(crate) use configuration::{PATH as INJECT_PATH, says_of_injection};
 pub use inject::{JOB_WARNING, Outcome, inject};
 pub use keeper::{Keeper, KeeperInputs};
-pub use lack::{Lack, PodFacts, lack};
+pub use lack::{Lack, PodFacts, is_left_alone, lack};
 pub use metrics::InjectorMetrics;
 pub use names::namespace_remarks;
 pub(crate) use names::{about_injection, injection_remarks};

@@ -53,7 +53,10 @@ async fn what_would_make_an_installation_fail_is_told_before_it() {
     assert!(lines(&report, "leftovers")[0].1.contains("`helm upgrade`"), "{report:#}");
     let elsewhere = ["--controller-namespace", "other"];
     let report = preflight(cluster.kubeconfig(), &elsewhere).await.json();
-    found(&report, "leftovers", "fail", "a release in namespace portcullis has clusterrole/");
+    let words = "release portcullis of namespace portcullis has clusterrole/";
+    found(&report, "leftovers", "fail", words);
+    let report = preflight(cluster.kubeconfig(), &["--release", "guard"]).await.json();
+    found(&report, "leftovers", "fail", words);
 
     // Webhooks without what answers them are in everybody's way.
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: policy-admission, namespace: \

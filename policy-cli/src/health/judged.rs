@@ -1,0 +1,101 @@
+//! In which namespace the webhook is tried: it has to be one about whose policies it is asked.
+
+use crate::checkup::metadata::{name, text};
+use crate::checkup::read::{Read, Unread};
+use crate::checkup::security::{asks, leaves_alone};
+use serde_json::Value;
+
+/// A namespace about whose policies the API server asks the webhook: one of those that are `watched`,
+/// else one that asks for sidecars, else `default`, else any. `home` is the control plane's.
+pub(super) fn judged(
+    namespaces: &Read<Vec<Value>>,
+    watched: Option<&[String]>,
+    home: &str,
+) -> Read<String> {
+    let all = namespaces.as_deref().unwrap_or_default();
+    let is_watched = |namespace: &Value| {
+        watched.is_none_or(|names| names.iter().any(|watched| watched == name(namespace)))
+    };
+    let ending = |namespace: &Value| text(namespace, "/status/phase") == "Terminating";
+    let fit = |namespace: &&Value| {
+        is_watched(namespace) && !leaves_alone(namespace, home) && !ending(namespace)
+    };
+    let asking = all.iter().filter(fit).find(|namespace| asks(namespace, home));
+    let default = || all.iter().filter(fit).find(|namespace| name(namespace) == "default");
+    let any = || all.iter().find(fit);
+    if let Some(found) = asking.or_else(default).or_else(any) {
+        return Ok(name(found).to_owned());
+    }
+    // Of those that were not read it is not known whether they are left alone.
+    let is_unread = |wanted: &&String| {
+        let read = all.iter().any(|namespace| name(namespace) == wanted.as_str());
+        !read && ![home, "kube-system"].contains(&wanted.as_str())
+    };
+    if let Some(unread) = watched.unwrap_or_default().iter().find(is_unread) {
+        return Ok(unread.clone());
+    }
+    match namespaces {
+        Err(why) => Err(why.clone()),
+        Ok(_) => {
+            let words = "whether the webhook answers: it is asked about no namespace that is looked \
+                         at";
+            Err(Unread::Failed(words.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn namespace(name: &str, inject: &str) -> Value {
+        let annotations = json!({"portcullis.dev/inject": inject});
+        json!({"kind": "Namespace", "metadata": {"name": name, "annotations": annotations}})
+    }
+
+    fn disabled(name: &str) -> Value {
+        let mut namespace = namespace(name, "enabled");
+        namespace["metadata"]["labels"] =
+            json!({"config.linkerd.io/admission-webhooks": "disabled"});
+        namespace
+    }
+
+    #[test]
+    fn the_webhook_is_tried_where_it_is_asked() {
+        let of = |all: Vec<Value>| judged(&Ok(all), None, "mesh").ok();
+        let is = |name: &str| Some(name.to_owned());
+        let (shop, plain) = (namespace("shop", "enabled"), namespace("plain", "disabled"));
+        let default = namespace("default", "disabled");
+        let all = vec![plain.clone(), default.clone(), shop];
+        assert_eq!(of(all), is("shop"));
+        assert_eq!(of(vec![plain.clone(), default]), is("default"));
+        assert_eq!(of(vec![plain.clone()]), is("plain"));
+        let mut ending = namespace("ending", "enabled");
+        ending["status"] = json!({"phase": "Terminating"});
+        let (home, system) = (namespace("mesh", "enabled"), namespace("kube-system", "enabled"));
+        let away = vec![home, system, disabled("out"), disabled("default"), ending];
+        assert_eq!(of([away.clone(), vec![plain]].concat()), is("plain"));
+        assert_eq!(of(away), None);
+    }
+
+    #[test]
+    fn where_no_namespace_is_left_it_is_not_known() {
+        let nowhere = judged(&Ok(vec![]), None, "mesh").unwrap_err();
+        assert!(nowhere.words().contains("no namespace"), "{nowhere:?}");
+        let unread = Unread::Failed("no".to_owned());
+        assert_eq!(judged(&Err(unread.clone()), None, "mesh"), Err(unread));
+    }
+
+    #[test]
+    fn namespaces_that_are_watched_come_first() {
+        let watched = ["mesh", "out", "bank"].map(str::to_owned);
+        let of = |all: Read<Vec<Value>>| judged(&all, Some(&watched), "mesh").ok();
+        let is = |name: &str| Some(name.to_owned());
+        let shop = namespace("shop", "enabled");
+        assert_eq!(of(Ok(vec![shop.clone(), namespace("bank", "disabled")])), is("bank"));
+        assert_eq!(of(Ok(vec![shop, disabled("out")])), is("bank"), "it was not read");
+        assert_eq!(of(Err(Unread::Failed("no".to_owned()))), is("out"));
+        assert_eq!(of(Ok(vec![disabled("out"), disabled("bank")])), None);
+    }
+}
