@@ -63,8 +63,12 @@ const NOT_RESOLVED: &str = "NotResolved";
 /// The reason of what is part of no policy although its Servers own ports.
 const NOT_USED: &str = "NotUsed";
 
-/// The reasons of what may have been in force before its workloads changed.
-pub const LOST: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
+/// The reasons of what may have been in force before its workloads changed, whether they are changed
+/// for good or about to begin anew.
+pub const NOWHERE: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
+/// Those of what stopped matching, if it was in force before. What its workloads only do not run of
+/// still matches them.
+pub const LOST: [&str; 4] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_USED];
 
 impl Programmed {
     /// In force on `in_force` of the `concerned`, refused by some of them; nothing is known of other
@@ -119,10 +123,6 @@ impl Programmed {
     }
 }
 
-/// Why an object is in force on no sidecar.
-fn nowhere(reach: &Reach) -> &'static str {
-    let Reach { gap, compatible, bare, idle, skipping, elsewhere: _ } = reach;
-    match gap {
 /// Whether conditions are about an object that does nothing but grant. Others deny where they cannot
 /// take effect, and that is in force.
 fn only_grants(conditions: &[ObjectCondition]) -> bool {
@@ -150,6 +150,10 @@ fn not_resolved(conditions: &[ObjectCondition]) -> Option<Reach> {
     Some(Reach::nowhere(NOT_RESOLVED, format!("it grants nothing: {}", unusable.message)))
 }
 
+/// Why an object is in force on no sidecar.
+fn nowhere(reach: &Reach) -> &'static str {
+    let Reach { gap, compatible, bare, idle, skipping, elsewhere: _ } = reach;
+    match gap {
         Some(gap) => gap.reason,
         None if *compatible > 0 => COMPATIBLE_PROXIES,
         None if *bare > 0 => NO_SIDECAR,
