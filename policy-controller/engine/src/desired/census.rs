@@ -184,6 +184,8 @@ impl Census {
     fn reach(&self, engine: &mut Engine, key: &ObjectKey) -> Reach {
         let mut servers: BTreeSet<&ObjectKey> = BTreeSet::new();
         let mut missing: Option<Arc<str>> = None;
+        // What a Server lacks is what its guests are told.
+        self.dirty.extend(self.guests.get(&key).into_iter().flatten().cloned());
         if is_authentication(key) {
             let Some(policies) = self.referring.get(key) else {
                 return Reach::nowhere(NOT_REFERENCED, "no AuthorizationPolicy refers to it");
