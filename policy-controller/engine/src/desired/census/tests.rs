@@ -345,6 +345,13 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     assert!(after - before < 10, "{} questions were answered anew", after - before);
     let server = &stage.known[&key(Kind::Server, "ns", "s-7")];
     assert_eq!((server.bare, server.gap.as_ref()), (1, None));
+    // Nor is anybody told of a pod that does not run yet beside others that do.
+    let next = pod("app-7-next", "app-7", "http", Runs::Sidecar);
+    stage.apply(applied(&next.replace("phase: Running", "phase: Pending")));
+    let anew = stage.anew();
+    assert_eq!((stage.told, &stage.known), (0, &anew));
+    stage.apply(applied(&next));
+    assert_eq!(stage.told, 2, "it runs");
     // What concerns no Server concerns nobody.
     stage.apply(applied(&pod("other", "other", "http", Runs::Bare)));
     assert_eq!(stage.told, 0);
