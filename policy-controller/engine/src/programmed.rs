@@ -1,9 +1,9 @@
 //! On how many of the proxies that depend on an object it is in force.
 
-use crate::question::condition::{ConditionKind, ObjectCondition};
+use crate::question::condition::{ConditionKind, ObjectCondition, Reason};
 use crate::reach::{NO_TARGET, Reach, Skipping};
 use crate::unsent::Unsent;
-use policy_crds::ObjectKey;
+use policy_crds::{Kind, ObjectKey};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -56,13 +56,19 @@ pub const COMPATIBLE_PROXIES: &str = "CompatibleProxies";
 const PORTS_SKIPPED: &str = "PortsSkipped";
 /// The reason of what nothing runs of that it is about.
 const NOT_RUNNING: &str = "NotRunning";
-/// The reason of what is not accepted, and in force nowhere.
+/// The reason of what is not accepted, and has no effect.
 const NOT_ACCEPTED: &str = "NotAccepted";
+/// The reason of what grants nothing, because it refers to what cannot be used.
+const NOT_RESOLVED: &str = "NotResolved";
 /// The reason of what is part of no policy although its Servers own ports.
 const NOT_USED: &str = "NotUsed";
 
-/// The reasons of what may have been in force before its workloads changed.
-pub const LOST: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
+/// The reasons of what may have been in force before its workloads changed, whether they are changed
+/// for good or about to begin anew.
+pub const NOWHERE: [&str; 5] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_RUNNING, NOT_USED];
+/// Those of what stopped matching, if it was in force before. What its workloads only do not run of
+/// still matches them.
+pub const LOST: [&str; 4] = [NO_TARGET, NO_SIDECAR, PORTS_SKIPPED, NOT_USED];
 
 impl Programmed {
     /// In force on `in_force` of the `concerned`, refused by some of them; nothing is known of other
@@ -71,23 +77,23 @@ impl Programmed {
         Self::Counted { in_force, concerned, refused, reach: Arc::default() }
     }
 
-    /// The same of an object with these conditions: what no parent or target accepts says so where
-    /// nothing else says why it is in force nowhere.
+    /// The same of an object with these conditions. What no parent or target accepts says so where
+    /// nothing else says why it is in force nowhere. A grant that is withheld says so once it is
+    /// withheld everywhere: proxies know it only as a grant that they have not.
     #[must_use]
     pub fn of(&self, conditions: &[ObjectCondition]) -> Self {
-        let mut accepted = conditions.iter().filter(|c| c.kind == ConditionKind::Accepted);
-        let refused = conditions.iter().find(|c| c.kind == ConditionKind::Accepted);
-        match (self, refused.filter(|_| accepted.all(|condition| !condition.status))) {
-            (Self::Counted { concerned: 0, reach, .. }, Some(refused)) if reach.gap.is_none() => {
-                let message = match &*refused.message {
-                    "" => "it is not accepted".to_owned(),
-                    message => format!("it is not accepted: {message}"),
-                };
-                let reach = Arc::new(Reach::nowhere(NOT_ACCEPTED, message));
-                Self::Counted { in_force: 0, concerned: 0, refused: 0, reach }
+        let Self::Counted { in_force, concerned, reach, .. } = self else { return self.clone() };
+        let lacking = match *concerned {
+            0 if reach.gap.is_none() => not_accepted(conditions),
+            1.. if in_force >= concerned && only_grants(conditions) => {
+                not_accepted(conditions).or_else(|| not_resolved(conditions))
             }
-            _ => self.clone(),
-        }
+            _ => None,
+        };
+        lacking.map_or_else(
+            || self.clone(),
+            |reach| Self::Counted { in_force: 0, concerned: 0, refused: 0, reach: reach.into() },
+        )
     }
 
     /// `True`, `False` or `Unknown`. What is in force nowhere is never `True`.
@@ -115,6 +121,33 @@ impl Programmed {
             Self::Unknown { reason, .. } => reason.clone(),
         }
     }
+}
+
+/// Whether conditions are about an object that does nothing but grant. Others deny where they cannot
+/// take effect, and that is in force.
+fn only_grants(conditions: &[ObjectCondition]) -> bool {
+    let kind = conditions.first().map(|condition| condition.object.kind);
+    matches!(kind, Some(Kind::AuthorizationPolicy | Kind::ServerAuthorization))
+}
+
+/// Why an object has no effect that no parent or target accepts.
+fn not_accepted(conditions: &[ObjectCondition]) -> Option<Reach> {
+    let mut accepted = conditions.iter().filter(|c| c.kind == ConditionKind::Accepted);
+    let refused = accepted.clone().next().filter(|_| accepted.all(|accepted| !accepted.status))?;
+    let message = match &*refused.message {
+        "" => "it is not accepted".to_owned(),
+        message => format!("it is not accepted: {message}"),
+    };
+    Some(Reach::nowhere(NOT_ACCEPTED, message))
+}
+
+/// Why a policy grants nothing that refers to what cannot be used. What is used with a warning is.
+fn not_resolved(conditions: &[ObjectCondition]) -> Option<Reach> {
+    let unusable = |c: &&ObjectCondition| {
+        c.kind == ConditionKind::ResolvedRefs && !c.status && c.reason != Reason::RefWarned
+    };
+    let unusable = conditions.iter().find(unusable)?;
+    Some(Reach::nowhere(NOT_RESOLVED, format!("it grants nothing: {}", unusable.message)))
 }
 
 /// Why an object is in force on no sidecar.

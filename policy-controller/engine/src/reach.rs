@@ -14,7 +14,7 @@ pub struct Reach {
     pub compatible: u64,
     /// Workloads that run without a sidecar.
     pub bare: u64,
-    /// Workloads that do not run.
+    /// Workloads that do not run, where none does.
     pub idle: u64,
     /// Workloads with a sidecar that some of its ports do not reach.
     pub skipping: Option<Skipping>,

@@ -28,7 +28,8 @@ impl Snapshot {
 
     /// Finds what the object would lack, were it applied: each with the field it is about.
     pub(crate) fn review(mut self, mut object: Object) -> Vec<FieldError> {
-        if object.meta.created.is_none() && self.index.object(&object.meta.key).is_none() {
+        let exists = self.index.object(&object.meta.key).is_some();
+        if object.meta.created.is_none() && !exists {
             object.meta.created = Some(YOUNGEST);
         }
         let object = Arc::new(object);
@@ -42,6 +43,8 @@ impl Snapshot {
             FindingKind::ForeignClientMissing => false,
             // Its policy may come after it.
             FindingKind::Unused | FindingKind::UnusedOffered => false,
+            // The policies of a new Server may come after it.
+            FindingKind::GrantsNobody { .. } => exists,
             // It is told to whoever deletes it.
             FindingKind::OnlyRoute => false,
             FindingKind::Dangling(_)
@@ -50,7 +53,6 @@ impl Snapshot {
             | FindingKind::SelectsNothing
             | FindingKind::PortName
             | FindingKind::PortNumber
-            | FindingKind::GrantsNobody { .. }
             | FindingKind::Displaced
             | FindingKind::DisplacedInPart
             | FindingKind::NeverReached

@@ -497,6 +497,14 @@ fn another_namespaces_authentication_needs_a_grant() {
     let warn = ControllerConfig { reference_grants: ReferenceGrants::Warn, ..enforce.clone() };
     assert_eq!(verdict(&[&all], &warn), allowed("ResolvedRefs=false RefNotPermitted"));
     assert_eq!(verdict(&[], &warn), refused);
+    // What withholds the grant is the reason, whatever is used with a warning beside it.
+    let networks = "apiVersion: policy.linkerd.io/v1alpha1\nkind: NetworkAuthentication\n\
+                    metadata: {name: office, namespace: other}\nspec: {networks: [{cidr: 10.0.0.0/8}]}";
+    let both = "{group: policy.linkerd.io, kind: NetworkAuthentication, name: office, namespace: other}, \
+                {group: policy.linkerd.io, kind: MeshTLSAuthentication, name: missing}";
+    let both = self::policy("p", ON_SERVER, both);
+    let compiled = compiled_with(&[POD, &server, &both, networks], &warn);
+    assert_eq!(conditions(&compiled, "p")[1], "ResolvedRefs=false RefNotFound");
     let shared = ControllerConfig { shared_namespaces: ["other".into()].into(), ..enforce };
     assert_eq!(verdict(&[&all], &shared), allowed("ResolvedRefs=true ResolvedRefs"));
 }

@@ -38,6 +38,8 @@ pub(crate) struct Census {
 #[derive(Debug, Default)]
 struct Group {
     heads: Heads,
+    /// Those by which its Servers' guests were told last.
+    told: Heads,
     owners: Arc<Owners>,
 }
 
@@ -126,6 +128,8 @@ impl Census {
         let gone = group.heads == Heads::default();
         let owners = if gone { Arc::default() } else { engine.owners(shape) };
         let before = std::mem::replace(&mut group.owners, owners.clone());
+        let told = std::mem::replace(&mut group.told, group.heads.seen());
+        let moved = told != group.told;
         if gone {
             self.shapes.remove(shape);
         }
@@ -143,7 +147,9 @@ impl Census {
             if differs {
                 self.selected.entry(server.clone()).or_default().insert(shape.clone());
             }
-            self.dirty.extend(self.guests.get(server).into_iter().flatten().cloned());
+            if differs || moved {
+                self.dirty.extend(self.guests.get(server).into_iter().flatten().cloned());
+            }
         }
     }
 
@@ -178,6 +184,8 @@ impl Census {
                 self.referring.entry(authentication.clone()).or_default().insert(key.clone());
             }
         }
+        // What a Server lacks is what its guests are told.
+        self.dirty.extend(self.guests.get(&key).into_iter().flatten().cloned());
         self.dirty.insert(key);
     }
 
@@ -207,6 +215,7 @@ impl Census {
         let found = self.found(servers.iter().copied());
         let gap = if found.owns { None } else { self.gap(engine, key, first, &found) };
         let Found { heads, owns, owners, skipping } = found;
+        let heads = heads.seen();
         let elsewhere = owns && key == *first && !owners.is_empty();
         let words = || displaced_words("takes no effect on some workloads", &owners).into();
         Reach {
@@ -297,6 +306,12 @@ impl Heads {
             Standing::Bare => &mut self.bare,
             Standing::Idle => &mut self.idle,
         }
+    }
+
+    /// Those that are told of: what does not run is of interest where nothing does.
+    fn seen(self) -> Self {
+        let running = self.sidecar > 0 || self.compatible > 0 || self.bare > 0;
+        Self { idle: if running { 0 } else { self.idle }, ..self }
     }
 
     fn add(&mut self, more: Self) {

@@ -37,6 +37,7 @@ fn kind(condition: &ObjectCondition) -> Option<FindingKind> {
             | Reason::NoMatchingTarget
             | Reason::RefNotFound
             | Reason::RefNotPermitted
+            | Reason::RefWarned
             | Reason::RefInvalid,
         ) => Some(FindingKind::Dangling(kind)),
         (kind @ (ConditionKind::Accepted | ConditionKind::ResolvedRefs), _) => {

@@ -120,3 +120,48 @@ fn what_is_not_accepted_says_so_unless_more_is_known() {
     let displaced = Programmed::Counted { in_force: 0, concerned: 0, refused: 0, reach };
     assert_eq!(of(&displaced, &[refused]), "False Conflicted x");
 }
+
+#[test]
+fn a_grant_that_is_withheld_is_in_force_nowhere() {
+    let told = |kind: Kind, programmed: &Programmed, conditions: &[(ConditionKind, Reason)]| {
+        let condition = |(about, reason): &(ConditionKind, Reason)| ObjectCondition {
+            object: key(kind, "ns", "p"),
+            parent: None,
+            section: None,
+            port: None,
+            kind: *about,
+            status: matches!(reason, Reason::Accepted | Reason::ResolvedRefs),
+            reason: *reason,
+            message: "x".into(),
+        };
+        let conditions: Vec<ObjectCondition> = conditions.iter().map(condition).collect();
+        let seen = programmed.of(&conditions);
+        format!("{} {} {seen}", seen.status(), seen.reason())
+    };
+    let (accepted, resolved) = (ConditionKind::Accepted, ConditionKind::ResolvedRefs);
+    let everywhere = Programmed::counted(2, 2, 0);
+    let holds = "True Programmed in force on 2 of 2 proxies";
+    let policy = |programmed, reason| {
+        let conditions = [(accepted, Reason::Accepted), (resolved, reason)];
+        told(Kind::AuthorizationPolicy, programmed, &conditions)
+    };
+    for unusable in
+        [Reason::RefNotFound, Reason::RefInvalid, Reason::RefNotPermitted, Reason::InvalidKind]
+    {
+        let words = "False NotResolved it grants nothing: x";
+        assert_eq!(policy(&everywhere, unusable), words, "{unusable:?}");
+    }
+    assert_eq!(policy(&everywhere, Reason::RefWarned), holds, "it is used");
+    assert_eq!(policy(&everywhere, Reason::ResolvedRefs), holds);
+    // Where it is not withheld yet, it still grants.
+    let withdrawing = "False Pending in force on 1 of 2 proxies";
+    assert_eq!(policy(&Programmed::counted(1, 2, 0), Reason::RefNotFound), withdrawing);
+    let invalid = [(accepted, Reason::Invalid)];
+    for kind in [Kind::AuthorizationPolicy, Kind::ServerAuthorization] {
+        let words = "False NotAccepted it is not accepted: x";
+        assert_eq!(told(kind, &everywhere, &invalid), words);
+    }
+    for kind in [Kind::Server, Kind::PolicyHttpRoute, Kind::HttpLocalRateLimitPolicy] {
+        assert_eq!(told(kind, &everywhere, &invalid), holds, "what is invalid denies");
+    }
+}

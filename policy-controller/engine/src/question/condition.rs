@@ -83,6 +83,8 @@ pub enum Reason {
     RateLimitAlreadyExists,
     /// An object of another namespace cannot be used.
     RefNotPermitted,
+    /// An object of another namespace is used although it should not be; for programs the same.
+    RefWarned,
     /// An object it refers to does not exist.
     RefNotFound,
     /// An object it refers to is invalid.
@@ -105,7 +107,7 @@ impl Reason {
             Self::UnsupportedValue => "UnsupportedValue",
             Self::Conflicted => "Conflicted",
             Self::RateLimitAlreadyExists => "RateLimitReasonAlreadyExists",
-            Self::RefNotPermitted => "RefNotPermitted",
+            Self::RefNotPermitted | Self::RefWarned => "RefNotPermitted",
             Self::RefNotFound => "RefNotFound",
             Self::RefInvalid => "RefInvalid",
             Self::InvalidKind => "InvalidKind",

@@ -113,8 +113,10 @@ impl About<'_> {
         self.refused(Reason::Invalid, &errors.join("; "))
     }
 
+    /// The reason is that of the first reference that cannot be used, if there is one.
     fn resolved(&self, faults: &[RefFault]) -> ObjectCondition {
-        let Some(first) = faults.first() else {
+        let unusable = faults.iter().find(|fault| fault.reason != Reason::RefWarned);
+        let Some(first) = unusable.or_else(|| faults.first()) else {
             return self.state(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "");
         };
         let messages: Vec<&str> = faults.iter().map(|fault| &*fault.message).collect();

@@ -165,7 +165,7 @@ fn member_condition(
         Ok(followed) if followed.warned => {
             let message =
                 format!("{to} is used without a ReferenceGrant in namespace `{}`", to.namespace);
-            faults.push(RefFault { reason: Reason::RefNotPermitted, message: message.into() });
+            faults.push(RefFault { reason: Reason::RefWarned, message: message.into() });
         }
         Ok(_) => {}
         Err(fault) => {

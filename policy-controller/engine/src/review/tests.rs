@@ -87,6 +87,16 @@ fn servers_are_told_what_they_do_not_select() {
 }
 
 #[test]
+fn that_a_server_grants_nobody_is_told_once_it_is_there() {
+    let deny = |name, labels, port| server(name, labels, port).replace("audit", "deny");
+    let nobody = "spec.accessPolicy: grants nobody: every connection and request to its port is refused \
+                  until a policy grants it";
+    assert_eq!(told(&deny("web", "{app: web}", "8080")), [nobody]);
+    // Its policies may come after it.
+    assert_eq!(told(&deny("s", "{app: quiet}", "80")), Vec::<String>::new());
+}
+
+#[test]
 fn a_server_that_does_not_exist_yet_is_the_youngest() {
     // By name it would come first.
     assert_eq!(

@@ -4,7 +4,7 @@
 use foldhash::fast::FixedState;
 use policy_crds::ObjectKey;
 use policy_engine::conditions::{ConditionKind, ObjectCondition, PROXY_UNSUPPORTED};
-use policy_engine::programmed::{COMPATIBLE_PROXIES, Programmed, ProgrammedAt};
+use policy_engine::programmed::{COMPATIBLE_PROXIES, NOWHERE, Programmed, ProgrammedAt};
 use policy_engine::stated::Stated;
 use policy_engine::unsent::Unsent;
 use std::hash::BuildHasher;
@@ -81,6 +81,8 @@ pub(crate) enum Level {
     Unsaid,
     /// Not everywhere.
     Down,
+    /// Nowhere, as long as its workloads are what they are.
+    Lost,
     /// Nobody knows.
     Unknown,
     /// Everywhere.
@@ -174,16 +176,21 @@ impl Desired {
 
     fn level(&self) -> Level {
         let told = self.all().filter(|told| told.kind == "Programmed");
-        // What proxies of Linkerd's API have is not known later either: it is told at once.
-        let status = |told: &Told| match &*told.reason {
-            COMPATIBLE_PROXIES => "False",
-            _ => told.status,
+        let level = |told: &Told| match (&*told.reason, told.status) {
+            (reason, _) if NOWHERE.contains(&reason) => Level::Lost,
+            // What proxies of Linkerd's API have is not known later either: it is told at once.
+            (COMPATIBLE_PROXIES, _) | (_, "False") => Level::Down,
+            (_, "Unknown") => Level::Unknown,
+            _ => Level::Up,
         };
-        let statuses: Vec<_> = told.map(status).collect();
+        let levels: Vec<Level> = told.map(level).collect();
         match () {
-            () if statuses.is_empty() => Level::Unsaid,
-            () if statuses.contains(&"False") => Level::Down,
-            () if statuses.contains(&"Unknown") => Level::Unknown,
+            () if levels.is_empty() => Level::Unsaid,
+            () if levels.iter().all(|level| *level == Level::Lost) => Level::Lost,
+            () if levels.iter().any(|level| [Level::Down, Level::Lost].contains(level)) => {
+                Level::Down
+            }
+            () if levels.contains(&Level::Unknown) => Level::Unknown,
             () => Level::Up,
         }
     }
@@ -425,6 +432,24 @@ mod tests {
         assert_eq!(level(programmed), Level::Down);
         let unknown = Programmed::Unknown { reason: "x".into(), message: "x".into() };
         assert_eq!(level(unknown), Level::Unknown);
+    }
+
+    #[test]
+    fn that_no_workload_has_it_is_another_level_than_that_some_have_not() {
+        let server = key(Kind::Server, "ns", "s");
+        let stated = stated(vec![condition(&server, None, ConditionKind::Accepted, ACCEPTED, "")]);
+        let level = |concerned, reach| {
+            let (in_force, refused, reach) = (0, 0, Arc::new(reach));
+            let programmed = Programmed::Counted { in_force, concerned, refused, reach };
+            Desired::new(&server, &stated, Some(&counted(programmed, 3))).fingerprint().level
+        };
+        assert_eq!(level(1, Reach::default()), Level::Down);
+        assert_eq!(level(0, Reach { idle: 1, ..Reach::default() }), Level::Lost);
+        assert_eq!(level(0, Reach { bare: 1, ..Reach::default() }), Level::Lost);
+        assert_eq!(level(0, Reach::nowhere("NoTarget", "x")), Level::Lost);
+        // Somebody has edited something for these.
+        assert_eq!(level(0, Reach::nowhere("Conflicted", "x")), Level::Down);
+        assert_eq!(level(0, Reach::nowhere("NotReferenced", "x")), Level::Down);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! No tasks, no clocks.
 
 use super::api::{Failure, Found, Outcome};
-use super::desired::{Desired, Fingerprint, Told};
-use super::merge::{self, Item};
+use super::desired::{Desired, Fingerprint, Level, Told};
+use super::merge::{self, Item, stopped::REASON as STOPPED};
 use super::queue::{Queue, backoff};
 use super::quiet::Quiet;
 use super::settings::StatusSettings;
+use super::worse::worse;
 use policy_crds::{Kind, ObjectKey};
 use policy_engine::programmed::VersionedTable;
 use policy_engine::stated::StatedTable;
@@ -185,17 +186,22 @@ impl Plan {
                 continue;
             }
             let controller = &self.settings.controller_name;
-            if merge::status(kind, item, &desired, controller, wall).is_none() {
+            let status = merge::status(kind, item, &desired, controller, wall);
+            let Some(status) = status else {
                 let fingerprint = desired.fingerprint();
                 let known = self.known.get(&key);
                 // What was told something else since it was listed is going to be told again.
                 if known.is_none_or(|known| known.fingerprint.full == fingerprint.full) {
                     self.known.insert(key, Known { fingerprint, at: now });
                 }
-            } else {
-                self.note_overwritten(&key, desired.fingerprint(), now);
-                self.known.remove(&key);
+                continue;
+            };
+            let mut told = worse(&item.status, &status, controller).into_iter();
+            if told.any(|worse| worse.reason == STOPPED) {
+                self.quiet.losing(&key, now);
             }
+            self.note_overwritten(&key, desired.fingerprint(), now);
+            self.known.remove(&key);
         }
     }
 
@@ -310,12 +316,27 @@ impl Plan {
             }
             let Some(key) = self.queue.take(now) else { return Next::Wait(None) };
             if let Some(job) = self.job(&key) {
+                if let Some(until) = self.loses(&job, now) {
+                    self.queue.done(&key, None);
+                    self.queue.postpone(&key, until);
+                    continue;
+                }
                 self.busy = self.busy.saturating_add(1);
                 return Next::Job(Box::new(job));
             }
             self.dropped = self.dropped.saturating_add(1);
             self.queue.done(&key, None);
         }
+    }
+
+    /// Until when a loss waits although its turn has come: it came while something else was written.
+    fn loses(&mut self, job: &Job, now: Instant) -> Option<Instant> {
+        if job.fingerprint.level != Level::Lost {
+            return None;
+        }
+        let before = self.known.get(&job.key).map(|known| known.fingerprint);
+        let until = self.quiet.until(&job.key, before, job.fingerprint, now)?;
+        (until > now).then_some(until)
     }
 
     fn job(&self, key: &ObjectKey) -> Option<Job> {

@@ -1,4 +1,5 @@
-//! What is told of `Programmed` once it has lasted: what gets worse is told at once.
+//! What is told of `Programmed` once it has lasted: what gets worse is told at once, unless workloads
+//! may only begin anew.
 
 use super::desired::{Fingerprint, Level};
 use policy_crds::ObjectKey;
@@ -12,12 +13,17 @@ pub(crate) const QUIET: Duration = Duration::from_secs(5);
 /// no news about every object. It is known again once it has been known for as long: a replica that
 /// answers now and then does not begin the time anew.
 pub(crate) const UNKNOWN: Duration = Duration::from_secs(30);
+/// How long something that was in force, or about to be, is in force nowhere before that is told: a
+/// workload of one pod that is replaced has none for a while, and then an image to pull.
+pub(crate) const LOSS: Duration = Duration::from_secs(60);
 
 /// What waits for quiet.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     /// Since when an object is in force everywhere that was told otherwise.
     up: BTreeMap<ObjectKey, Instant>,
+    /// Since when an object is in force nowhere that was told otherwise.
+    lost: BTreeMap<ObjectKey, Instant>,
     /// Objects of which nobody knows, or nobody knew a moment ago.
     unknown: BTreeMap<ObjectKey, Unknown>,
     /// Objects that were told to be in force everywhere, and then not.
@@ -50,11 +56,17 @@ impl Quiet {
     ) -> Option<Instant> {
         let alone = before.filter(|before| before.beside == wanted.beside);
         match (alone.map_or(Level::Unsaid, |before| before.level), wanted.level) {
-            (Level::Down, Level::Up) if self.fallen.contains(key) => {
+            (Level::Down | Level::Lost, Level::Up) if self.fallen.contains(key) => {
+                self.lost.remove(key);
                 self.known(key, now);
                 self.up.entry(key.clone()).or_insert(now).checked_add(QUIET)
             }
-            (Level::Down | Level::Up, Level::Unknown) => {
+            (Level::Down | Level::Up, Level::Lost) => Some(self.losing(key, now)),
+            // What its status says was found in a list.
+            (Level::Unsaid, Level::Lost) if before.is_none() && self.lost.contains_key(key) => {
+                Some(self.losing(key, now))
+            }
+            (Level::Down | Level::Lost | Level::Up, Level::Unknown) => {
                 self.up.remove(key);
                 let unknown = self.unknown.get(key).filter(|unknown| !unknown.is_over(now));
                 let since = unknown.map_or(now, |unknown| unknown.since);
@@ -68,9 +80,19 @@ impl Quiet {
         }
     }
 
+    /// Until when it has to be in force nowhere for that to be told; it is so now, and its status says
+    /// otherwise.
+    pub(crate) fn losing(&mut self, key: &ObjectKey, now: Instant) -> Instant {
+        self.up.remove(key);
+        self.known(key, now);
+        let since = *self.lost.entry(key.clone()).or_insert(now);
+        since.checked_add(LOSS).unwrap_or(now)
+    }
+
     /// It is as it was told again.
     pub(crate) fn settled(&mut self, key: &ObjectKey, now: Instant) {
         self.up.remove(key);
+        self.lost.remove(key);
         self.known(key, now);
     }
 
@@ -89,6 +111,7 @@ impl Quiet {
     /// The object is gone.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.up.remove(key);
+        self.lost.remove(key);
         self.unknown.remove(key);
         self.fallen.remove(key);
     }
@@ -101,13 +124,17 @@ impl Quiet {
         now: Fingerprint,
     ) {
         self.up.remove(key);
-        if now.level == Level::Unknown {
-            self.unknown.remove(key);
+        match now.level {
+            Level::Unknown => _ = self.unknown.remove(key),
+            Level::Lost => _ = self.lost.remove(key),
+            Level::Unsaid | Level::Down | Level::Up => {}
         }
         let same = before.is_some_and(|before| before.beside == now.beside);
         match (before.map(|before| before.level), now.level) {
-            (Some(Level::Up), Level::Down) if same => _ = self.fallen.insert(key.clone()),
-            (_, Level::Down) if same => {}
+            (Some(Level::Up), Level::Down | Level::Lost) if same => {
+                self.fallen.insert(key.clone());
+            }
+            (_, Level::Down | Level::Lost) if same => {}
             _ => _ = self.fallen.remove(key),
         }
     }

@@ -35,8 +35,8 @@ fn known() -> Vec<String> {
 enum Near {
     /// This.
     Meant(String),
-    /// Something that opens a port or admits clients, with the value that was written. Whoever follows
-    /// a proposal without a thought must lose nothing by it, so it is not named.
+    /// Something that opens a port, admits clients or takes the sidecar away, with the value that was
+    /// written. Whoever follows a proposal without a thought must lose nothing by it, so it is not named.
     Opening,
 }
 
@@ -47,7 +47,9 @@ fn opens(name: &str, text: &str) -> bool {
         let unless = setting.opens_unless()?;
         Some(setting.annotations().into_iter().map(move |name| (name, unless)))
     });
-    let mut opening = of_policy.chain(settings.flatten());
+    // A pod without a sidecar is open as a whole.
+    let inject = INJECT.into_iter().map(|name| (name.to_owned(), "enabled"));
+    let mut opening = of_policy.chain(inject).chain(settings.flatten());
     opening.any(|(opening, unless)| opening == name && unless != text)
 }
 
@@ -88,8 +90,9 @@ pub(super) fn unknown(annotations: &Texts) -> Vec<FieldError> {
 }
 
 /// The message about a slip of a name that opens something.
-const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can open a port or admit \
-                            clients, so it is not proposed here; docs/injection.md lists them all";
+const NOT_PROPOSED: &str = "there is no such annotation; the nearest one can open a port, admit clients \
+                            or take the sidecar away, so it is not proposed here; docs/injection.md \
+                            lists them all";
 
 /// Letters that a slip of the hand changes.
 const SLIP: usize = 2;
@@ -348,19 +351,25 @@ mod tests {
             "undeclared-ports",
             "path-normalization",
             "admin-port",
+            "inject",
         ];
-        let mut proposals = 0;
-        for name in known().iter().flat_map(|name| near_misses(name)) {
-            let written: Texts = [(name.clone(), "all-unauthenticated".to_owned())].into();
-            let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
-            let said: Vec<String> = said.map(|error| error.to_string()).collect();
-            for proposal in said.iter().filter_map(|text| proposed(text)) {
-                proposals += 1;
-                let (_, rest) = proposal.split_once('/').unwrap_or_default();
-                assert!(!opening.contains(&rest), "{name} is told of {proposal}");
+        // With each value, what opens nothing by it.
+        let harmless: [&[&str]; 2] = [&[], &["proxy-admin-shutdown", "proxy-admin-log-level"]];
+        for (value, harmless) in ["all-unauthenticated", "disabled"].into_iter().zip(harmless) {
+            let mut proposals = 0;
+            for name in known().iter().flat_map(|name| near_misses(name)) {
+                let written: Texts = [(name.clone(), value.to_owned())].into();
+                let said = mistyped(&written, "").into_iter().chain(without_effect(&written, OURS));
+                let said: Vec<String> = said.map(|error| error.to_string()).collect();
+                for proposal in said.iter().filter_map(|text| proposed(text)) {
+                    proposals += 1;
+                    let (_, rest) = proposal.split_once('/').unwrap_or_default();
+                    let opens = opening.contains(&rest) && !harmless.contains(&rest);
+                    assert!(!opens, "{name}: {value} is told of {proposal}");
+                }
             }
+            assert!(proposals > 1000, "others are proposed, {proposals} times");
         }
-        assert!(proposals > 1000, "others are proposed, {proposals} times");
     }
 
     #[test]
@@ -374,6 +383,8 @@ mod tests {
         let skip = said("portcullis.dev/skip-inbound-port", "25");
         assert_eq!(skip.len(), 1);
         assert!(skip[0].contains("it is not proposed here"), "{skip:?}");
+        let without = said("portcullis.dev/injct", "disabled");
+        assert!(without[0].contains("it is not proposed here"), "{without:?}");
         let deny = said("portcullis.dev/default-alow", "deny");
         assert!(deny[0].ends_with("did you mean `portcullis.dev/default-allow`?"), "{deny:?}");
     }

@@ -89,8 +89,18 @@ async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
                   until a policy grants it";
     let every = "spec.podSelector: is empty: selects every pod of the namespace";
     // The index hears of the pod a moment after the API server does.
+    let knows_the_pod = |answer: &Answer| answer.warnings == [every];
+    until(&asked.client, &server("deny"), "told of nothing but its selector", knows_the_pod).await;
+    // Its policies may come after it.
+    assert_eq!(asked.told(&server("deny")).await, [every]);
+    let wider = asked.object(
+        "policy.linkerd.io/v1beta3",
+        "Server",
+        "web",
+        "{podSelector: {}, port: 8080, accessPolicy: deny, proxyProtocol: HTTP/1}",
+    );
     let is_told = |answer: &Answer| answer.warnings == [nobody, every];
-    until(&asked.client, &server("deny"), "told that it grants nobody", is_told).await;
+    until(&asked.client, &wider, "told that it grants nobody", is_told).await;
     assert_eq!(asked.told(&server("audit")).await, [every]);
     assert_eq!(asked.told(&server("deny")).await, [nobody, every]);
     let policy = asked.object(
@@ -101,12 +111,6 @@ async fn a_server_on_which_nothing_is_granted_is_told_to_refuse_everybody() {
          requiredAuthenticationRefs: [{kind: ServiceAccount, name: c, namespace: elsewhere}]}",
     );
     assert_eq!(asked.told(&policy).await, [""; 0]);
-    let wider = asked.object(
-        "policy.linkerd.io/v1beta3",
-        "Server",
-        "web",
-        "{podSelector: {}, port: 8080, accessPolicy: deny, proxyProtocol: HTTP/1}",
-    );
     until(&asked.client, &wider, "granted", |answer| answer.warnings == [every]).await;
     asked.installed.remove().await;
 }

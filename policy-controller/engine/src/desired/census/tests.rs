@@ -189,6 +189,36 @@ fn what_selects_or_targets_nothing_names_what_it_looked_for() {
 }
 
 #[test]
+fn what_a_server_lacks_is_told_to_its_guests_when_its_text_alone_changes() {
+    let mut stage = Stage::new(&[
+        pod("web-0", "web", "http", Runs::Bare),
+        server("s", "wbe", "80"),
+        server("invalid", "wbe", "99999"),
+        policy("p", "Server", "s", "clients"),
+        policy("of-invalid", "Server", "invalid", ""),
+        clients("clients"),
+    ]);
+    let words = "selects no pod of namespace `ns`";
+    let meant = format!("False NoTarget Server ns/s: {words}; is `app: web` meant?");
+    assert_eq!(stage.of(Kind::AuthorizationPolicy, "p"), meant);
+    assert_eq!(stage.of(Kind::MeshTlsAuthentication, "clients"), meant);
+    stage.apply(applied(&server("s", "nothing-like-it", "80")));
+    let anew = stage.anew();
+    assert_eq!(stage.known, anew);
+    let nothing = format!("False NoTarget Server ns/s: {words}");
+    assert_eq!(stage.of(Kind::AuthorizationPolicy, "p"), nothing);
+    assert_eq!(stage.of(Kind::MeshTlsAuthentication, "clients"), nothing);
+
+    let unknown = "False NotUsed it is part of the policy of no pod";
+    assert_eq!(stage.of(Kind::AuthorizationPolicy, "of-invalid"), unknown);
+    stage.apply(applied(&server("invalid", "nothing-like-it", "80")));
+    let anew = stage.anew();
+    assert_eq!(stage.known, anew);
+    let corrected = format!("False NoTarget Server ns/invalid: {words}");
+    assert_eq!(stage.of(Kind::AuthorizationPolicy, "of-invalid"), corrected);
+}
+
+#[test]
 fn workloads_without_a_sidecar_are_counted_for_everything_that_is_about_them() {
     let mut stage = Stage::new(&[
         pod("a", "web", "http", Runs::Bare),
@@ -315,6 +345,13 @@ fn an_event_of_a_pod_among_many_is_told_to_the_objects_of_its_server_alone() {
     assert!(after - before < 10, "{} questions were answered anew", after - before);
     let server = &stage.known[&key(Kind::Server, "ns", "s-7")];
     assert_eq!((server.bare, server.gap.as_ref()), (1, None));
+    // Nor is anybody told of a pod that does not run yet beside others that do.
+    let next = pod("app-7-next", "app-7", "http", Runs::Sidecar);
+    stage.apply(applied(&next.replace("phase: Running", "phase: Pending")));
+    let anew = stage.anew();
+    assert_eq!((stage.told, &stage.known), (0, &anew));
+    stage.apply(applied(&next));
+    assert_eq!(stage.told, 2, "it runs");
     // What concerns no Server concerns nobody.
     stage.apply(applied(&pod("other", "other", "http", Runs::Bare)));
     assert_eq!(stage.told, 0);

@@ -300,6 +300,10 @@ fn a_policy_that_stops_matching_is_told_so_until_it_matches_again_or_is_edited()
     let mut still = edited("NoSidecar");
     still["lastTransitionTime"] = json!(BEFORE);
     assert_eq!(outcome(current(never, 7), none(bare)), Some(still), "it never matched");
+    // Its pods only do not run: they are still those that it matches.
+    let idle = told("Programmed", "False", "NotRunning");
+    let told_now = outcome(current(counted.clone(), 7), idle);
+    assert_eq!(told_now.map(|told| told["reason"].clone()), Some(json!("NotRunning")));
     // What says more by itself is told as it is.
     let displaced = told("Programmed", "False", "Conflicted");
     let told_now = outcome(current(counted, 7), displaced);

@@ -104,6 +104,11 @@ kind: ServerAuthorization
 metadata: {name: named, namespace: NS}
 spec: {server: {name: bare}, client: {unauthenticated: true}}
 ---
+apiVersion: policy.linkerd.io/v1beta1
+kind: ServerAuthorization
+metadata: {name: invalid, namespace: NS}
+spec: {server: {name: a-web}, client: {networks: [{cidr: 10.0.0.0/99}], unauthenticated: true}}
+---
 apiVersion: policy.linkerd.io/v1alpha1
 kind: AuthorizationPolicy
 metadata: {name: invalid, namespace: NS}
@@ -219,8 +224,19 @@ pub(super) const ROWS: &[Row] = &[
         "no-clients",
         &[
             ACCEPTED,
-            "Programmed=True Programmed: in force on 1 of 1 proxies",
+            "Programmed=False NotResolved: it grants nothing: MeshTLSAuthentication NS/gone does not \
+             exist",
             "ResolvedRefs=False RefNotFound: MeshTLSAuthentication NS/gone does not exist",
+        ],
+    ),
+    (
+        Kind::AuthorizationPolicy,
+        "invalid",
+        &[
+            ACCEPTED,
+            "Programmed=False NotResolved: it grants nothing: NetworkAuthentication NS/invalid is \
+             invalid",
+            "ResolvedRefs=False RefInvalid: NetworkAuthentication NS/invalid is invalid",
         ],
     ),
     (
@@ -271,6 +287,16 @@ pub(super) const ROWS: &[Row] = &[
         ],
     ),
     (Kind::ServerAuthorization, "named", &[ACCEPTED, BARE]),
+    (
+        Kind::ServerAuthorization,
+        "invalid",
+        &[
+            "Accepted=False Invalid: spec.client.networks[0].cidr: `10.0.0.0/99` has no valid length \
+             after `/`, expected 0 to 32 without leading zeros",
+            "Programmed=False NotAccepted: it is not accepted: spec.client.networks[0].cidr: \
+             `10.0.0.0/99` has no valid length after `/`, expected 0 to 32 without leading zeros",
+        ],
+    ),
     (Kind::HttpLocalRateLimitPolicy, "bare", &[ACCEPTED, BARE]),
     (Kind::PolicyHttpRoute, "bare", &[ACCEPTED, BARE, RESOLVED]),
 ];
