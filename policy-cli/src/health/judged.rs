@@ -1,6 +1,6 @@
 //! In which namespace the webhook is tried: it has to be one about whose policies it is asked.
 
-use crate::checkup::metadata::{name, text};
+use crate::checkup::metadata::name;
 use crate::checkup::read::{Read, Unread};
 use crate::checkup::security::{asks, leaves_alone};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) fn judged(
     let is_watched = |namespace: &Value| {
         watched.is_none_or(|names| names.iter().any(|watched| watched == name(namespace)))
     };
-    let ending = |namespace: &Value| text(namespace, "/status/phase") == "Terminating";
+    let ending = |namespace: &Value| namespace.pointer("/metadata/deletionTimestamp").is_some();
     let fit = |namespace: &&Value| {
         is_watched(namespace) && !leaves_alone(namespace, home) && !ending(namespace)
     };
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(of(vec![plain.clone(), default]), is("default"));
         assert_eq!(of(vec![plain.clone()]), is("plain"));
         let mut ending = namespace("ending", "enabled");
-        ending["status"] = json!({"phase": "Terminating"});
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         let (home, system) = (namespace("mesh", "enabled"), namespace("kube-system", "enabled"));
         let away = vec![home, system, disabled("out"), disabled("default"), ending];
         assert_eq!(of([away.clone(), vec![plain]].concat()), is("plain"));
