@@ -147,7 +147,10 @@ pub fn server_path_faults(root: &Path, crates: &[CrateStructure]) -> Result<Vec<
     }
     for file in there {
         let Some((folder, name)) = file.rsplit_once('/') else { continue };
-        let declares = matches!(name, "mod.rs" | "lib.rs" | "main.rs");
+        let own_folder = file.trim_end_matches(".rs");
+        let declares = matches!(name, "lib.rs" | "main.rs")
+            || list.folders.contains(own_folder)
+            || list.off.contains(&format!("{own_folder}/"));
         let known = on.contains(file) || list.off.contains(file);
         if list.folders.contains(folder) && !declares && !known {
             faults.push(format!("{file}: neither on nor off the path"));
