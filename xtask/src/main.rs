@@ -6,17 +6,19 @@
 //!
 //! `cargo run -p xtask -- structure` prints the size of each crate, the loops among its files, how many
 //! files name a kind, and how many files and types a Server's content passes until a decision;
+//! `cargo run -p xtask -- words` prints how many doc comments begin with a question word, how often
+//! production code uses words that engineers do not search for, and which names several types share;
 //! `cargo run -p xtask -- texts` prints every text in quotes of the crates that are installed, sorted,
-//! so that two commits can be compared in what they log, answer and name. Both take the folder of
-//! another checkout.
+//! so that two commits can be compared in what they log, answer and name. All but
+//! `gen` take the folder of another checkout.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use xtask::structure::{
-    CrateStructure, kind_files, kind_table, server_path, server_path_table, table,
-    workspace_structure,
+    CrateStructure, kind_files, kind_table, server_path, server_path_table, table, words_table,
+    workspace_structure, workspace_words,
 };
 
 mod generated;
@@ -28,9 +30,13 @@ fn main() -> Result<()> {
         ["gen"] => write_all(&root()?),
         ["structure"] => print(&structure(&root()?)?),
         ["structure", folder] => print(&structure(Path::new(folder))?),
+        ["words"] => print(&words(&root()?)?),
+        ["words", folder] => print(&words(Path::new(folder))?),
         ["texts"] => print(&texts(&root()?)?),
         ["texts", folder] => print(&texts(Path::new(folder))?),
-        _ => bail!("usage: cargo run -p xtask -- gen|structure [FOLDER]|texts [FOLDER]"),
+        _ => bail!(
+            "usage: cargo run -p xtask -- gen|structure [FOLDER]|words [FOLDER]|texts [FOLDER]"
+        ),
     }
 }
 
@@ -52,6 +58,11 @@ fn structure(root: &Path) -> Result<String> {
     let crates = workspace_structure(root)?;
     let path = server_path_table(&server_path(root)?);
     Ok(table(&crates) + &kind_table(&kind_files(root, &crates)?) + &path)
+}
+
+/// How doc comments begin, private words, and names of several types.
+fn words(root: &Path) -> Result<String> {
+    Ok(words_table(&workspace_words(&root.canonicalize()?)?))
 }
 
 /// The texts of the crates that are installed, one a line.

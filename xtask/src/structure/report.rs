@@ -49,8 +49,15 @@ pub fn workspace_structure(root: &Path) -> Result<Vec<CrateStructure>> {
 }
 
 /// Crates that nobody installs: they test, measure or generate.
-const TOOLS: [&str; 6] =
-    ["policy-tests", "policy-testkit", "policy-bench", "policy-floor", "policy-measure", "xtask"];
+const TOOLS: [&str; 7] = [
+    "policy-tests",
+    "policy-checks",
+    "policy-testkit",
+    "policy-bench",
+    "policy-floor",
+    "policy-measure",
+    "xtask",
+];
 
 impl CrateStructure {
     /// Whether the crate is a part of what is installed.

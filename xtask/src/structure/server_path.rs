@@ -3,16 +3,14 @@
 //! `xtask/path.txt` names the files by stage. The types are those that these files declare: counted
 //! are all of them, and those that another file of the path names, in which data is handed on.
 
-use super::attributes::{of_item, only_in_tests};
 use super::kinds::words;
 use super::report::{CrateStructure, code_lines};
+use super::types::types;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use syn::visit::{self, Visit};
-use syn::{Ident, Item, ItemEnum, ItemStruct, ItemTrait, ItemType};
 
 /// The list of files, from the workspace's root.
 const LIST: &str = "xtask/path.txt";
@@ -157,46 +155,6 @@ pub fn server_path_faults(root: &Path, crates: &[CrateStructure]) -> Result<Vec<
         }
     }
     Ok(faults)
-}
-
-/// The names of the types that a file declares outside of tests.
-fn types(text: &str) -> syn::Result<BTreeSet<String>> {
-    let mut types = Types::default();
-    types.visit_file(&syn::parse_file(text)?);
-    Ok(types.0)
-}
-
-#[derive(Default)]
-struct Types(BTreeSet<String>);
-
-impl Types {
-    fn add(&mut self, name: &Ident) {
-        self.0.insert(name.to_string());
-    }
-}
-
-impl<'ast> Visit<'ast> for Types {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !only_in_tests(of_item(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_type(&mut self, item: &'ast ItemType) {
-        self.add(&item.ident);
-    }
-
-    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        self.add(&item.ident);
-    }
 }
 
 /// The stages as a table, with the names of the types that data is handed on in.
