@@ -8,7 +8,7 @@ use rcgen::{
 use std::fs;
 use std::path::Path;
 
-/// Who calls.
+/// Identity of the clients.
 pub const CLIENT: &str = "load.bench.serviceaccount.identity.linkerd.cluster.local";
 
 /// Writes `ca.crt`, and for `server` and `client` a `.crt`, a `.key`, and both in one `.pem`.

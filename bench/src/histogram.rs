@@ -43,7 +43,7 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
     }
 
-    /// How many were counted.
+    /// Number of counted values.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -53,8 +53,8 @@ impl Histogram {
         Duration::from_nanos(self.greatest)
     }
 
-    /// What a share (0 to 1) of the durations is not above, rounded up to the step it is in; nothing
-    /// where none was counted.
+    /// Duration that a share (0 to 1) of the values does not exceed, rounded up to its step; none
+    /// without values.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = crate::stats::wide(self.total) * share;
         let mut seen = 0;
@@ -68,7 +68,7 @@ impl Histogram {
     }
 }
 
-/// Where a value is counted: itself while it is small, then 128 steps per doubling.
+/// Slot of a value: itself while it is small, then 128 steps per doubling.
 fn slot(value: u64) -> usize {
     let bits = 64 - value.leading_zeros();
     let shift = bits.saturating_sub(KEPT + 1);

@@ -1,4 +1,4 @@
-//! What the measurements share: where and of what they were made, what the kernel says of a process,
+//! Shared parts of the measurements: the machine and the versions, the kernel's figures of a process,
 //! processes that end with the measurement, medians with their spread, tables.
 //!
 //! A measurement is a program of its own beside this library. It prints its tables, and with

@@ -1,4 +1,4 @@
-//! What a process may have.
+//! Limits of a process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

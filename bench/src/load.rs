@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What is spoken.
+/// Protocol of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Protocol {
     /// HTTP/1.1, a request at a time on each connection.
@@ -31,10 +31,10 @@ pub enum Protocol {
 /// One load.
 #[derive(Args, Clone, Debug)]
 pub struct Load {
-    /// Where to connect to.
+    /// Address to connect to.
     #[arg(long)]
     pub target: SocketAddr,
-    /// What is spoken.
+    /// Protocol to speak.
     #[arg(long, value_enum, default_value = "http1")]
     pub protocol: Protocol,
     /// Connections.
@@ -192,7 +192,7 @@ impl Running {
     }
 }
 
-/// What came out.
+/// Results of a load.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Answered within the time that is measured.

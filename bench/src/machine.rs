@@ -1,4 +1,4 @@
-//! Where a measurement was made, and of what.
+//! Machine and versions of a measurement.
 
 use serde_json::{Map, Value, json};
 use std::fs;

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The identity of the workload.
 pub const IDENTITY: &str = "web.bench.serviceaccount.identity.linkerd.cluster.local";
 
-/// What a proxy says to get the workload's policy.
+/// Workload token of the proxy.
 pub const WORKLOAD: &str = "bench:web";
 
 /// Ports of the workload.
@@ -129,7 +129,7 @@ fn grant(text: &mut String, kind: &str, name: &str, who: &str) {
 pub struct Controller {
     /// The process.
     pub process: Process,
-    /// Where it serves policies.
+    /// Address at which it serves policies.
     pub grpc: SocketAddr,
 }
 

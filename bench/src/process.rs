@@ -1,4 +1,4 @@
-//! What the kernel says of another process.
+//! Figures of another process, from the kernel.
 
 use anyhow::Context;
 use std::fs;
@@ -70,7 +70,7 @@ pub fn forget_peak(pid: u32) -> anyhow::Result<()> {
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
 
-/// How many descriptors a process has open.
+/// Number of open descriptors of a process.
 pub fn descriptors(pid: u32) -> anyhow::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }

@@ -1,4 +1,4 @@
-//! What a measurement says: tables for people, the same as JSON, and Markdown made of that.
+//! Report of a measurement: tables for people, the same as JSON, and Markdown made of that.
 
 use crate::stats::Spread;
 use anyhow::Context;
@@ -16,10 +16,10 @@ pub struct Document {
     /// Versions of the peers, by name.
     #[serde(default)]
     pub versions: Value,
-    /// What a reader must know beside the tables: what was missing, what was done instead.
+    /// Notes beside the tables: what was missing, what was done instead.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What was found.
+    /// Results.
     pub tables: Vec<Table>,
     /// Single values, for whoever wants to reckon with them.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct Document {
 /// One table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
     /// The heads, with units.
     pub columns: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What stands in a table.
+/// Content of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {

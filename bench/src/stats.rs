@@ -27,7 +27,7 @@ impl Spread {
         Some(Self { median: f64::midpoint(*lower, *upper), low, high })
     }
 
-    /// How far the values lie apart, as a share of the middle one.
+    /// Distance between the values, as a share of the middle one.
     pub fn width(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median }
     }
@@ -51,7 +51,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     found.map(|(_, value)| *value)
 }
 
-/// What `y` grows by per unit of `x`, by least squares; nothing of fewer than two different `x`.
+/// Slope of `y` per unit of `x`, by least squares; none for fewer than two different `x`.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = number(points.len());
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -60,7 +60,7 @@ fn field(line: &[u8], head: &mut Head) {
     }
 }
 
-/// How many bytes the client asks for: the number after the `?` of the path.
+/// Number of bytes that the client asks for: the number after the `?` of the path.
 pub fn wanted(bytes: &[u8]) -> Option<usize> {
     let line = bytes.split(|byte| *byte == b'\r').next()?;
     let path = line.split(|byte| *byte == b' ').nth(1)?;

@@ -72,7 +72,7 @@ impl Helm {
         command.output().with_context(|| self.program.display().to_string())
     }
 
-    /// What the chart renders, for [`KUBE_VERSION`] unless the arguments say otherwise.
+    /// Renders the chart for [`KUBE_VERSION`] unless the arguments say otherwise.
     ///
     /// # Errors
     /// As [`Self::call`].

@@ -29,7 +29,7 @@ const TIMED: &str = "injector::crowded::";
 const ALONE: [(&str, &str); 3] =
     [("policy-proxy", "sidecar"), ("policy-tests", "detection"), ("policy-tests", "pipeline")];
 
-/// How the tests are run.
+/// Order in which the tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Both lanes at once.

@@ -1,4 +1,5 @@
-//! What real HTTP servers make of hostile bytes: the data of `tests/servers`, which its README explains.
+//! Reactions of real HTTP servers to hostile bytes: the data of `tests/servers`, which its README
+//! explains.
 
 use crate::sources::root;
 use anyhow::{Context as _, Result, ensure};

@@ -55,7 +55,8 @@ impl Application {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What arrived since the last call, once all connections have ended. `upstream`: where it listens.
+    /// Takes the bytes that arrived since the last call, once all connections have ended. `upstream`:
+    /// address of the listener.
     fn take(&self, upstream: SocketAddr) -> Vec<u8> {
         // Connections are accepted in their order: with this one, those that the sidecar made before.
         let mut last = TcpStream::connect(upstream).unwrap();

@@ -36,7 +36,7 @@ fn asker_in(grpc: bool, meshed: bool) -> Asker {
     Asker::of(&request.body(()).unwrap().into_parts().0, meshed)
 }
 
-/// What a caller is answered: the HTTP status and the gRPC code.
+/// HTTP status and gRPC code of a refusal.
 fn answered(reason: Denied) -> (String, String) {
     let answer = Answer::Denied(reason);
     let plain = respond(&answer, &asker(false)).status().as_u16().to_string();
@@ -44,7 +44,7 @@ fn answered(reason: Denied) -> (String, String) {
     (plain, grpc)
 }
 
-/// What a meshed caller is told in `l5d-proxy-error`.
+/// Value of `l5d-proxy-error` for a meshed caller.
 fn told(answer: &Answer, grpc: bool) -> String {
     let response = respond(answer, &asker_in(grpc, true));
     response.headers()["l5d-proxy-error"].to_str().unwrap().to_owned()

@@ -112,7 +112,7 @@ fn exchange(mut stream: TcpStream, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// How long the peer takes to end the connection.
+/// Time until the peer ends the connection.
 fn until_closed(stream: &mut TcpStream) -> Duration {
     let start = Instant::now();
     let mut chunk = [0; 16 * 1024];

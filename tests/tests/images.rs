@@ -59,7 +59,7 @@ static MADE: LazyLock<(TempDir, BTreeMap<String, Value>)> = LazyLock::new(|| {
     (folder, lines.map(named).collect())
 });
 
-/// Whether what is needed is here; if not, the test is to return and has been counted as skipped.
+/// True if the needed programs are here; if not, the test returns and has been counted as skipped.
 fn needs(programs: &[&str]) -> bool {
     static ROOT: OnceLock<bool> = OnceLock::new();
     let root = *ROOT

@@ -1,4 +1,4 @@
-//! What is generated, where it goes, and whether it is up to date.
+//! Generated files: their content, their places, and whether they are up to date.
 
 use crate::protobuf;
 use anyhow::{Context, Result};
@@ -52,7 +52,7 @@ impl Group {
         Ok(())
     }
 
-    /// What differs between the folder and what would be written, one line for each file.
+    /// Differences between the folder and the generated content, one line for each file.
     #[cfg(test)]
     pub(crate) fn drift(&self, root: &Path) -> Result<Vec<String>> {
         let present = self.present(root)?;

@@ -1,3 +1,3 @@
-//! What the workspace's tasks and its tests share: how the sources depend on each other.
+//! Library of the workspace's tasks and its tests: the dependencies among the sources.
 
 pub mod structure;

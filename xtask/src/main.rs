@@ -60,7 +60,7 @@ fn structure(root: &Path) -> Result<String> {
     Ok(table(&crates) + &kind_table(&kind_files(root, &crates)?) + &path)
 }
 
-/// How doc comments begin, private words, and names of several types.
+/// Figures of doc comments, private words, and names of several types.
 fn words(root: &Path) -> Result<String> {
     Ok(words_table(&workspace_words(&root.canonicalize()?)?))
 }

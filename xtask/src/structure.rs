@@ -1,5 +1,5 @@
-//! Which source file imports from which, in every crate of the workspace, and the loops among them;
-//! which files name a kind; and how many files and types a Server's content passes until a decision.
+//! Imports among the source files of every crate of the workspace, and the loops among them; the files
+//! that name a kind; and the files and types that a Server's content passes until a decision.
 //!
 //! An edge is any path that leads from one file to another: a `use`, a path that begins with
 //! `crate`, `self` or `super`, or one that begins with the name of a module in scope. Code that is

@@ -66,7 +66,7 @@ impl Function {
     }
 }
 
-/// What a profiler counts: everything between its beginning and its end. It has to stay a function
+/// Scope of a profiler's count: everything between its beginning and its end. It has to stay a function
 /// of this name in the program.
 #[inline(never)]
 pub fn measured_call(call: &mut dyn FnMut()) {

@@ -7,7 +7,7 @@ use policy_bench::wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How HTTP/2 with prior knowledge begins, and no request of HTTP/1.1 does.
+/// First bytes of HTTP/2 with prior knowledge, and of no request of HTTP/1.1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
 /// Serves a connection to its end.

@@ -21,10 +21,10 @@ use tokio::task::{LocalSet, spawn_local};
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// Where HTTP is served.
+    /// Address that serves HTTP.
     #[arg(long, default_value = "127.0.0.1:0")]
     http: SocketAddr,
-    /// Where raw TCP is served.
+    /// Address that serves raw TCP.
     #[arg(long, default_value = "127.0.0.1:0")]
     raw: SocketAddr,
 }

@@ -1,4 +1,4 @@
-//! What connections cost: memory of idle ones, processor time of new ones. `bench/README.md` says
+//! Cost of connections: memory of idle ones, processor time of new ones. `bench/README.md` says
 //! how to repeat it.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
@@ -39,12 +39,12 @@ struct Cli {
     /// Another `policy-proxy` than the one built beside this, as of another commit.
     #[arg(long)]
     proxy: Option<PathBuf>,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// What came out of a proxy.
+/// Results of one proxy.
 struct Measured {
     kind: Kind,
     /// After a second of load that has ended; with every connection idle; after they are gone.

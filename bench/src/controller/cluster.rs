@@ -245,7 +245,7 @@ async fn is_ready(admin: SocketAddr) -> bool {
     ask.await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
-/// Where an object is, or with an empty name all of its kind.
+/// Path of an object, or with an empty name of all of its kind.
 fn path(object: &Value) -> anyhow::Result<String> {
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
     let kind = text("/kind").context("an object has a kind")?;

@@ -12,7 +12,7 @@ pub(crate) const PORT: u16 = 8080;
 /// The other port that every pod declares.
 pub(crate) const ADMIN: u16 = 9090;
 
-/// How many pods there are, of how many apps, and how many policies stand.
+/// Numbers of pods, of their apps, and of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) pods: usize,
@@ -115,7 +115,7 @@ pub(crate) fn name(pod: usize) -> String {
     format!("p{pod}")
 }
 
-/// What a proxy says to name a pod.
+/// Workload token of a pod's proxy.
 pub(crate) fn token(pod: usize) -> String {
     format!("{NAMESPACE}:{}", name(pod))
 }

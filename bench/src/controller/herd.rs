@@ -25,17 +25,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Addresses that the pods have.
 const ADDRESSES: usize = 100;
 
-/// How long a proxy tries to connect, and the least and the most that it waits then.
+/// Most time for connecting, and the shortest and the longest pause after a failure.
 const CONNECT: Duration = Duration::from_secs(5);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// How long it may take until all are back.
+/// Most time until all proxies are back.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Time between two calls of the webhook.
 const CALLS: Duration = Duration::from_millis(20);
 
-/// What came out.
+/// Results of a reconnecting herd.
 #[derive(Debug)]
 pub(crate) struct Herd {
     pub(crate) pods: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Herd {
     pub(crate) open: Memory,
 }
 
-/// What every client needs.
+/// Shared settings of the clients.
 struct Clients {
     controller: SocketAddr,
     tls: TlsConnector,
@@ -240,7 +240,7 @@ async fn keep_calling(webhook: SocketAddr, folder: &Path, calls: &Calls) -> anyh
     }
 }
 
-/// Whether an answer has come, which has to be a 200.
+/// Returns true once a complete response has come, which has to be a 200.
 fn is_whole(answer: &[u8]) -> anyhow::Result<bool> {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(false) };

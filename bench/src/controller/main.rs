@@ -1,5 +1,5 @@
-//! What the policy controller costs: processor time per event, time until the last concerned watcher
-//! has acknowledged it, memory, time to ready, and a replica that starts again. `bench/README.md`
+//! Cost of the policy controller: processor time per event, time until the last concerned watcher has
+//! acknowledged it, memory, time to ready, and a replica that starts again. `bench/README.md`
 //! says how to repeat it.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
@@ -27,33 +27,33 @@ use world::{Origin, World};
 struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
-    /// What is measured, as `script/pods:apps:policies` (the engine and the server alone) or
+    /// Measured set-ups, as `script/pods:apps:policies` (the engine and the server alone) or
     /// `cluster/pods:apps:policies` (the program as it is shipped, on an API server).
     #[arg(long, value_delimiter = ',', value_parser = planned, default_value = DEFAULT)]
     rows: Vec<Planned>,
     /// The APIs that watchers use.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Api::Compatible, Api::Native])]
     api: Vec<Api>,
-    /// How many times the policy is applied and deleted again for its cost.
+    /// Number of times the policy is applied and deleted again for its cost.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How many times for its time.
+    /// Number of times for its time.
     #[arg(long, default_value_t = 50)]
     time_rounds: usize,
-    /// How many times the policy that touches every pod is.
+    /// Number of times for the policy that touches every pod.
     #[arg(long, default_value_t = 2)]
     wide_rounds: usize,
     /// The cluster to measure on; absent: a control plane of its own. Our definitions must be
     /// installed there.
     #[arg(long, env = "KUBECONFIG_UNDER_TEST")]
     kubeconfig: Option<PathBuf>,
-    /// How many pods come back at once, each over a mutual TLS connection of its own; 0: none.
+    /// Number of pods that come back at once, each over a mutual TLS connection of its own; 0: none.
     #[arg(long, default_value_t = 10_000)]
     herd: usize,
     /// A command to run the controller of a script under, as `valgrind --tool=massif`.
     #[arg(long, default_value = "")]
     under: String,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }

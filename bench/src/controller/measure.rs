@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// How long everything is left alone before and after an event, within which its cost counts.
+/// Pause before and after an event, within which its cost counts.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// The same of events whose time counts, and not their cost.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Pods whose labels are changed to see what that costs.
 const RELABELLED: usize = 20;
 
-/// What is measured.
+/// Measured case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) origin: Origin,
@@ -31,7 +31,7 @@ pub(crate) struct Case {
     pub(crate) rounds: Rounds,
 }
 
-/// How many times a policy is applied and deleted again.
+/// Numbers of times that a policy is applied and deleted again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {
     /// For its cost.
@@ -42,7 +42,7 @@ pub(crate) struct Rounds {
     pub(crate) wide: usize,
 }
 
-/// What came out.
+/// Results of one case.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) case: Case,
@@ -99,7 +99,7 @@ pub(crate) struct Event {
     pub(crate) updates: usize,
 }
 
-/// What is done to the policy of a round.
+/// Change of the policy in one round.
 #[derive(Clone, Copy, Debug)]
 struct Deed {
     round: usize,
@@ -138,8 +138,8 @@ pub(crate) async fn measure(
     Ok(Row { case, ready, listed, followed, open, events, quick, wide, relabel, end, restart })
 }
 
-/// What it takes to follow every pod's policies without a connection. In processes of their own, so
-/// that the others begin as they do in a cluster.
+/// Memory of following every pod's policies without a connection. In processes of their own, so that
+/// the others begin as they do in a cluster.
 pub(crate) async fn followed(api: Api, scale: Scale) -> anyhow::Result<Followed> {
     let memory = async |scale| {
         let mut world = World::script(scale, "")?;
@@ -267,7 +267,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether an update shows what was done. A whole message has the policy's name or not; a change
+/// True if an update shows the change. A whole message has the policy's name or not; a change
 /// has it where it adds, and where it takes away it is the only one there is.
 fn shows(api: Api, update: &Update, name: &str, applied: bool) -> bool {
     let names = update.message.windows(name.len()).any(|window| window == name.as_bytes());

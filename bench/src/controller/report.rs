@@ -8,7 +8,7 @@ use policy_bench::stats::{Spread, number, quantile, wide};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What the peer needed, measured the same way on an earlier day; text, not a comparison.
+/// Figures of the peer, measured the same way on an earlier day; text, not a comparison.
 const ANCHOR: &str = "\
 Linkerd's controller, measured so in August 2026 on its own with 200, 1,000 and 5,000 pods: CPU per \
 event 5, 19, 95 ms; to the last concerned watcher p50/max 18/50, 46/85, 100/270 ms; resident 28, 41, \
@@ -45,7 +45,7 @@ fn bytes_each(more: Memory, less: Memory, count: usize) -> Option<f64> {
     (count > 0).then(|| bytes / number(count))
 }
 
-/// What every row begins with.
+/// First cells of every row.
 fn named(row: &Row) -> Vec<Cell> {
     let scale = row.case.scale;
     vec![

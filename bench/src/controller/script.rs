@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// What the parent says, a line each, beside objects.
+/// Commands of the parent, one a line, beside objects.
 pub(crate) mod said {
     /// Followed by a number: say when clients have acknowledged so many policies since the start.
     pub(crate) const ACKED: char = '?';
@@ -31,7 +31,7 @@ pub(crate) mod said {
     pub(crate) const DELETE: char = '-';
 }
 
-/// Which policies are followed without a connection; dropping it ends that.
+/// Policies that are followed without a connection; dropping it ends that.
 type Followed = Vec<(Latest<Arc<PublishedWorkload>>, Vec<Latest<Arc<PortPolicy>>>)>;
 
 /// Runs it until standard input ends. A line is an object that is applied, or one of [`said`]. The

@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Streams of one connection.
 const PER_CONNECTION: usize = 100;
 
-/// Which API.
+/// API of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Api {
     /// `InboundServerPolicies.WatchPort`, whole messages.
@@ -69,10 +69,10 @@ pub(crate) struct Update {
     pub(crate) message: Bytes,
 }
 
-/// What watchers report.
+/// Report of a watcher.
 pub(crate) type Report = anyhow::Result<Update>;
 
-/// What each pod has in force, port by port.
+/// Revisions that each pod has in force, port by port.
 pub(crate) type Applied = Arc<Mutex<Vec<BTreeMap<u32, Option<Revision>>>>>;
 
 /// Open streams. Dropping it closes them.
@@ -164,7 +164,7 @@ impl Watch {
         }
     }
 
-    /// What the client says first.
+    /// First message of the client.
     fn first(&self) -> Bytes {
         let workload = fixture::token(self.pod);
         match self.api {

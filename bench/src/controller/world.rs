@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// Most that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where objects come from.
+/// Origin of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A script in the controller's own process: the engine and the server alone.
@@ -93,8 +93,8 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// When the controller has read `count` acknowledgements since its start, and how many it has.
-    /// Nothing on an API server, where it does not tell.
+    /// Waits until the controller has read `count` acknowledgements since its start, and returns their
+    /// number. None on an API server, where it is not reported.
     pub(crate) async fn acknowledged(
         &mut self,
         count: usize,

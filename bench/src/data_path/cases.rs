@@ -8,11 +8,11 @@ use std::path::Path;
 /// One case.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// What it is chosen by.
+    /// Name by which it is chosen.
     pub(crate) name: &'static str,
-    /// What tables call it.
+    /// Title in tables.
     pub(crate) title: &'static str,
-    /// Where the load goes.
+    /// Target of the load.
     entry: Entry,
     protocol: Protocol,
     streams: usize,
@@ -136,7 +136,7 @@ fn raw() -> Vec<Case> {
 }
 
 impl Case {
-    /// Whether a proxy can do it and is worth the time.
+    /// True if a proxy can do it and is worth the time.
     pub(crate) fn concerns(&self, kind: Kind) -> bool {
         let plain = self.entry == Entry::Http1;
         match kind {
@@ -152,12 +152,12 @@ impl Case {
         }
     }
 
-    /// Whether it may be held to certain cores.
+    /// True if it may be pinned to cores.
     pub(crate) fn may_be_pinned(&self) -> bool {
         !self.name.starts_with("workers")
     }
 
-    /// Whether the figure is bytes, and there is no rate of operations to hold to.
+    /// True if the figure is bytes, so that there is no rate of operations.
     pub(crate) fn is_transfer(&self) -> bool {
         matches!(self.protocol, Protocol::Download | Protocol::Upload)
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How often each is run.
+/// Number of runs of each.
 const ROUNDS: usize = 3;
 
 /// Prints what each says of the same proxy: rates, and what the proxy spent per request.

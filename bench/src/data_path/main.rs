@@ -24,7 +24,7 @@ struct Cli {
     /// The proxies; absent: every one that is there.
     #[arg(long, value_enum, value_delimiter = ',')]
     peers: Vec<Kind>,
-    /// How often each proxy is measured in each case, in turn.
+    /// Number of times each proxy is measured in each case, in turn.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// For how long, each time: once as fast as it goes, once at the fixed rate.
@@ -52,7 +52,7 @@ struct Cli {
     /// Lists the cases.
     #[arg(long)]
     list: bool,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// The case whose tail is measured longest.
 const BASE: &str = "base";
 
-/// How much is measured.
+/// Extent of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) rounds: usize,
@@ -22,14 +22,14 @@ pub(crate) struct Settings {
     pub(crate) pinned: bool,
 }
 
-/// What all cases share.
+/// Shared state of all cases.
 pub(crate) struct Bench<'a> {
     programs: &'a Programs,
     settings: Settings,
     folder: TempDir,
 }
 
-/// What came out of a case.
+/// Results of a case.
 #[derive(Clone, Debug)]
 pub(crate) struct Result {
     pub(crate) case: Case,
@@ -38,7 +38,7 @@ pub(crate) struct Result {
     pub(crate) measured: Vec<Measured>,
 }
 
-/// What came out of a proxy, round by round.
+/// Results of a proxy, round by round.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) kind: Kind,

@@ -1,4 +1,4 @@
-//! What the measurement prints.
+//! Printed tables of the measurement.
 
 use crate::measure::{Measured, Result};
 use policy_bench::load::Outcome;

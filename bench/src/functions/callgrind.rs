@@ -12,11 +12,11 @@ const TIMES: u64 = 10;
 /// The function between whose beginning and end is counted.
 const MEASURED: &str = "*measured_call*";
 
-/// What reserves memory, in whatever allocator the program has: glibc's, under these names.
+/// Functions that reserve memory, whichever allocator the program has: glibc's, under these names.
 const ALLOCATE: [&str; 6] =
     ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"];
 
-/// What one call takes.
+/// Counts of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counted {
     pub(crate) instructions: u64,

@@ -1,4 +1,4 @@
-//! What became of the functions since another commit, in instructions and allocations.
+//! Change of the functions since another commit, in instructions and allocations.
 
 use crate::callgrind::{self, Counted};
 use crate::programs::{Programs, Tree, here};

@@ -1,4 +1,4 @@
-//! What single functions cost: time, instructions, allocations, and the change against another
+//! Cost of single functions: time, instructions, allocations, and the change against another
 //! commit. `bench/README.md` says how to repeat it.
 //!
 //! The functions are in the benches of the crates that own them; each bench is a program that makes
@@ -35,12 +35,12 @@ struct Cli {
     /// Builds what is to be measured, and nothing else.
     #[arg(long)]
     build_only: bool,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// What came of a function.
+/// Results of a function.
 struct Measured {
     counted: Counted,
     /// Nanoseconds.

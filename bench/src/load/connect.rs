@@ -15,7 +15,7 @@ pub(crate) enum Connection {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What a connection can do.
+/// Stream of a connection, plain or TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + 'static> Stream for T {}

@@ -87,7 +87,8 @@ pub(crate) async fn one(
     Ok((connection, head, bytes))
 }
 
-/// Whether another connection is to be opened, because the other side closes this one.
+/// Serves requests on one connection; returns true if another one is to be opened, because the peer
+/// closes this one.
 async fn serve(
     job: &Job,
     lane: &mut Lane,

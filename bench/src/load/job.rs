@@ -1,4 +1,4 @@
-//! What all lanes of a load share: when each is to start an operation, and what came of it.
+//! State that all lanes of a load share: the start of each operation and its outcome.
 
 use crate::timer::Timer;
 use anyhow::{bail, ensure};
@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long after the end overdue operations are still made. What is left then counts as taking
-/// until then.
+/// Time after the end within which overdue operations are still made. The remaining ones count as
+/// lasting until then.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A load that is being made.
@@ -37,7 +37,7 @@ pub(crate) struct Turn {
     intended: Instant,
 }
 
-/// When the next operations of a lane are to start.
+/// Schedule of a lane's next operations.
 #[derive(Debug)]
 pub(crate) struct Lane {
     number: usize,
@@ -156,7 +156,7 @@ impl Job {
         before
     }
 
-    /// Whether the time that is measured is over.
+    /// True if the measured time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.ended.get().is_some()
     }

@@ -32,7 +32,7 @@ struct Cli {
     /// Seconds that each load lasts before its connections are closed and others opened.
     #[arg(long, default_value_t = 20.0)]
     turn: f64,
-    /// How many times the usual load, as a share.
+    /// Share of the usual load.
     #[arg(long, default_value_t = 1.0)]
     load: f64,
     /// Seconds for everything to come to rest at the end.
@@ -41,7 +41,7 @@ struct Cli {
     /// Another `policy-proxy` than the one built beside this, as of another commit.
     #[arg(long)]
     proxy: Option<PathBuf>,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What is looked at now and then, and whether it grows.
+//! Samples of a long run, and whether they grow.
 
 use policy_bench::process;
 use policy_bench::proxies::{Proxy, metric};
@@ -66,7 +66,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// What was there before, during and after.
+    /// Values before, during and after.
     pub(crate) fn table(&self) -> Table {
         let columns = ["", "at rest before", "under load", "at rest after"];
         let mut table = Table::new("What is held", &columns);
@@ -81,7 +81,7 @@ impl Samples {
         table
     }
 
-    /// What grows per hour, by least squares over the whole time and over its second half.
+    /// Growth per hour, by least squares over the whole time and over its second half.
     pub(crate) fn growth(&self) -> Table {
         let columns = ["", "whole time", "second half"];
         let mut table = Table::new("Growth per hour under load, by least squares", &columns);

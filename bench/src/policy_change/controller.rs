@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 
-/// What the proxy answered, with the time of arrival.
+/// Answer of the proxy, with its time of arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// In force: the content of the revision.

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// One answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    /// When the request was sent.
+    /// Time at which the request was sent.
     pub(crate) sent: Instant,
     /// Until the whole answer was there, from the moment at which the request was due.
     pub(crate) took: Duration,
@@ -49,10 +49,10 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// How a load is made.
+/// Settings of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Where.
+    /// Target address.
     pub(crate) target: SocketAddr,
     /// Connections.
     pub(crate) connections: u32,

@@ -1,4 +1,4 @@
-//! What a change of policy costs the proxy while it carries requests. `bench/README.md` says how to
+//! Cost of a policy change for the proxy while it carries requests. `bench/README.md` says how to
 //! repeat it.
 #![allow(clippy::arithmetic_side_effects, reason = "numbers of a measurement, none from outside")]
 
@@ -48,7 +48,7 @@ struct Cli {
     /// The proxy; absent: the one built beside this.
     #[arg(long)]
     proxy: Option<PathBuf>,
-    /// Where to write what was measured as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -87,14 +87,14 @@ struct Bench {
     subject: Subject,
 }
 
-/// What one part found.
+/// Results of one part.
 struct Part {
     answers: Vec<Answer>,
     /// The changes that were acknowledged: content, when it was sent, when acknowledged.
     acknowledged: Vec<(u64, Instant, Instant)>,
     sent: u32,
     used: Threads,
-    /// What the threads did from one change to the next.
+    /// Work of the threads from one change to the next.
     each: Vec<Threads>,
     resident: u64,
     peak: u64,
@@ -278,8 +278,8 @@ impl Part {
         })
     }
 
-    /// How many requests were decided by an older revision than one acknowledged before they were
-    /// sent; and how long after an acknowledgement the last answer under an older one arrived.
+    /// Number of requests that were decided by an older revision than one acknowledged before they were
+    /// sent; and the time from an acknowledgement to the last response under an older one.
     fn stale(&self) -> (usize, Duration) {
         let (mut late, mut last) = (0, Duration::ZERO);
         for answer in self.answers.iter().filter(|answer| answer.revision > 0) {

@@ -14,7 +14,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// What the threads of a process have used.
+    /// Usage of a process's threads.
     pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
         let mut all = Self::default();
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -28,7 +28,7 @@ impl Threads {
         Ok(all)
     }
 
-    /// What was used since `before`.
+    /// Usage since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             worker: self.worker.saturating_sub(before.worker),

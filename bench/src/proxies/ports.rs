@@ -1,10 +1,10 @@
-//! Where proxies listen.
+//! Listening ports of proxies.
 
 use anyhow::bail;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Where a running proxy listens.
+/// Listening ports of a running proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     /// HTTP/1.1.

@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portcullis => "Portcullis",
@@ -34,13 +34,13 @@ impl Kind {
         }
     }
 
-    /// Whether it decides by rules.
+    /// True if it decides by rules.
     pub fn has_policy(self) -> bool {
         matches!(self, Self::Portcullis | Self::EnvoyRbac)
     }
 }
 
-/// Where the programs are.
+/// Paths of the programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `policy-proxy`.
@@ -74,7 +74,7 @@ impl Programs {
         })
     }
 
-    /// What a proxy says of its version; nothing where it is not there.
+    /// Version that a proxy reports; none where it is not installed.
     pub fn version(&self, kind: Kind) -> Option<String> {
         let path = |path: &Path| path.display().to_string();
         let said = match kind {

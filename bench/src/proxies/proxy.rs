@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 /// A proxy that runs. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Which one.
+    /// Kind of the proxy.
     pub kind: Kind,
-    /// Where it listens.
+    /// Its listening ports.
     pub ports: Ports,
     /// Its process, and what it needs to live.
     pub(super) processes: Vec<Process>,
-    /// Where it serves metrics, if it does.
+    /// Address at which it serves metrics, if it does.
     pub admin: Option<SocketAddr>,
 }
 

@@ -1,4 +1,4 @@
-//! What a proxy is set up with.
+//! Configuration of a proxy.
 
 use super::programs::Programs;
 use crate::child::{Launch, Process};
@@ -16,9 +16,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Application {
     /// The process.
     pub process: Process,
-    /// Where it serves HTTP.
+    /// Address at which it serves HTTP.
     pub http: SocketAddr,
-    /// Where it serves raw TCP.
+    /// Address at which it serves raw TCP.
     pub raw: SocketAddr,
 }
 
@@ -33,7 +33,7 @@ impl Application {
     }
 }
 
-/// How a proxy is to be set up.
+/// Settings of a proxy.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The programs.

@@ -6,7 +6,7 @@ use policy_bench::report::{Cell, Document, Table};
 use policy_bench::stats::{self, Spread};
 use serde_json::Value;
 
-/// What a value is held to.
+/// Limit of a value.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     AtMost(f64),
@@ -157,7 +157,7 @@ fn raw_tcp(cases: Cases<'_>) -> Vec<Figure> {
     all.into_iter().map(figure).collect()
 }
 
-/// What the data path's measurement says of single values.
+/// Single values of the data path's measurement.
 #[derive(Clone, Copy)]
 struct Cases<'a>(&'a Value);
 
@@ -281,7 +281,7 @@ fn controller(raw: &Value) -> Vec<Figure> {
     all
 }
 
-/// What each pod takes beside its connection, in KiB, as the measurement's own table reckons it.
+/// Memory of each pod beside its connection, in KiB, as the measurement's own table reckons it.
 fn each_pod(row: &Value) -> Option<Spread> {
     let followed = row.get("followed")?;
     let (all, few) =

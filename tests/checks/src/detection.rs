@@ -61,8 +61,8 @@ fn no_request_is_something_else(data: &[u8], told: Told) -> Result<(), String> {
     }
 }
 
-/// Whether httparse takes the first line for that of a request, whatever follows. A version that is
-/// incomplete does not count: until it is there, any two words are nearly a request.
+/// Returns true if httparse takes the first line for that of a request, whatever follows. An incomplete
+/// version does not count: until it is there, any two words are nearly a request.
 fn may_be_a_request(data: &[u8]) -> bool {
     let mut fields = [httparse::EMPTY_HEADER; 100];
     let mut request = httparse::Request::new(&mut fields);

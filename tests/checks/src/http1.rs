@@ -140,7 +140,7 @@ fn decode(decoder: &mut Decoder, buffer: &mut BytesMut) -> Body {
     }
 }
 
-/// What hyper's server makes of a client's bytes.
+/// Messages that hyper's server reads in a client's bytes.
 pub(crate) fn hyper(data: &[u8], bounds: Bounds) -> Vec<Seen> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let own = Rc::clone(&seen);

@@ -164,7 +164,7 @@ impl Plan {
     }
 }
 
-/// What a name and the bytes around a field take at the most.
+/// Most bytes of a name and of the bytes around a field.
 const NAME: usize = 24;
 
 const FRAME: usize = 16 * 1024;
@@ -186,7 +186,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], bytes: &mut Vec<u8>) 
     bytes.extend_from_slice(payload);
 }
 
-/// Whether the stream of the request has ended, or the connection is to.
+/// True if the stream of the request has ended, or the connection is about to.
 fn is_all_of_http2(mut answer: &[u8]) -> bool {
     while let Some((&[one, two, three, kind, flags, ..], rest)) = answer.split_first_chunk::<9>() {
         let ends = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;

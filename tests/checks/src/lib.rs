@@ -1,5 +1,5 @@
-//! What must hold of any bytes, target by target: the fuzz targets (`tests/fuzz`) assert it of what they
-//! come up with, and a test replays their corpora through it. Each check says in words what is wrong.
+//! Properties that must hold of any bytes, target by target. The fuzz targets (`tests/fuzz`) assert
+//! them of generated input, and a test replays their corpora. Each check says in words what is wrong.
 
 pub mod compat;
 pub mod detection;

@@ -60,7 +60,7 @@ impl Seen {
     }
 }
 
-/// Whether anything in `data` says where a body ends.
+/// True if anything in `data` delimits a body.
 fn tells_a_body(data: &[u8]) -> bool {
     let text = data.to_ascii_lowercase();
     [&b"content-length"[..], b"transfer-encoding"]
@@ -173,8 +173,7 @@ fn hyper(data: &[u8], method: &Method) -> Option<Seen> {
     }))?
 }
 
-/// What becomes of a future that is woken by itself alone: it gets nowhere once nothing has changed for
-/// long.
+/// Polls a future that only wakes itself; none if it stops making progress.
 fn poll<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());

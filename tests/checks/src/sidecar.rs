@@ -22,29 +22,29 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use world::World;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct Carried {
-    /// How many requests reached the application.
+    /// Number of requests that reached the application.
     pub forwarded: usize,
-    /// What the client got.
+    /// Bytes that the client received.
     pub answer: Vec<u8>,
-    /// What its connection ended with, if that was no orderly end.
+    /// Error that its connection ended with; none after an orderly end.
     pub broke: Option<ErrorKind>,
 }
 
-/// How a client sends: the first byte of an input.
+/// Manner in which a client sends: the first byte of an input.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
-    /// Which port: of an unknown protocol, HTTP/1 or HTTP/2.
+    /// Index of the port: of an unknown protocol, HTTP/1 or HTTP/2.
     port: usize,
-    /// Whether it takes answers before it ends its half.
+    /// True if it reads responses before it ends its half.
     waits: bool,
     /// In how many pieces it sends.
     pieces: usize,
-    /// How long an open connection must be silent for it to take it that nothing more comes.
+    /// Time of silence after which it takes an open connection to be finished.
     silence: Duration,
-    /// Whether this answer is all that it waits for.
+    /// Predicate that says that this response is all it waits for.
     is_all: fn(&[u8]) -> bool,
 }
 
@@ -62,9 +62,9 @@ const MOST: usize = 64 * 1024;
 const SILENCE: Duration = Duration::from_millis(2);
 /// Long enough for all of it.
 const LONG_SILENCE: Duration = Duration::from_millis(500);
-/// How many silences a client waits for an application that is busy.
+/// Number of silences that a client waits for a busy application.
 const PATIENCE: u32 = 30;
-/// How long the sidecar may take to end a connection whose client has ended its half.
+/// Most time in which the sidecar ends a connection whose client has ended its half.
 const BOUND: Duration = Duration::from_secs(10);
 /// Between pieces.
 const PAUSE: Duration = Duration::from_micros(200);

@@ -26,7 +26,7 @@ const SHORT: usize = 4 * 1024;
 /// A message's head: whether it is compressed, and its length.
 const HEAD: usize = 5;
 
-/// What a message came to.
+/// Outcome of one message.
 #[derive(Clone, Debug, PartialEq)]
 enum Said {
     Workload(Box<m::Workload>),

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How many changed inputs each corpus is followed by.
+/// Number of changed inputs that follow each corpus.
 const CHANGED: usize = 10_000;
 
-/// How long that may take; a slow machine sees fewer.
+/// Most time for them; a slow machine tries fewer.
 const BOUND: Duration = Duration::from_secs(4);
 
 /// A generator of numbers that is the same every time (xorshift64).
@@ -72,7 +72,7 @@ fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Where the inputs of a target lie.
+/// Folder of a target's inputs.
 fn corpus(target: &str) -> PathBuf {
     folder("tests/fuzz/corpus").join(target)
 }
@@ -124,7 +124,7 @@ fn responses_mean_to_the_sidecar_what_they_mean_to_hyper() {
     replay("reply");
 }
 
-/// What heads and bodies of both ways are put together by.
+/// Generators of nearly valid heads and bodies, of requests and responses.
 mod nearly {
     use proptest::prelude::*;
 
@@ -390,7 +390,7 @@ fn requests_of_both_versions_reach_the_application() {
 
 const TRIES: usize = 8;
 
-/// How many requests of an input of `sidecar` are permitted.
+/// Number of permitted requests in each input of `sidecar`.
 const FORWARDED: [(&str, usize); 8] = [
     ("http1-open", 1),
     ("http1-closed", 0),

@@ -17,7 +17,7 @@ pub(super) struct Pair {
     pub(super) key: PathBuf,
 }
 
-/// What kube-apiserver and its administrator prove themselves by.
+/// Credentials of kube-apiserver and of its administrator.
 #[derive(Clone)]
 pub(crate) struct Certificates {
     pub(super) authority: PathBuf,
@@ -67,7 +67,7 @@ impl Certificates {
         Ok(Self { authority, serving, admin, token_key, token_public_key, issuer })
     }
 
-    /// What a user proves itself to the API server by, in files that are called `file`.
+    /// Client credentials of a user for the API server, in files called `file`.
     pub(super) fn client(
         &self,
         folder: &Path,
@@ -78,7 +78,7 @@ impl Certificates {
         signed(folder, file, &client(user, group), &self.issuer)
     }
 
-    /// What a kubelet serves `logs` and `exec` with.
+    /// Serving certificate of a kubelet, for `logs` and `exec`.
     pub(super) fn kubelet(&self, folder: &Path, addresses: &[IpAddr]) -> Result<Pair> {
         let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names)?;

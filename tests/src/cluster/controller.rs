@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Most that its admin port may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What `/ready` says where nothing else is missing.
+/// Answer of `/ready` where nothing else is missing.
 const WITHOUT_CERTIFICATE: &str = "not ready: the webhooks have no certificate";
 
 /// `policy-controller` against a cluster. Killed when dropped, or when this process dies.
@@ -32,7 +32,7 @@ pub struct ControllerProcess {
     _home: Home,
 }
 
-/// How a controller is started.
+/// Settings of a controller that is started.
 #[derive(Clone, Debug)]
 pub struct ControllerBuilder {
     subcommand: &'static str,
@@ -118,17 +118,17 @@ impl ControllerProcess {
         ControllerBuilder { subcommand: "issuer", addresses, ..Self::builder(kubeconfig) }
     }
 
-    /// Where its admin port is.
+    /// Address of its admin port.
     pub fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Where it serves policies.
+    /// Address at which it serves policies.
     pub fn grpc(&self) -> SocketAddr {
         self.grpc
     }
 
-    /// Where its admission webhook is; absent: it is not served.
+    /// Address of its admission webhook; none if it is not served.
     pub fn admission(&self) -> Option<SocketAddr> {
         self.process.log().lines().find_map(|line| listening(line, "admission"))
     }
@@ -143,7 +143,7 @@ impl ControllerProcess {
         self.process.log()
     }
 
-    /// What `GET /ready` answers; status 0: nothing, for the reason in its place.
+    /// Status and body of `GET /ready`; without an answer status 0 and the reason.
     pub async fn ready(&self) -> (u16, String) {
         get(self.admin, "/ready").await.unwrap_or_else(|error| (0, format!("{error:#}")))
     }

@@ -28,7 +28,7 @@ pub struct Cluster {
     _room: Option<SemaphorePermit<'static>>,
 }
 
-/// How a control plane is started.
+/// Settings of a control plane that is started.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterBuilder {
     api_server: Vec<String>,
@@ -108,7 +108,7 @@ impl Cluster {
         Ok(Self { config, kubeconfig, plane: None, users, home, _room: None })
     }
 
-    /// Whether the API server and etcd may be killed, frozen and compacted.
+    /// True if the API server and etcd may be killed, frozen and compacted.
     pub fn is_breakable(&self) -> bool {
         self.plane.is_some()
     }

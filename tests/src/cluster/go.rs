@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 /// A module of this repository and the one binary that is built from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Module {
-    /// What it is called while it is built.
+    /// Name in progress messages.
     pub(super) what: &'static str,
-    /// Where it is, from the repository's root.
+    /// Folder, from the repository's root.
     pub(super) folder: &'static str,
-    /// What is built, as Go names it.
+    /// Go package.
     pub(super) package: &'static str,
-    /// What the result is called.
+    /// Name of the program.
     pub(super) binary: &'static str,
     /// Other names of the result, which it looks at.
     pub(super) called: &'static [&'static str],
@@ -51,7 +51,7 @@ impl Module {
         self.called.iter().chain([&self.binary]).all(|name| folder.join(name).is_file())
     }
 
-    /// Where what is built from exactly these sources is kept.
+    /// Path at which the program built from exactly these sources is kept.
     pub(super) fn output(&self) -> Result<PathBuf> {
         let mut files = Vec::new();
         for entry in fs::read_dir(self.source())? {

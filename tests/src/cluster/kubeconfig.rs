@@ -4,7 +4,7 @@ use anyhow::Result;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::path::Path;
 
-/// What a client is made from: the file's current context.
+/// Client configuration of the file's current context.
 pub(super) async fn config_of(kubeconfig: &Path) -> Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;

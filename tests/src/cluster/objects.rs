@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Who applies.
+/// Field manager of applied objects.
 const MANAGER: &str = "portcullis-tests";
 
 /// Most that a definition may take to be served.
@@ -25,7 +25,7 @@ type Resources = HashMap<GroupVersionKind, (ApiResource, Scope)>;
 #[derive(Clone)]
 pub struct Objects {
     client: kube::Client,
-    /// What the API server said of kinds.
+    /// Cached discovery of kinds.
     resources: Arc<Mutex<Resources>>,
 }
 
@@ -214,7 +214,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Whether the definition is Established and every served version answers.
+    /// True if the definition is Established and every served version answers.
     async fn served(&self, definition: &Value) -> Result<bool> {
         let Some(found) = self.get(definition).await? else { return Ok(false) };
         let conditions = found["status"]["conditions"].as_array();

@@ -36,7 +36,7 @@ pub(super) struct ControlPlane {
     config: kube::Config,
 }
 
-/// Where a control plane runs.
+/// Network in which a control plane runs.
 #[derive(Clone, Debug)]
 pub(super) enum Ground {
     /// On this machine's loopback, without nodes.
@@ -53,7 +53,7 @@ impl Ground {
         }
     }
 
-    /// Where clients on this machine find the API server.
+    /// Address at which clients on this machine find the API server.
     fn host(&self) -> IpAddr {
         match self {
             Self::Loopback => Ipv4Addr::LOCALHOST.into(),

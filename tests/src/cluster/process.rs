@@ -110,7 +110,7 @@ impl Process {
         self.id
     }
 
-    /// How it ended; absent: it runs.
+    /// Exit status; none while it runs.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let ended = self.child.try_wait()?;
         if ended.is_some() {

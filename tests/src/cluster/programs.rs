@@ -45,7 +45,7 @@ const COREDNS: Module = Module {
     minutes: 3,
 };
 
-/// Where the programs are.
+/// Paths of the programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     pub(super) folder: PathBuf,

@@ -4,7 +4,7 @@ use anyhow::Result;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// What a control plane would need and this machine does not have.
+/// Requirement of a control plane that this machine does not meet.
 #[derive(Debug)]
 pub struct Missing(String);
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// What a test needs, or what is missing for it.
+/// Returns a test's requirement, or the reason why it is missing.
 pub(super) fn available<T>(started: Result<T>) -> Result<T, String> {
     started.map_err(|error| match error.downcast_ref::<Missing>() {
         Some(missing) => missing.to_string(),
@@ -34,7 +34,7 @@ pub(super) fn fail(error: &anyhow::Error) -> ! {
     panic!("what a test needs cannot be had: {error:?}")
 }
 
-/// Whether this is continuous integration, where nothing may be skipped.
+/// True in continuous integration, where nothing may be skipped.
 pub fn in_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }

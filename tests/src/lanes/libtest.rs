@@ -1,4 +1,4 @@
-//! What a program of tests says: which tests failed, with their output, and how long each took.
+//! Output of a program of tests: the tests that failed, with their output, and the time of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 /// One line, and when it came, from the start of the program.
 pub(super) type Line = (Duration, String);
 
-/// How long each test took. The program starts tests in their order, as many at once as there are
-/// threads, and says a line when one ends, at which the next one starts.
+/// Time of each test. The program starts tests in their order, one per thread, and prints a line when
+/// one ends, at which the next one starts.
 pub(super) fn times(order: &[String], threads: usize, lines: &[Line]) -> Vec<(String, Duration)> {
     let mut waiting = order.iter();
     let mut begun: BTreeMap<&str, Duration> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Which programs of tests there are, as cargo has built them.
+//! Programs of tests, as cargo has built them.
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) struct Program {
     pub(super) package: String,
     /// The library, binary or file of tests.
     pub(super) target: String,
-    /// Where the package is, in which cargo runs its tests.
+    /// Folder of the package, in which cargo runs its tests.
     pub(super) folder: PathBuf,
     /// The program.
     pub(super) path: PathBuf,

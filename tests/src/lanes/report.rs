@@ -1,16 +1,16 @@
-//! What all lanes come to: times, and at the very end the tests that failed, with what they printed.
+//! Report of all lanes: times, and at the very end the tests that failed, with their output.
 
 use super::step::Done;
 use std::fmt;
 use std::time::Duration;
 
-/// How many of the slowest tests are named.
+/// Number of slowest tests that are named.
 const SLOWEST: usize = 10;
 
 /// Most lines of a failed test that are printed again, half from its beginning and half from its end.
 const LINES: usize = 80;
 
-/// What became of everything.
+/// Results of all steps.
 #[derive(Debug)]
 pub(super) struct Report {
     done: Vec<Done>,
@@ -23,7 +23,7 @@ impl Report {
         Self { done, time }
     }
 
-    /// Whether every step succeeded.
+    /// True if every step succeeded.
     pub(super) fn passed(&self) -> bool {
         self.done.iter().all(|step| step.passed)
     }

@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long lines are waited for after a program has ended: what it left behind may hold its output
-/// open.
+/// Time to wait for lines after a program has ended: a child may hold its output open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Most that a step may take. The longest takes a quarter of it on two processors without any cache.
@@ -23,20 +22,20 @@ pub(super) struct Step {
     command: Command,
     /// Of a program of tests: how many run at once.
     threads: Option<usize>,
-    /// Which of them run.
+    /// Programs that run.
     chosen: Vec<&'static str>,
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug)]
 pub(super) struct Done {
     /// The step's name.
     pub(super) name: String,
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub(super) passed: bool,
-    /// How long it took.
+    /// Duration of the step.
     pub(super) time: Duration,
-    /// How long each test took.
+    /// Duration of each test.
     pub(super) tests: Vec<(String, Duration)>,
     /// The tests that failed, with what they printed.
     pub(super) failures: Vec<(String, Vec<String>)>,

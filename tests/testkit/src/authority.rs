@@ -124,7 +124,7 @@ pub fn self_signed(name: &str) -> Leaf {
     Leaf::of(&params.self_signed(&key).unwrap(), &key)
 }
 
-/// What [`Authority::leaf_with`] signs.
+/// Parameters that [`Authority::leaf_with`] signs.
 pub fn leaf_params(
     names: &[SanType],
     change: impl FnOnce(&mut CertificateParams),

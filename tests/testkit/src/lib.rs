@@ -1,4 +1,4 @@
-//! What tests of several crates need: waiting, free ports, certificates, and HTTP clients.
+//! Support for the tests of several crates: waiting, free ports, certificates, and HTTP clients.
 //!
 //! Nothing here knows what is tested, so that every crate's tests can have it. What cannot go on
 //! panics, which ends the test.

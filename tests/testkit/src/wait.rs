@@ -21,7 +21,7 @@ impl Pauses {
         Self { began: Instant::now(), bound, next: Duration::from_millis(5) }
     }
 
-    /// How long to wait before the next look.
+    /// Returns the pause before the next attempt.
     ///
     /// # Panics
     /// If the time is over.
@@ -79,7 +79,7 @@ pub fn wait_until_blocking(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What comes of a future that must not take long.
+/// Awaits a future that must not take long.
 ///
 /// # Panics
 /// If it takes longer than [`PATIENCE`].

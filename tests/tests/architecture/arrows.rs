@@ -1,11 +1,11 @@
-//! Which crates a crate may link: the arrows of ARCHITECTURE.md, held against Cargo's own tree.
+//! Dependencies among crates: the arrows of ARCHITECTURE.md, compared with Cargo's own tree.
 
 use policy_tests::sources::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use xtask::structure::members;
 
-/// What a crate may and must not link outside of its tests, directly or through others.
+/// Crates that a crate may and must not link outside of its tests, directly or through others.
 struct Row {
     /// The workspace's crates that it stands on. It may link these and all that they may link.
     on: &'static [&'static str],
@@ -13,11 +13,11 @@ struct Row {
     never: &'static [&'static str],
 }
 
-/// What the model never links: anything that does I/O, runs tasks or knows a format.
+/// Crates that the model never links: anything that does I/O, runs tasks or knows a format.
 const NOT_IN_THE_MODEL: &[&str] =
     &["tokio", "tower", "tracing", "hyper", "tonic", "prost", "rustls", "kube", "serde-saphyr"];
 
-/// What the engine never links: networks (`mio` is tokio's `net`), the API server, flags.
+/// Crates that the engine never links: networks (`mio` is tokio's `net`), the API server, flags.
 const NOT_IN_THE_ENGINE: &[&str] =
     &["mio", "hyper", "tonic", "prost", "rustls", "aws-lc-rs", "kube", "k8s-openapi", "clap"];
 

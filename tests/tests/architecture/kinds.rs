@@ -26,7 +26,7 @@ fn has(list_of: &Value, text: &str) -> bool {
     list(list_of).any(|one| one == text)
 }
 
-/// What a cluster is given and people read, beside what the table says.
+/// Definitions and pages beside the table of kinds.
 struct World {
     /// One object at least of each kind.
     examples: Vec<Object>,
@@ -90,7 +90,7 @@ impl World {
         })
     }
 
-    /// What the API server does with an object that nobody judged, where it asks at all.
+    /// Admission rule of a kind that the API server asks a webhook about; none if it asks none.
     fn judged(&self, kind: Kind) -> Option<&str> {
         let asks = |webhook: &&Value| {
             list(&webhook["rules"]).any(|rule| {

@@ -14,6 +14,7 @@ mod arrows;
 mod kinds;
 mod loops;
 mod server_path;
+mod words;
 
 use policy_tests::sources::{CRATES, SourceFile, root, rust_files};
 use std::path::Path;

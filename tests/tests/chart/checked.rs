@@ -1,4 +1,4 @@
-//! What the chart renders passes the check that its users are told to run.
+//! The rendered chart passes the check that its users are advised to run.
 
 use policy_tests::chart::{examples, succeeded};
 use std::process::Command;

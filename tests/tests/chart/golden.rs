@@ -1,4 +1,4 @@
-//! What the chart renders, against files that `PORTCULLIS_WRITE_CHART=1` writes anew.
+//! The rendered chart, compared with files that `PORTCULLIS_WRITE_CHART=1` writes anew.
 
 use crate::helm;
 use policy_tests::chart::{KUBE_VERSION, examples, folder, succeeded};

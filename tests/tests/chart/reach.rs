@@ -1,6 +1,6 @@
-//! What somebody has who has a service account of the chart: what its rights give at once, and what
-//! those of the accounts give whose tokens can be had by them. The whole table is compared with
-//! `golden-reach.txt`, which `PORTCULLIS_WRITE_CHART=1` writes anew.
+//! Rights that each service account of the chart has: its own, and those of the accounts whose tokens
+//! it can get. The whole table is compared with `golden-reach.txt`, which `PORTCULLIS_WRITE_CHART=1`
+//! writes anew.
 
 use crate::helm;
 use policy_tests::chart::examples;
@@ -48,7 +48,7 @@ struct Right {
     namespace: String,
 }
 
-/// What a right is worth to somebody who means ill.
+/// Value of a right to an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
     /// Objects that a controller of policies has to see, and no secrets.
@@ -159,7 +159,7 @@ fn each(rule: &Value, namespace: &str) -> Vec<Right> {
     rights
 }
 
-/// How the tokens of other accounts of the control plane's namespace can be had; none: they cannot.
+/// Ways to the tokens of other accounts of the control plane's namespace; empty if there is none.
 fn ways_to_tokens(rights: &BTreeSet<Right>) -> BTreeSet<&'static str> {
     let home = |right: &&Right| [ANY, NAMESPACE].contains(&&*right.namespace);
     let of = |wanted: Worth| rights.iter().filter(home).filter(move |right| worth(right) == wanted);

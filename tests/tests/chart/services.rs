@@ -1,4 +1,4 @@
-//! Which replicas a Service names, and that a control plane can be created while none answers.
+//! Replicas that each Service names; a control plane can be created while none answers.
 
 use crate::helm;
 use policy_tests::chart::examples;

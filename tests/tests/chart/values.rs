@@ -6,7 +6,7 @@ use policy_tests::cluster::documents;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What is not ours to check to the last field: parts of Kubernetes' own objects, and what Helm adds.
+/// Values that the schema leaves open: parts of Kubernetes' own objects, and Helm's additions.
 const OPEN: [&str; 10] = [
     "global",
     "nodeAffinity",

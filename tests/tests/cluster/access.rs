@@ -1,5 +1,5 @@
-//! Who may watch a workload of a real cluster: by certificate, by the tokens that its API server
-//! issues, and by nothing that a user can edit.
+//! Access to the watch of a workload on a real cluster: by certificate, by tokens of its API server,
+//! and by nothing that a user can edit.
 
 mod herd;
 pub(crate) mod mesh;
@@ -48,7 +48,7 @@ fn grant(namespace: &str, account: &str) -> String {
     )
 }
 
-/// What the API server answers to this call.
+/// Returns the API server's response to this call.
 async fn call(cluster: &Cluster, method: &str, path: &str, body: Value) -> Value {
     let request = http::Request::builder()
         .method(method)

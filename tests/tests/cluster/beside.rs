@@ -35,7 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// As Linkerd names its own.
 const INJECTOR: &str = "linkerd-proxy-injector-webhook-config";
 
-/// What Linkerd's injector says of the policy controller, and one variable before and after it.
+/// Environment as Linkerd's injector writes it for the policy controller, with one variable before and
+/// after it.
 fn environment(address: &str, name: &str) -> Value {
     json!([
         {"name": "_pod_ns", "valueFrom": {"fieldRef": {"apiVersion": "v1",
@@ -129,7 +130,7 @@ fn at(address: SocketAddr, path: &str, pair: &Leaf) -> Installation {
     }
 }
 
-/// What the API server makes of a pod that is not kept.
+/// Returns the pod that the API server would create, by a dry run.
 async fn created(cluster: &Cluster, namespace: &str, meshed: bool) -> Result<Value, kube::Error> {
     let annotations = if meshed { json!({"linkerd.io/inject": "enabled"}) } else { json!({}) };
     let pod: Pod = serde_json::from_value(json!({

@@ -30,7 +30,7 @@ async fn namespaces(cluster: &Cluster, names: &[&str]) {
     }
 }
 
-/// Whether a service account of the release may do something.
+/// True if a service account of the release is allowed to do something.
 async fn may(objects: &Objects, account: &str, resource: &Value) -> bool {
     let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
     let groups = ["system:serviceaccounts", "system:authenticated"];
@@ -122,7 +122,7 @@ async fn secrets_are_kept(objects: &Objects, example: &str, rendered: &[Value]) 
     }
 }
 
-/// Whether a service account keeps a Secret of its own in an example: not where it is given one.
+/// True if a service account keeps a Secret of its own in an example: not where it is given one.
 fn makes_its_own(example: &str, account: &str) -> bool {
     match account {
         "portcullis-issuer" => example != "supplied",
@@ -148,7 +148,7 @@ fn names(webhooks: &Value) -> Vec<&str> {
     webhooks.iter().map(|webhook| webhook["name"].as_str().unwrap()).collect()
 }
 
-/// What the controller does: caBundle of every webhook, and nothing else.
+/// Writes the caBundle of every webhook and nothing else, as the controller does.
 async fn write_ca_bundle(objects: &Objects, bundle: &str) {
     let found = objects.get(&webhooks()).await.unwrap().expect("installed");
     let with_bundle = |name| json!({"name": name, "clientConfig": {"caBundle": bundle}});

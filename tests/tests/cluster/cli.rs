@@ -55,7 +55,7 @@ spec:
     )
 }
 
-/// How a command ended, and what it printed.
+/// Exit status and output of a command.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many questions are asked at a time.
+/// Number of requests at a time.
 const AT_ONCE: usize = 16;
 
-/// What the API server would make of an object that is created, unknown fields being errors.
+/// Creates an object, unknown fields being errors; returns it as the API server has it.
 async fn create(client: &kube::Client, object: &Value, dry_run: bool) -> Result<Value, String> {
     let mut path = path_of(object, version_of(object));
     path.push_str("?fieldValidation=Strict");
@@ -111,7 +111,7 @@ fn body(object: &Value) -> Body {
     parse(object).unwrap().body
 }
 
-/// What the conditions of every definition say that is not as it should be.
+/// Conditions of definitions that are not as they should be.
 async fn definitions_not_in_order(objects: &Objects, folder: &str) -> Vec<String> {
     let mut files = Vec::new();
     yaml_files(&root().join("crds/yaml").join(folder), &mut files);
@@ -249,9 +249,9 @@ async fn what_the_schema_refuses_the_parser_refuses_and_what_it_is_laxer_about_i
     assert!(found == known, "tests/tests/cluster/crds/laxer.txt is not what was found:\n{found}");
 }
 
-/// What the parser reads and no API server lets through, so that only a file can say it: an empty
-/// namespace of a reference is the object's own, and a parent of a kind that cannot be is somebody
-/// else's.
+/// True for values that the parser reads and no API server lets through, so that only a file can have
+/// them: an empty namespace of a reference is the object's own, and a parent of an impossible kind is
+/// another controller's.
 fn only_in_files(field: &str, value: &str) -> bool {
     match field {
         "HTTPLocalRateLimitPolicy v1alpha1 spec.overrides.0.clientRefs.0.namespace"

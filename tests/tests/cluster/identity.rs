@@ -61,13 +61,13 @@ fn proof(folder: &Path) -> [String; 6] {
     [cert, file("tls.crt"), key, file("tls.key"), roots, file("ca.crt")]
 }
 
-/// What the installation is asked with.
+/// Installation under test, with its clients.
 struct World {
     cluster: Cluster,
     issuer: ControllerProcess,
     _controller: ControllerProcess,
     sidecar: Sidecar,
-    /// Where the sidecar listens.
+    /// Port on which the sidecar listens.
     listen: u16,
     _application: echo::Running,
 }
@@ -123,7 +123,7 @@ impl World {
         portcullis(self.cluster.kubeconfig(), &arguments).await
     }
 
-    /// What the sidecar makes of a request with the identity in a folder.
+    /// Sends the sidecar a request with the identity in a folder.
     async fn request(&self, folder: &Path) -> Said {
         let name = identity("web", "shop", HOME);
         let url = format!("http://127.0.0.1:{}/", self.listen);

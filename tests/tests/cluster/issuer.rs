@@ -41,7 +41,7 @@ impl<'a> Plane<'a> {
         started
     }
 
-    /// How clients know a replica.
+    /// Returns a replica as its clients know it.
     async fn known(&self, replica: &ControllerProcess) -> Issuer {
         Issuer {
             address: replica.grpc(),
@@ -59,7 +59,7 @@ impl<'a> Plane<'a> {
         map.data?.remove(issuer::BUNDLE)
     }
 
-    /// What a pod of this namespace has mounted: the roots with who vouches for them.
+    /// Mounted roots of a pod of this namespace, with the statement that vouches for them.
     async fn signed(&self, namespace: &str) -> Option<String> {
         let map = self.maps(namespace).get_opt(&self.map).await.unwrap()?;
         map.data?.remove(issuer::SIGNED)

@@ -1,4 +1,4 @@
-//! How far objects are in force, over several replicas on a real API server: counted whoever leads,
+//! Counts of `Programmed` over several replicas on a real API server: correct whichever replica leads,
 //! unknown while a replica does not answer, and never undone by a replica that lags behind.
 
 mod line;
@@ -127,7 +127,7 @@ async fn until_programmed(cluster: &Cluster, shop: &str, expected: &str) {
     }
 }
 
-/// Whether a replica's metrics say that it leads.
+/// True if a replica's metrics say that it leads.
 async fn leads(replica: &ControllerProcess) -> bool {
     replica.metrics().await.lines().any(|line| line == "lease_leader 1")
 }

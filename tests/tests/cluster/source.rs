@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a directory would make of the same manifest, without what only an API server can say.
+/// Object that a directory makes of the same manifest, without the fields that only an API server sets.
 fn as_written(yaml: &str) -> Object {
     let values = documents(yaml).unwrap();
     without_history(&policy_crds::parse(&values[0]).unwrap())

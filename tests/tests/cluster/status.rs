@@ -1,4 +1,4 @@
-//! What objects are told in their status, by whom, and when nobody may: on a real API server.
+//! Status of objects on a real API server: its content, its writers, and the times when none may write.
 
 mod link;
 mod replica;
@@ -704,7 +704,7 @@ async fn its_rules_suffice_and_without_them_it_asks_ever_less_often_until_it_may
     told(cluster, (Kind::Server, ns, "web"), &["Accepted=True Accepted 2"]).await;
 }
 
-/// Which of the replicas leads, by what each says of itself. Never more than one.
+/// Index of the leading replica, as each reports itself. Never more than one.
 async fn leader(replicas: &[ControllerProcess]) -> Option<usize> {
     let mut leader = None;
     for (number, replica) in replicas.iter().enumerate() {
@@ -717,7 +717,7 @@ async fn leader(replicas: &[ControllerProcess]) -> Option<usize> {
     leader
 }
 
-/// What `faketime` preloads; absent: it is not installed.
+/// Library that `faketime` preloads; none if it is not installed.
 fn faketime() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let within = folders.map(|folder| folder.path().join("faketime"));

@@ -1,4 +1,4 @@
-//! What a controller has not read yet opens nothing.
+//! Objects that a controller has not read yet open nothing.
 
 use policy_proto::linkerd::inbound::inbound_server_policies_client::InboundServerPoliciesClient;
 use policy_proto::linkerd::inbound::{PortSpec, Server};
@@ -12,7 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client of Linkerd's API is told of a port; absent: there is no such workload yet.
+/// Policy of a port as a client of Linkerd's API receives it; none while there is no such workload.
 async fn told(
     client: &mut InboundServerPoliciesClient<Channel>,
     workload: &str,

@@ -12,10 +12,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Pods of one round.
 const AT_ONCE: usize = 10;
 
-/// How long after a round the next one begins.
+/// Pause between rounds.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// When a pod was asked for, and why it was not made as it should be.
+/// Request for a pod, with the reason if it was not made as it should be.
 #[derive(Clone, Debug)]
 struct Asked {
     begun: Instant,
@@ -49,7 +49,7 @@ impl Pods {
         Self { asked, _ends: ends.drop_guard() }
     }
 
-    /// Why pods that were asked for after `since` were not made, as soon as there was a whole round.
+    /// Reasons why pods requested after `since` were not made, as soon as there was a whole round.
     pub(crate) async fn refused_since(&self, since: Instant) -> Vec<String> {
         let found = || -> Vec<Asked> {
             let asked = self.asked.lock().unwrap();

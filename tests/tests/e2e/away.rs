@@ -21,14 +21,14 @@ pub(crate) async fn controller_alone() -> RwLockWriteGuard<'static, ()> {
     CONTROLLER.write().await
 }
 
-/// How many controllers there are to be.
+/// Scales the controller.
 pub(crate) async fn scale(node: &Node, replicas: u8) {
     let replicas = format!("--replicas={replicas}");
     let name = "deployment/policy-controller";
     node.kubectl().run(&["scale", "-n", CONTROL_PLANE, name, &replicas]).await.unwrap();
 }
 
-/// Whether the sidecar runs: the first that a pod without the controller gets to.
+/// True if the sidecar runs, which is as far as a pod without the controller gets.
 fn sidecar_runs(pod: &Value) -> bool {
     let statuses = pod["status"]["initContainerStatuses"].as_array();
     statuses

@@ -1,5 +1,5 @@
-//! What the sidecars depend on dies, hangs or cannot be reached while requests come without a pause:
-//! not one is answered otherwise than before.
+//! Dependencies of the sidecars die, hang or cannot be reached while requests come without a pause:
+//! every response stays as before.
 
 use super::away::{controller_alone, scale};
 use super::clients::{CLI, come_from, start_server};
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 const DENY: &str = "config.linkerd.io/default-inbound-policy: deny";
 
-/// Who is admitted.
+/// Address of the client that is admitted.
 const ALLOWED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 1));
 
-/// Who is not.
+/// Address of the client that is denied.
 const DENIED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 2));
 
 /// Components of the control plane, each with a container of that name and two pods.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// The image of `portcullis echo` and `portcullis request`.
 pub(crate) const CLI: &str = "ghcr.io/portcullis/cli:0.1.0";
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Got {
     /// An HTTP status, or for gRPC its own status plus 1000.
@@ -17,7 +17,7 @@ pub(crate) enum Got {
     Nothing,
 }
 
-/// How a client proves itself and where it connects to.
+/// Credentials of a client and the address it connects to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How<'a> {
     /// Plaintext.
@@ -111,7 +111,7 @@ pub(crate) async fn come_from(node: &Node, address: IpAddr) {
     node.run_at(Place::Machine, &add).await.unwrap().output().unwrap();
 }
 
-/// What `portcullis request -o json` says.
+/// Outcome that `portcullis request -o json` reports.
 fn got(ended: &Ended) -> Got {
     // 2 is wrong use, and anything above 4 not from it at all.
     assert!(matches!(ended.code, Some(0 | 1 | 3 | 4)), "{ended:?}");

@@ -26,13 +26,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 const DENY: &str = "config.linkerd.io/default-inbound-policy: deny";
 
-/// Who loses the grant.
+/// Address of the client that loses the grant.
 const LEAVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 7, 1));
 
-/// Who keeps it.
+/// Address of the client that keeps it.
 const BYSTANDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 7, 2));
 
-/// How many answers a phase needs to be judged by.
+/// Number of responses that a phase needs.
 const ENOUGH: usize = 100;
 
 /// A message of gRPC, not compressed, of three bytes.
@@ -96,7 +96,7 @@ pub(crate) async fn in_force(node: &Node, namespace: &str, name: &str) {
     eventually(name, Some("True: in force on 1 of 1 proxies".to_owned()), programmed).await;
 }
 
-/// When a request began, and its status; absent: there was no whole answer.
+/// Start of a request, and its status; none without a complete response.
 type Answered = (Instant, Option<u16>);
 
 /// Requests one after the other on connections that are kept, until it is dropped.
@@ -183,7 +183,7 @@ impl Call {
         Self { messages, answer: answer.into_body() }
     }
 
-    /// Whether a message came back; false: the call has ended.
+    /// Returns true if a message came back, false if the call has ended.
     pub(crate) async fn talks(&mut self) -> bool {
         if self.messages.send(Bytes::from_static(MESSAGE)).is_err() {
             return false;

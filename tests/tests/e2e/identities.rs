@@ -1,4 +1,4 @@
-//! Who may call is decided by identity, and a change of policy holds for the pods that run.
+//! Authorization by identity, and changes of policy that reach running pods.
 
 use super::away::controller_stays;
 use super::clients::{Got, How, ask, start_client, start_server};

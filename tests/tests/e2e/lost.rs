@@ -93,9 +93,8 @@ async fn clear_up(node: &Node) {
     }
 }
 
-/// Whether a new connection to the webhooks' Service is answered. The API server goes on with the
-/// connections that it has for as long as one of them is free, so that most pods are made whatever a new
-/// one would lead to.
+/// True if a new connection to the webhooks' Service is answered. The API server reuses an idle
+/// connection while it has one, so most pods are created wherever a new one would lead.
 async fn answers(node: &Node, service: &str) -> bool {
     let limits = ["--connect-timeout", "2", "--max-time", "10"];
     let command: Vec<&str> =
@@ -103,7 +102,7 @@ async fn answers(node: &Node, service: &str) -> bool {
     node.run_at(Place::Node, &command).await.unwrap().code == Some(0)
 }
 
-/// How many of [`CONNECTIONS`] are not.
+/// Number of [`CONNECTIONS`] that are not answered.
 async fn unanswered(node: &Node, service: &str) -> usize {
     let mut unanswered = 0;
     for _ in 0..CONNECTIONS {
@@ -122,7 +121,7 @@ async fn service(node: &Node) -> String {
     format!("https://{}/", found["spec"]["clusterIP"].as_str().unwrap())
 }
 
-/// Whether the webhooks' Service leads to an address.
+/// True if the webhooks' Service leads to an address.
 async fn leads_to(node: &Node, address: &str) -> bool {
     let label = "kubernetes.io/service-name=policy-admission";
     let list = ["get", "endpointslices", "-n", CONTROL_PLANE, "-l", label, "-ojson"];

@@ -135,10 +135,10 @@ pub(crate) fn bracketed(address: &str) -> String {
     }
 }
 
-/// Who gets in by HTTP.
+/// Address of the client that HTTP policy admits.
 const GRANTED: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 1));
 
-/// Who does not.
+/// Address of the client that it does not admit.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 8, 2));
 
 /// A policy that admits [`GRANTED`] to whatever protocol is detected.
@@ -246,7 +246,7 @@ spec:
     )
 }
 
-/// What a server says before the client does, and what it then says to `ping`; absent: nothing.
+/// Greeting that a server sends first, and its answer to `ping`; none without a connection.
 async fn greeted(from: IpAddr, to: SocketAddr) -> Option<String> {
     let mut stream = connect(to, Some(from)).await.ok()?;
     let mut heard = vec![0; 6];

@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 
 const AUTHENTICATED: &str = "config.linkerd.io/default-inbound-policy: all-authenticated";
 
-/// Who comes without an identity.
+/// Address of the client without an identity.
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 9, 1));
 
 /// The shortest life there is takes less than this to be renewed.

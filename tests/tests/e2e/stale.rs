@@ -120,7 +120,7 @@ impl Replica {
         self.node.run_at(Place::Node, &ask).await.unwrap().output().unwrap()
     }
 
-    /// Whether the watch has failed for want of the right.
+    /// True if the watch has failed for want of the right.
     async fn is_forbidden(&self) -> bool {
         let series = format!("kube_watch_errors_total{{kind=\"{KIND}\",");
         let forbidden =

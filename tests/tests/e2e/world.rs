@@ -1,5 +1,5 @@
-//! What every test here begins with: Portcullis installed as docs/install.md says, with an authority
-//! of the tests' own, so that they can be anybody.
+//! Start of every test here: Portcullis installed as docs/install.md says, with an authority of the
+//! tests' own, so that they can have any identity.
 
 use policy_testkit::Authority;
 use policy_tests::chart::{Helm, folder, succeeded};

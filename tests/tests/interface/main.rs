@@ -1,5 +1,5 @@
-//! What people and programs rely on does not change by accident: the help of every command, and the
-//! words that are written on the wire, in metrics, logs and objects.
+//! Interface that people and programs rely on, which must not change by accident: the help of every
+//! command, and the words on the wire, in metrics, logs and objects.
 //!
 //! Both are compared with files. A change that is meant is written by
 //! `PORTCULLIS_WRITE_INTERFACE=1 cargo test -p policy-tests --test interface`.

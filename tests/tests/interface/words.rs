@@ -9,7 +9,7 @@ use policy_tests::sources::root;
 use std::collections::BTreeSet;
 use xtask::structure::{CrateStructure, workspace_structure};
 
-/// Whether a text is one word of one of the forms that are written outside of programs.
+/// True if a text is one word of a form that is written outside of programs.
 fn is_word(text: &str) -> bool {
     let all = |text: &str, allowed: fn(char) -> bool| !text.is_empty() && text.chars().all(allowed);
     let snake = |text: &str| {

@@ -11,7 +11,7 @@ pub(crate) struct Step {
     /// The heading of the second level above it.
     pub section: String,
     pub commands: String,
-    /// What the last command exits with: `exit=N` after the language.
+    /// Exit code of the last command: `exit=N` after the language.
     pub exit: i32,
     /// The block of the language `text` that follows, with `…` for what is not the same twice.
     pub prints: Option<String>,

@@ -1,6 +1,6 @@
-//! What a page says that commands print, against what they print.
+//! Expected outputs of pages, compared with the outputs of their commands.
 
-/// Whether the output is what the page says: line by line, however words are spaced. `…` stands for any
+/// True if the output is as the page says: line by line, however words are spaced. `…` stands for any
 /// part of a line, and alone on a line for any lines.
 pub(crate) fn fits(said: &str, printed: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 /// Most seconds that one block of commands may take.
 const LONGEST: &str = "300";
 
-/// How long what is read may be something else than the page says: changes take a moment.
+/// Time within which an output becomes what the page says: changes take a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Commands that change nothing, so that they can be given again.
@@ -41,7 +41,7 @@ pub(crate) struct Shell {
     instead: Vec<(&'static str, String)>,
 }
 
-/// What became of a step.
+/// Result of a step.
 struct Ended {
     exit: Option<i32>,
     printed: String,
@@ -122,7 +122,7 @@ fn as_said(step: &Step, ended: &Ended) -> Result<(), String> {
     }
 }
 
-/// Whether every command of the block only reads.
+/// True if every command of the block only reads.
 fn only_reads(commands: &str) -> bool {
     let commands = commands.replace("\\\n", " ");
     let lines = commands.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(' '));

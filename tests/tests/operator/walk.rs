@@ -7,7 +7,7 @@ use policy_tests::cluster::node::{Node, SharedNode};
 
 static NODE: SharedNode = SharedNode::new();
 
-/// Where the pages send their readers to and the test cannot go, and what is there instead.
+/// Commands and files that the test replaces, because it cannot reach what the pages name.
 fn instead() -> Vec<(&'static str, String)> {
     let definitions = gateway_api_crds().unwrap();
     let folder = definitions.first().and_then(|file| file.parent()).unwrap();

@@ -125,7 +125,7 @@ async fn a_route_that_is_added_makes_the_rest_not_found() {
     assert!(client.turns("/other", 404, 200).await < EDIT);
 }
 
-/// What a broken file had granted is gone, what it had claimed stays closed, and nobody else notices.
+/// A file that breaks loses its grants and keeps its claims, and no other client notices.
 #[tokio::test]
 async fn a_file_that_stops_parsing_loses_its_grants_and_keeps_its_claims_until_it_is_repaired() {
     // The port's Server and its grant are in one file; without the Server the default would admit

@@ -1,4 +1,4 @@
-//! Who a client is: what TLS proves, and nothing that a client says of itself.
+//! Identity of a client: proved by TLS, and by nothing that a client sends.
 
 use crate::client::{Client, Kind};
 use crate::tls::{Mesh as _, web};
@@ -140,7 +140,7 @@ async fn a_truncated_client_hello_is_nobody() {
     assert_eq!(world.application.counters().connections(), 0);
 }
 
-/// What the application got of a request.
+/// Request as the application received it.
 async fn received(client: &mut Client, headers: &[(&str, &str)]) -> Received {
     let request = client.request("/", headers);
     let response = client.send(request).await;

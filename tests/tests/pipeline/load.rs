@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many requests the soak sends at least.
+/// Fewest requests of the soak.
 const REQUESTS: usize = 20_000;
 
-/// How often the policy changes meanwhile at least.
+/// Fewest changes of the policy meanwhile.
 const CHANGES: u64 = 10;
 
 /// On how many connections.

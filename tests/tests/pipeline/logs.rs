@@ -1,4 +1,4 @@
-//! What a running sidecar logs follows the annotations of its pod.
+//! Log settings of a running sidecar follow the annotations of its pod.
 
 use crate::world::{BASE, PATIENCE, World};
 use policy_core::UndeclaredPorts;
@@ -34,7 +34,7 @@ impl Write for Lines {
 }
 
 impl Lines {
-    /// What was written since the last time.
+    /// Takes the text written since the last call.
     fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }

@@ -1,4 +1,4 @@
-//! What is open when its permission goes ends within a second; whoever keeps theirs goes on.
+//! Open streams end within a second of losing their permission; streams that keep it go on.
 
 use crate::client::{Client, Kind};
 use crate::world::{BASE, EDIT, HERE, HTTP, RAW, REVOKED, World, clients};

@@ -8,9 +8,9 @@ use rustls_pki_types::ServerName;
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 
-/// What an authority makes for a mesh.
+/// Certificates of a mesh, as an authority makes them.
 pub(crate) trait Mesh {
-    /// What a sidecar of this ServiceAccount proves and trusts.
+    /// Credentials and roots of a sidecar with this ServiceAccount.
     fn workload(&self, account: &str) -> TlsIdentity;
 
     /// A client that trusts this authority, presents `leaf`, and speaks one version of TLS.

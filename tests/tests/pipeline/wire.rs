@@ -1,4 +1,4 @@
-//! What Linkerd's own client reads from our controller decodes in its types and in ours.
+//! Messages of our controller, read by Linkerd's own client, decode in its types and in ours.
 
 use linkerd2_proxy_api::inbound::inbound_server_policies_client::InboundServerPoliciesClient as Theirs;
 use linkerd2_proxy_api::inbound::{PortSpec, Server, proxy_protocol};

@@ -98,10 +98,10 @@ pub(crate) fn clients(networks: &[&str]) -> String {
     )
 }
 
-/// Where ordinary clients come from.
+/// Network of ordinary clients.
 pub(crate) const HERE: &str = "127.0.0.1/32";
 
-/// What sidecars decided, newest last.
+/// Decisions of the sidecars, newest last.
 #[derive(Default)]
 pub(crate) struct Log(Mutex<Vec<String>>);
 
@@ -120,7 +120,7 @@ impl Recorder for Log {
 pub(crate) struct World {
     /// Signs everybody's certificates.
     pub(crate) authority: Authority,
-    /// What the sidecar decides by.
+    /// Policies that the sidecar holds.
     pub(crate) store: PolicyStore,
     /// The application behind every port.
     pub(crate) application: echo::Running,
@@ -221,7 +221,7 @@ impl World {
         wait_within("the controller is gone", PATIENCE, gone).await;
     }
 
-    /// Where the controller listens.
+    /// Address on which the controller listens.
     pub(crate) fn listens(&self) -> SocketAddr {
         self.listen
     }

@@ -3,7 +3,7 @@
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, ImplItem, Item, Lit, Meta, Token, TraitItem};
 
-/// Whether code with these attributes is compiled for tests alone.
+/// True if code with these attributes is compiled for tests alone.
 pub(crate) fn only_in_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -14,7 +14,7 @@ pub(crate) fn only_in_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition of `cfg` cannot hold outside of tests.
+/// True if a condition of `cfg` cannot hold outside of tests.
 fn implies_test(condition: &Meta) -> bool {
     match condition {
         Meta::Path(path) => path.is_ident("test"),

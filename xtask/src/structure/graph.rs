@@ -26,7 +26,7 @@ pub(crate) fn loops<T: Ord + Clone>(edges: &Edges<T>) -> Vec<Vec<T>> {
 
 struct Search<'a, T> {
     edges: &'a Edges<T>,
-    /// When each node was visited first.
+    /// Order in which nodes were visited first.
     index: BTreeMap<&'a T, usize>,
     /// The earliest visited node on the stack that each node reaches.
     low: BTreeMap<&'a T, usize>,

@@ -1,4 +1,4 @@
-//! Which source files name a kind: what a change of the kind, or another one like it, has to touch.
+//! Source files that name a kind: the files that a change of it, or another kind like it, has to touch.
 
 use super::report::{CrateStructure, production};
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// What else a kind is called in the sources.
+/// Further names of kinds in the sources.
 const OTHER_NAMES: [(Kind, &[&str]); 1] =
     [(Kind::HttpLocalRateLimitPolicy, &["RateLimit", "RateLimitPolicy"])];
 
@@ -55,7 +55,7 @@ impl KindFiles {
         Self { kind, model: none(), sidecar: none(), elsewhere: none() }
     }
 
-    /// What the kind is called in the sources. A name that two kinds share is neither's.
+    /// Names of the kind in the sources. A name that two kinds share is neither's.
     fn names(&self) -> Vec<&'static str> {
         let kind = self.kind;
         let shared = Kind::ALL.iter().any(|k| *k != kind && k.as_str() == kind.as_str());
@@ -75,7 +75,7 @@ impl KindFiles {
     }
 }
 
-/// How many files name each kind, as a table, with what is aimed at.
+/// Table of how many files name each kind, with the goals.
 pub fn kind_table(all: &[KindFiles]) -> String {
     let mut text = format!(
         "\n{:<26} {:>14} {:>8} {:>10}\n",

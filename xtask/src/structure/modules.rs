@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a module is in [`Modules::all`].
+/// Index of a module in [`Modules::all`].
 pub(crate) type Id = usize;
 
 /// One module, in a file of its own or inside of one.
@@ -116,7 +116,7 @@ impl Modules {
     }
 }
 
-/// Whether a file is in a folder of generated code.
+/// True if a file is in a folder of generated code.
 fn is_generated(file: &Path) -> bool {
     file.components().any(|part| part.as_os_str() == "gen")
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How the sources of one crate depend on each other.
+/// Dependencies among the sources of one crate.
 #[derive(Debug)]
 pub struct CrateStructure {
     /// The crate's name.
@@ -60,7 +60,7 @@ const TOOLS: [&str; 7] = [
 ];
 
 impl CrateStructure {
-    /// Whether the crate is a part of what is installed.
+    /// True if the crate is a part of what is installed.
     pub fn is_installed(&self) -> bool {
         !TOOLS.contains(&self.name.as_str())
     }

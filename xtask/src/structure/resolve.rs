@@ -24,7 +24,7 @@ pub(crate) fn edges(modules: &Modules) -> Named {
     edges
 }
 
-/// What `use` brings into each module: modules under a name, and all names of others.
+/// Names that `use` brings into each module: modules under a name, and all names of others.
 struct Scopes<'a> {
     modules: &'a Modules,
     names: BTreeMap<(Id, &'a str), Id>,
@@ -78,7 +78,8 @@ impl<'a> Scopes<'a> {
         needed
     }
 
-    /// Where a path begins and the segments that follow; none if it leads out of the crate.
+    /// Returns the module where a path begins and the segments that follow; none if it leads out of the
+    /// crate.
     fn begin<'b>(&self, from: Id, segments: &'b [String]) -> Option<(Id, &'b [String])> {
         let (first, rest) = segments.split_first()?;
         match first.as_str() {

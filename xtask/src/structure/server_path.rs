@@ -18,13 +18,13 @@ const LIST: &str = "xtask/path.txt";
 /// One stage of the path.
 #[derive(Debug)]
 pub struct Stage {
-    /// What it is called.
+    /// Name of the stage.
     pub name: String,
     /// Its files, from the workspace's root.
     pub files: Vec<String>,
     /// Lines of code of these files, without comments, blank lines and tests.
     pub code: usize,
-    /// How many types these files declare.
+    /// Number of types that these files declare.
     pub types: usize,
     /// Those that another file of the path names.
     pub handed_on: BTreeSet<String>,
@@ -115,8 +115,8 @@ pub fn server_path(root: &Path) -> Result<Vec<Stage>> {
     Ok(list.stages.iter().map(stage).collect())
 }
 
-/// What is wrong with the list of files: names of files that there are not, files that are named twice,
-/// and files of its folders that it does not name.
+/// Faults of the list of files: names without a file, files that are named twice, and files of its
+/// folders that it does not name.
 ///
 /// # Errors
 /// The list cannot be read.

@@ -1,4 +1,4 @@
-//! What one file declares and which paths it names, outside of code for tests.
+//! Declarations and paths of one file, outside of code for tests.
 
 use super::attributes::{of_impl_item, of_item, of_trait_item, only_in_tests, path};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -16,11 +16,11 @@ pub(crate) struct Declaration {
     pub(crate) name: String,
     /// The file that an attribute names.
     pub(crate) path: Option<String>,
-    /// Whether the module's code is in this file.
+    /// True if the module's code is in this file.
     pub(crate) inline: bool,
 }
 
-/// What a `use` brings into the scope.
+/// Names that a `use` brings into the scope.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Import {
     /// One name, which may be another one than the path ends with.

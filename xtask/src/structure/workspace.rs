@@ -13,7 +13,7 @@ pub struct Member {
     pub name: String,
     /// Its folder, from the workspace's root.
     pub folder: String,
-    /// What is compiled of it outside of tests: the library and the programs.
+    /// Compiled targets outside of tests: the library and the programs.
     pub targets: Vec<Target>,
     /// The workspace's crates that it depends on, without those for tests and builds.
     pub dependencies: Vec<String>,

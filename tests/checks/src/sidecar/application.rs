@@ -23,16 +23,16 @@ pub(super) struct Message {
     pub(super) headers: HeaderMap,
     /// As much of the body as came.
     pub(super) body: Vec<u8>,
-    /// Whether that is all of it.
+    /// True if that is all of it.
     pub(super) whole: bool,
 }
 
-/// What came since it was last asked for.
+/// Messages received since the last call of `take`.
 #[derive(Debug, Default)]
 pub(super) struct Came {
     /// In the order of their heads.
     pub(super) requests: Vec<Message>,
-    /// What the library that read it would not have.
+    /// Reasons of the library for refusing them.
     pub(super) wrong: Vec<String>,
 }
 
@@ -49,9 +49,9 @@ struct State {
     busy: AtomicUsize,
 }
 
-/// What a connection begins with that is none of the sidecar's.
+/// Bytes that begin a connection which is not the sidecar's.
 const LAST: &[u8] = b"last";
-/// How long a connection may stay open when its client has left.
+/// Most time that a connection stays open after its client has left.
 const BOUND: Duration = Duration::from_secs(10);
 /// A head of the largest setting, and what the sidecar adds.
 const LARGEST: u32 = 17 << 20;
@@ -78,12 +78,12 @@ impl Application {
         self.address
     }
 
-    /// Whether it is reading or answering a request.
+    /// True while it reads or answers a request.
     pub(super) fn is_busy(&self) -> bool {
         self.state.busy.load(Ordering::SeqCst) > 0
     }
 
-    /// What came, once every connection to it has ended.
+    /// Takes the received messages, once every connection to it has ended.
     pub(super) fn take(&self) -> Result<Came, String> {
         // Connections are accepted in their order: with this one, all that the sidecar made before.
         let last = std::net::TcpStream::connect(self.address);
@@ -169,7 +169,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>, open: Counted) {
     }
 }
 
-/// Whether it is about what was written, rather than about where it broke off.
+/// True if the error is about the written bytes, rather than about where they broke off.
 fn is_ours_to_answer_for(error: &hyper::Error) -> bool {
     let reason = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<h2::Error>())

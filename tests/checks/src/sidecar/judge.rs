@@ -1,5 +1,5 @@
-//! Whether what reached the application may be there: it is permitted by the evaluator that reads like the
-//! specification, asked about what the application read, and the client sent it.
+//! Checks of what reached the application: the naive evaluator permits it as the application read it,
+//! and the client sent it.
 
 use super::application::Message;
 use http::header::{CONNECTION, COOKIE, HOST};
@@ -60,7 +60,7 @@ fn as_most_read(headers: &HeaderMap) -> HeaderMap {
     read
 }
 
-/// What is forwarded is the form that was judged, and no other of the same meaning.
+/// The forwarded form is the form that was decided on, and no other of the same meaning.
 fn canonical(arrived: &Message, target: &Target<'_>) -> Result<(), String> {
     let http1 = arrived.version < http::Version::HTTP_2;
     let authority = arrived.uri.authority().map(http::uri::Authority::as_str);
@@ -162,7 +162,8 @@ fn joined(headers: &HeaderMap) -> Vec<u8> {
     lines.join(&b"; "[..])
 }
 
-/// What arrived whole was sent whole; else one is the beginning of the other, as far as both were read.
+/// A body that arrived whole was sent whole; else one is the beginning of the other, as far as both
+/// were read.
 fn same_bodies(sent: &Message, arrived: &Message) -> bool {
     let begins = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
     if arrived.whole && sent.headers.contains_key(HOST) && sent.version < http::Version::HTTP_2 {

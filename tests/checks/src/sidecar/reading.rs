@@ -1,5 +1,4 @@
-//! What readers that know nothing of the sidecar make of a client's bytes: hyper of HTTP/1, and the h2
-//! library of HTTP/2.
+//! A client's bytes as independent readers take them: hyper for HTTP/1, the h2 library for HTTP/2.
 
 use super::application::Message;
 use crate::http1;
@@ -76,11 +75,12 @@ fn http2(data: &[u8]) -> Vec<Message> {
     streams.into_iter().map(read).collect()
 }
 
-/// What a connection of HTTP/2 begins with, and the head of a frame, in bytes (RFC 9113 sections 3.4 and 4.1).
+/// Length of the preface of an HTTP/2 connection and of the head of a frame, in bytes (RFC 9113
+/// sections 3.4 and 4.1).
 const PREFACE: usize = 24;
 const HEAD: usize = 9;
 
-/// Where the frame ends that begins at `start`; none if it is not all there.
+/// End of the frame that begins at `start`; none if it is incomplete.
 fn next_frame(data: &[u8], start: usize) -> Option<usize> {
     let head = data.get(start..start + HEAD)?;
     let length = head.iter().take(3).fold(0, |length, byte| length << 8 | usize::from(*byte));
@@ -90,7 +90,7 @@ fn next_frame(data: &[u8], start: usize) -> Option<usize> {
 /// A client that has said so much of what it has to say, and takes every answer.
 struct Input<'a> {
     data: &'a [u8],
-    /// Where what it has not said yet begins.
+    /// Start of the bytes that it has not yielded yet.
     said: &'a Cell<usize>,
     read: usize,
 }

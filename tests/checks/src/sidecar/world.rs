@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A sidecar, and the application behind all of its ports.
 pub(super) struct World {
     pub(super) application: Application,
-    /// Where each port is listened for, with its policy.
+    /// Address and policy of each port.
     pub(super) ports: Vec<(SocketAddr, ServerPolicy)>,
     _sidecar: Sidecar,
 }
@@ -69,7 +69,7 @@ fn watch() {
     }));
 }
 
-/// What the sidecar panicked with since the last call.
+/// Messages of the sidecar's panics since the last call.
 pub(super) fn panics() -> Vec<String> {
     std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -23,10 +23,10 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What the node is called.
+/// Name of the node.
 pub const NODE: &str = "node-one";
 
-/// What the second node is called.
+/// Name of the second node.
 pub const SECOND_NODE: &str = "node-two";
 
 /// Most that anything here may take, on a machine with other things to do.
@@ -53,7 +53,7 @@ const NEEDED: [(&str, &str); 14] = [
     ("wrk", "wrk"),
 ];
 
-/// Where a client runs that is not a pod.
+/// Network in which a client runs that is not a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
     /// On this machine: outside the cluster, with a route to its pods and Services.
@@ -322,7 +322,7 @@ impl Drop for Node {
     }
 }
 
-/// Whether this machine can have a node: it is root's, with the programs a node needs.
+/// Checks that this machine can have a node: we are root, and the programs of a node are there.
 ///
 /// # Errors
 /// [`Missing`](super::super::Missing): what it lacks.

@@ -14,7 +14,7 @@ pub(super) const PAUSE: &str = "portcullis.test/pause:1";
 /// A shell with busybox' tools, `curl` and `wrk`.
 pub const TOOLS: &str = "portcullis.test/tools:1";
 
-/// What TOOLS has beside busybox, whose own `wget` finds no names: it is linked statically.
+/// Programs of TOOLS beside busybox, whose statically linked `wget` resolves no names.
 const PROGRAMS: [&str; 2] = ["/usr/bin/curl", "/usr/bin/wrk"];
 
 /// Sleeps until it is asked to end, and collects the pod's orphans.

@@ -6,19 +6,19 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How a program ended and what it said.
+/// Exit status and output of a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Ended {
     /// Its exit code; absent: a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Text on standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Text on standard error.
     pub stderr: String,
 }
 
 impl Ended {
-    /// What it wrote to standard output, if it succeeded.
+    /// Returns standard output if the program succeeded.
     ///
     /// # Errors
     /// How it ended, with all it said.
@@ -86,7 +86,7 @@ impl Kubectl {
         finish(self.command(arguments), "").await
     }
 
-    /// What `kubectl ARGUMENTS` writes.
+    /// Returns the output of `kubectl ARGUMENTS`.
     ///
     /// # Errors
     /// If it fails, with what it said.
@@ -95,7 +95,7 @@ impl Kubectl {
         ended.output().with_context(|| format!("kubectl {}", arguments.join(" ")))
     }
 
-    /// What `kubectl ARGUMENTS` writes, with `input` on its standard input.
+    /// Returns the output of `kubectl ARGUMENTS` with `input` on its standard input.
     ///
     /// # Errors
     /// If it fails, with what it said.

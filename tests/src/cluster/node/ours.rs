@@ -21,7 +21,7 @@ pub fn images_profile() -> Vec<String> {
     }
 }
 
-/// What comes before an image's name, and the tag after it.
+/// Registry and folder of our images, before the image's name.
 pub const REGISTRY: &str = "ghcr.io/portcullis";
 
 /// Makes the archives of our images; seconds where nothing changed, minutes after a change.

@@ -155,7 +155,7 @@ impl Node {
     }
 }
 
-/// Whether a pod is Ready.
+/// True if a pod is Ready.
 pub fn ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     conditions

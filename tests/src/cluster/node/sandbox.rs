@@ -1,4 +1,4 @@
-//! Where a node runs: network, mounts and processes of its own, which all end with one process.
+//! Namespaces of a node: network, mounts and processes of its own, which all end with one process.
 
 use super::super::certificates::Certificates;
 use super::super::process::{Home, Process};
@@ -60,7 +60,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// The interface of this machine that leads to the node. Removed with the node's network.
     pub const LINK: &str = "portcullis-node";
-    /// Where this machine finds what listens on every address of the node.
+    /// Address of this machine at which the node's listeners on every address are reached.
     pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 1);
     /// This machine, as pods see it: in the cluster's networks, and no node.
     pub const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 87, 0, 2);
@@ -81,7 +81,7 @@ impl Sandbox {
     /// The first address of Services: the API server's.
     const API_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
-    /// What of `tools` this machine lacks, and whether it is root's.
+    /// Checks that this machine has `tools` and that we are root.
     pub(super) fn check(tools: &[(&str, &str)]) -> Result<()> {
         let id = Command::new("id").arg("-u").output().context("id")?;
         if id.stdout.trim_ascii() != b"0" {
@@ -194,7 +194,7 @@ impl Sandbox {
         ]
     }
 
-    /// What an API server with nodes is told.
+    /// Flags of an API server with nodes.
     pub(crate) fn api_server_flags(certificates: &Certificates) -> Vec<String> {
         vec![
             "--bind-address=::".to_owned(),
@@ -226,13 +226,13 @@ pub(super) fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Whatever an earlier node left: its network lives as long as its processes take to die.
+/// Removes the network of an earlier node: it lives as long as its processes take to die.
 fn remove_link() {
     // Most often there is none.
     _ = Command::new("ip").args(["link", "delete", Sandbox::LINK]).stderr(Stdio::null()).status();
 }
 
-/// What is still there when the last process is gone: empty cgroups.
+/// Removes the empty cgroups that are still there when the last process is gone.
 fn cleanup(cgroup: &str) -> String {
     format!(
         "for attempt in 1 2 3 4 5 6 7 8 9 10; do\n\

@@ -5,10 +5,10 @@ use super::sandbox::Sandbox;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Where containerd is asked, in the node's own `/run`.
+/// Socket of containerd, in the node's own `/run`.
 pub(super) const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
-/// Where CoreDNS says whether it is ready, on the node.
+/// Address of CoreDNS's readiness, on the node.
 pub(super) const DNS_READY: &str = "127.0.0.1:8181";
 
 /// containerd's.

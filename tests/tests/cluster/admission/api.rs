@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Most that anything may take that is waited for here.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the API server answered.
+/// Response of the API server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -25,7 +25,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// What it says about a refusal.
+    /// Message of a refusal.
     pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What can be written while the webhook is away, and what cannot.
+//! Writes while the webhook is away: those that succeed and those that do not.
 
 use super::api::{Answer, apply, delete, document, merge, path, send, try_apply, until};
 use super::webhook::Installed;
@@ -39,7 +39,7 @@ fn assert_unanswered(answer: &Answer) {
     assert!(is_unanswered(answer), "{answer:?}");
 }
 
-/// Whether an object is no longer there.
+/// True if an object no longer exists.
 async fn gone(client: &kube::Client, object: &Value) -> bool {
     let answer = send(client, Method::GET, &path(object), "application/json", Vec::new()).await;
     answer.status == 404

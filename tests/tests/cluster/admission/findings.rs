@@ -1,4 +1,4 @@
-//! What is legal, and means something else than its author thinks.
+//! Warnings about legal objects that mean something else than their author thinks.
 
 use super::api::{Answer, PATIENCE, apply, delete, document, path, send, until};
 use super::webhook::{Installed, Webhook};
@@ -41,7 +41,7 @@ impl Asked {
         ))
     }
 
-    /// What whoever applies an object is told.
+    /// Warnings that the API server returns for an object that is applied.
     async fn told(&self, object: &Value) -> Vec<String> {
         let answer = apply(&self.client, object).await;
         assert!(answer.is_done(), "{answer:?}");

@@ -247,7 +247,7 @@ impl Rule {
     }
 }
 
-/// Whether the webhook refused it, and not a schema.
+/// True if the webhook refused it, and not a schema.
 fn by_webhook(answer: &Answer) -> bool {
     answer.status == 422 && answer.message().contains(".admission.portcullis.dev")
 }

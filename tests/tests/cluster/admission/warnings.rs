@@ -1,4 +1,4 @@
-//! What reaches the client beside a yes.
+//! Warnings that reach the client of an admitted request.
 
 use super::api::{Answer, apply, document, merge, until};
 use super::webhook::{Installed, Webhook};

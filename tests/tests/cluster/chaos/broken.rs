@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 /// Seconds, long enough for a controller that forgets what it had to have done so.
 const AWAY: usize = 3;
 
-/// What a request is given that etcd does not answer.
+/// Timeout of a request that etcd does not answer.
 const HANGS: Duration = Duration::from_secs(3);
 
 async fn started() -> Option<(Cluster, String)> {

@@ -1,4 +1,4 @@
-//! Who may edit one namespace alone changes nothing for another (bypass rule 30).
+//! An editor of one namespace changes nothing for another (bypass rule 30).
 
 use super::live::{Live, PORTS};
 use super::manifests::{

@@ -84,7 +84,7 @@ impl Live {
         Some((policy, state.facts.clone()))
     }
 
-    /// Whether the port admits whoever asks; a workload that is gone admits nobody.
+    /// True if the port admits the client; a workload that is gone admits nobody.
     pub(crate) async fn permits(&self, key: &WorkloadKey, port: u16, asks: Question<'_>) -> bool {
         match self.port(key, port).await {
             Some((policy, facts)) => permits(&policy, &facts, asks),
@@ -213,7 +213,7 @@ impl Live {
     }
 }
 
-/// Whether all is well.
+/// True if every watch follows.
 fn follows(state: &WatchState) -> bool {
     matches!(state, WatchState::Following | WatchState::Absent)
 }
@@ -221,7 +221,7 @@ fn follows(state: &WatchState) -> bool {
 /// Per workload and port the message for Linkerd's proxies and ours, in words.
 type Dump = BTreeMap<String, (Vec<u8>, Vec<u8>, String)>;
 
-/// What only one of two dumps says.
+/// Lines that only one of two dumps has.
 fn differences(found: &Dump, expected: &Dump) -> String {
     let mut text = String::new();
     for key in found.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
@@ -288,7 +288,7 @@ impl Sampler {
 /// Address, identity, path.
 pub(crate) type Question<'a> = (&'a str, Option<&'a str>, &'a str);
 
-/// Whether a policy admits whoever asks.
+/// True if a policy admits the client.
 pub(crate) fn permits(policy: &ServerPolicy, facts: &Facts, question: Question<'_>) -> bool {
     let (address, name, path) = question;
     let identity = name.map(|name| Identity::Dns(name.into()));

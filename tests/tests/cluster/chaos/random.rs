@@ -11,7 +11,7 @@ use tokio::time::sleep;
 /// Edits between two comparisons, and how often.
 const EDITS: usize = 400;
 
-/// Who edits at the same time.
+/// Number of editors at the same time.
 const EDITORS: usize = 8;
 
 /// A generator of numbers that is the same every time (splitmix64).

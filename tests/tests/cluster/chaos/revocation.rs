@@ -1,5 +1,5 @@
-//! Whatever takes a permission away, it is gone: for every kind that policy is made of, and however
-//! the controller hears of it.
+//! Every way to take a permission away takes it away: for every kind that policy is made of, and for
+//! every kind of event by which the controller learns of it.
 
 use super::live::{CALL, Gate, Live, Question};
 use super::manifests::{
@@ -10,7 +10,7 @@ use policy_crds::Kind;
 use policy_tests::cluster::{Cluster, Objects, cluster_or_skip};
 use std::collections::BTreeSet;
 
-/// What takes the permission away.
+/// Change that takes the permission away.
 enum Change {
     Apply(String),
     Delete(String),

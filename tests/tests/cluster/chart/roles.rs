@@ -35,12 +35,12 @@ impl User {
         Self { objects: Objects::new(Client::try_from(config.unwrap()).unwrap()) }
     }
 
-    /// Whether the API server lets this user see policies of a namespace.
+    /// True if the API server lets this user see policies of a namespace.
     async fn sees(&self, namespace: &str) -> bool {
         self.objects.get(&policy(namespace)).await.is_ok()
     }
 
-    /// Whether it lets this user make and remove one.
+    /// True if it lets this user create and delete one.
     async fn writes(&self, namespace: &str) -> bool {
         let policy = policy(namespace);
         let made = self.objects.apply_one(&policy).await;

@@ -26,7 +26,7 @@ struct Release {
     secrets: Api<Secret>,
 }
 
-/// What must not change: which object it is, and all that it holds.
+/// Properties that must not change: the object's identity and all its data.
 #[derive(Debug, PartialEq)]
 struct Kept {
     uid: String,
@@ -80,8 +80,8 @@ impl Release {
         held
     }
 
-    /// What a controller that somebody else controls would begin with, to read the token of the
-    /// issuer: a Secret that the API server fills with one.
+    /// Creates a Secret that the API server fills with the issuer's token, as an attacker in the
+    /// controller's place would begin.
     async fn asks_for_the_issuers_token(&self, name: &str) -> Result<Secret, kube::Error> {
         let file = config::Kubeconfig::read_from(&self.kubeconfig).unwrap();
         let options = config::KubeConfigOptions::default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(crate) struct Case {
     /// The kind, its version and the field.
     pub(crate) field: String,
-    /// What it was given; `-`: it was taken away.
+    /// New value; `-`: the field was removed.
     pub(crate) value: String,
     /// The object.
     pub(crate) object: Value,

@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Where the parts of the installation are.
+/// Namespaces and names of the installation's parts.
 struct Place<'a> {
     cluster: &'a Cluster,
     rendered: &'a [Value],

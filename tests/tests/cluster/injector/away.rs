@@ -1,4 +1,4 @@
-//! What becomes of pods while nobody answers.
+//! Creation of pods while no replica answers.
 
 use super::world::{Answer, World, pod};
 use serde_json::json;

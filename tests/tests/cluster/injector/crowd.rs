@@ -24,7 +24,7 @@ const LASTS: Duration = Duration::from_secs(60);
 /// The length that is stated, and hardly begun.
 const LENGTH: usize = 8 * 1024 * 1024;
 
-/// Where to connect, and the authority of the certificate there.
+/// Address to connect to, and the authority of the certificate there.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,

@@ -11,7 +11,7 @@ use policy_tests::cluster::{Cluster, ControllerProcess, documents};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What the API server answered.
+/// Response of the API server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

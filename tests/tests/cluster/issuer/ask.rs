@@ -128,7 +128,7 @@ impl Certified {
         identity_of(&CertificateDer::from(self.answer.leaf_certificate.clone()))
     }
 
-    /// Whether whoever has these roots accepts it, in both roles.
+    /// Verifies the certificate under these roots, in both roles.
     pub(crate) fn verify(&self, roots: &str) -> Result<(), String> {
         let credentials = Credentials {
             server_name: self.identity().unwrap().as_str().into(),

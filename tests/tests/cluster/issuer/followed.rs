@@ -139,8 +139,8 @@ impl Sidecar {
     }
 }
 
-/// What whoever may write the ConfigMap would put there: a statement of their own authority, in the
-/// place of the last one, with its proof and a serial that is so much later.
+/// Statement that an attacker with write access to the ConfigMap would put there: their own authority
+/// in the place of the last one, with its proof and a later serial.
 fn forged(signed: &str, other: &Authority, later: u64) -> String {
     let at = signed.rfind("\nroots:\n").unwrap();
     let (head, tail) = signed.split_at(at);

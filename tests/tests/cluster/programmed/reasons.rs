@@ -128,7 +128,7 @@ fn documented(condition: &str) -> BTreeSet<String> {
     reasons.filter(|reason| !reason.is_empty()).map(str::to_owned).collect()
 }
 
-/// What `kubectl get` shows of an object, by heading.
+/// Columns that `kubectl get` shows of an object, by heading.
 async fn columns(cluster: &Cluster, ns: &str, kind: Kind, name: &str) -> Vec<(String, Value)> {
     let path = format!(
         "/apis/{}/{}/namespaces/{ns}/{}/{name}",

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a client of the pod has in force.
+/// Client that holds the policy of a pod.
 struct Client {
     watch: Watch,
     state: PortState,

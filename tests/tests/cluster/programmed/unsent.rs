@@ -1,4 +1,4 @@
-//! What clients of Linkerd's API are not sent of an object is told in its status and by an Event, by
+//! Parts of an object that clients of Linkerd's API are not sent: status and an Event report them,
 //! whichever replica leads, and for as long as such a client watches.
 
 use super::{Proxy, free, leader, replica, shop, until_programmed};

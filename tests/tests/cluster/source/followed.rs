@@ -16,26 +16,26 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Most that anything may take that is waited for here.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What has been told.
+/// Objects as the source reported them.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// The objects there are.
     pub(crate) objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// The newest versions.
     pub(crate) versions: BTreeMap<Kind, u64>,
-    /// How many times everything has been listed.
+    /// Number of complete listings.
     pub(crate) synced: u64,
     /// Batches so far.
     pub(crate) batches: usize,
 }
 
 impl Seen {
-    /// Whether there is such an object.
+    /// True if there is such an object.
     pub(crate) fn is(&self, key: &ObjectKey, is: impl Fn(&Object) -> bool) -> bool {
         self.objects.get(key).is_some_and(|object| is(object))
     }
 
-    /// Whether there is an object of this name, as `Kind namespace/name`.
+    /// True if there is an object of this name, as `Kind namespace/name`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.objects.keys().any(|key| key.to_string() == name)
     }
@@ -62,7 +62,7 @@ impl Seen {
 
 /// A running source. Dropping it ends it.
 pub(crate) struct Followed {
-    /// What it has told.
+    /// Objects reported so far.
     pub(crate) seen: Seen,
     batches: mpsc::Receiver<Batch>,
     refresh: Arc<Notify>,
@@ -123,7 +123,7 @@ impl Followed {
         let _ = tokio::time::timeout(time, all).await;
     }
 
-    /// How the watches do.
+    /// State of the watches.
     pub(crate) fn health(&self) -> Arc<Health> {
         self.health.borrow().clone()
     }

@@ -38,7 +38,7 @@ impl Link {
         self.client.clone()
     }
 
-    /// What the API server says arrives later.
+    /// Delays the API server's responses.
     pub(crate) fn slow(&self, delay: Duration) {
         self.delay.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
     }

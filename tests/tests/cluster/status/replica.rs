@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How a replica is started.
+/// Settings of a replica that is started.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// What it watches, and where its Lease is.
+    /// Namespace that it watches, with its Lease.
     pub(crate) namespace: String,
-    /// How it writes.
+    /// Settings of its status writer.
     pub(crate) settings: StatusSettings,
     /// For how long a silent leader is waited for.
     pub(crate) lease: Duration,
@@ -38,11 +38,11 @@ impl Setup {
 /// A running replica. Dropped, it ends at once, as if it had been killed: the Lease is not given
 /// back.
 pub(crate) struct Replica {
-    /// Whether it leads.
+    /// Leadership of this replica.
     pub(crate) leadership: Leadership,
-    /// What it has written.
+    /// Metrics of its writes.
     pub(crate) metrics: StatusMetrics,
-    /// What it would be told about how far objects are in force.
+    /// Counts that it would learn of how far objects are in force.
     pub(crate) programmed: watch::Sender<Arc<VersionedTable>>,
     registry: Registry,
     stop: CancellationToken,

@@ -12,7 +12,7 @@ pub(super) const INVALID: &str = "spec.networks[0].cidr: `10.0.0.0/99` has no va
 pub(super) const BARE: &str =
     "Programmed=False NoSidecar: 1 pod has no sidecar, and nothing of it holds there";
 
-/// What is in the namespace. `STATUS` is given to pods of which nothing else is said.
+/// Objects of the namespace. `STATUS` stands for the status of ordinary pods.
 pub(super) const MANIFESTS: &str = r"
 apiVersion: v1
 kind: Pod
