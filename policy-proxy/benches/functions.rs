@@ -6,7 +6,7 @@
 
 use policy_http::http1::request::{Bounds, parse};
 use policy_measure::Function;
-use policy_proxy::sidecar::hello::scan;
+use policy_proxy::sidecar::client_hello::scan;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::sync::Arc;

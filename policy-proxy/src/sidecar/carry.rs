@@ -1,10 +1,10 @@
 //! Finds out what a client speaks, and hands its connection to what carries that.
 
 use super::arrival::Arrival;
+use super::client_hello::Scan;
 use super::copy::Look;
 use super::detect::{self, Detected};
 use super::first_line::Spoken;
-use super::hello::Scan;
 use super::io::ClientIo;
 use super::{http, opaque, tls};
 use policy_core::{Denied, Protocol};
@@ -44,9 +44,9 @@ pub(super) async fn recognised(arrival: Arrival, peer: Peer, io: ClientIo, said:
 /// connection too.
 async fn inner_tls(arrival: Arrival, peer: Peer, mut io: ClientIo) {
     let bound = arrival.worker.shared.config.timeouts.detect;
-    let read = tokio::time::timeout(bound, tls::read_hello(&mut io)).await;
+    let read = tokio::time::timeout(bound, tls::read_client_hello(&mut io)).await;
     match read {
-        Ok(Ok((seen, Scan::Hello(_)))) => {
+        Ok(Ok((seen, Scan::ClientHello(_)))) => {
             io.unread(seen);
             spawn_local(opaque::carry(arrival, peer, io, Look::Never));
         }

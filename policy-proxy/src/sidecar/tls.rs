@@ -1,6 +1,6 @@
 //! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
 
-use super::hello::{self, Scan};
+use super::client_hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
 use super::settings::SidecarConfig;
 use bytes::{Bytes, BytesMut};
@@ -66,7 +66,7 @@ pub(super) async fn recognise(
     face: Face,
     bounds: Bounds,
 ) -> Result<Recognised, ErrorKind> {
-    let (seen, scan) = match timeout(bounds.detect, read_hello(&mut stream)).await {
+    let (seen, scan) = match timeout(bounds.detect, read_client_hello(&mut stream)).await {
         Ok(Ok(read)) => read,
         Ok(Err(_)) => return Err(ErrorKind::Io),
         Err(_) => return Err(ErrorKind::TlsDetectTimeout),
@@ -75,7 +75,7 @@ pub(super) async fn recognise(
         Scan::Partial | Scan::NotTls => {
             Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Absent))
         }
-        Scan::Hello(name) => {
+        Scan::ClientHello(name) => {
             let current = identity.current();
             let ours = current.as_ref().filter(|own| name.as_deref() == Some(own.server_name()));
             match ours {
@@ -94,18 +94,18 @@ pub(super) async fn recognise(
 
 /// Collects bytes until they are told apart; what was read is returned with the result.
 /// [`Scan::Partial`]: the client stopped sending in the middle.
-pub(super) async fn read_hello<S: AsyncRead + Unpin>(
+pub(super) async fn read_client_hello<S: AsyncRead + Unpin>(
     stream: &mut S,
 ) -> std::io::Result<(Bytes, Scan)> {
     let mut seen = BytesMut::with_capacity(FIRST_READ);
     loop {
         let read = stream.read_buf(&mut seen).await?;
-        let scan = hello::scan(&seen);
+        let scan = client_hello::scan(&seen);
         let told = !matches!(scan, Scan::Partial);
         if told || read == 0 {
             return Ok((seen.freeze(), scan));
         }
-        if seen.len() >= hello::MAX_SCAN {
+        if seen.len() >= client_hello::MAX_SCAN {
             return Ok((seen.freeze(), Scan::NotTls));
         }
         if seen.len() == seen.capacity() {
