@@ -6,8 +6,8 @@
 //! is carried like the others. Everything that belongs to one worker stays on its thread.
 
 mod accept;
+mod accepted;
 mod answered;
-mod arrival;
 mod asked;
 mod body;
 mod bounds;

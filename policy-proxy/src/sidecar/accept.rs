@@ -1,6 +1,6 @@
 //! Accepts connections, finds out where they were going, and hands them on.
 
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::carry;
 use super::copy::Look;
 use super::direct::{self, Direct};
@@ -74,29 +74,29 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
         }
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let arrival = Arrival { worker, seat, handle, client, upstream, at };
-    arrival.policy_there().await;
+    let accepted = AcceptedConnection { worker, seat, handle, client, upstream, at };
+    accepted.wait_for_policy().await;
     if target == Target::Original {
         let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));
-        if !arrival.is_ours(local) {
-            return arrival.worker.tcp_error(ErrorKind::Destination, client);
+        if !accepted.is_for_this_pod(local) {
+            return accepted.worker.tcp_error(ErrorKind::Destination, client);
         }
     }
-    if arrival.protocol() == Protocol::Opaque {
+    if accepted.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+        spawn_local(opaque::carry(accepted, peer, io, Look::Never));
         return;
     }
-    let bounds = tls::Bounds::of(&arrival.worker.shared.config);
-    let identity = &arrival.worker.shared.identity;
+    let bounds = tls::Bounds::of(&accepted.worker.shared.config);
+    let identity = &accepted.worker.shared.identity;
     let Recognised { io, tls, proof } =
         match tls::recognise(stream, identity, Face::Application, bounds).await {
             Ok(recognised) => recognised,
-            Err(kind) => return arrival.worker.tcp_error(kind, arrival.client),
+            Err(kind) => return accepted.worker.tcp_error(kind, accepted.client),
         };
-    let peer = Peer::new(arrival.client, tls).proved_by(proof);
-    carry::recognised(arrival, peer, io, None).await;
+    let peer = Peer::new(accepted.client, tls).proved_by(proof);
+    carry::recognised(accepted, peer, io, None).await;
 }
 
 /// Which way a connection goes.

@@ -1,6 +1,6 @@
 //! Finds out what a client speaks, and hands its connection to what carries that.
 
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::client_hello::Scan;
 use super::copy::Look;
 use super::detect::{self, Detected};
@@ -16,93 +16,98 @@ use tokio::task::spawn_local;
 /// Carries a connection whose client is known. `said`: what a transport header says is spoken; without
 /// it, HTTP is looked for. It changes nothing about what is permitted: on a port where bytes decide,
 /// they do.
-pub(super) async fn recognised(arrival: Arrival, peer: Peer, io: ClientIo, said: Option<Spoken>) {
-    let bound = match (arrival.protocol(), peer.tls()) {
+pub(super) async fn recognised(
+    accepted: AcceptedConnection,
+    peer: Peer,
+    io: ClientIo,
+    said: Option<Spoken>,
+) {
+    let bound = match (accepted.protocol(), peer.tls()) {
         (Protocol::Opaque, _) => {
-            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
             return;
         }
         // A server of HTTP may find a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
-            spawn_local(opaque::carry(arrival, peer, io, Look::Beside));
+            spawn_local(opaque::carry(accepted, peer, io, Look::Beside));
             return;
         }
-        (Protocol::Tls, PeerTls::Absent) => return arrival.refuse(&peer, Denied::TlsRequired),
-        (Protocol::Tls, PeerTls::Terminated(_)) => return inner_tls(arrival, peer, io).await,
+        (Protocol::Tls, PeerTls::Absent) => return accepted.refuse(&peer, Denied::TlsRequired),
+        (Protocol::Tls, PeerTls::Terminated(_)) => return inner_tls(accepted, peer, io).await,
         (Protocol::Detect { timeout }, _) => timeout,
         (Protocol::Http1 | Protocol::Http2 | Protocol::Grpc, _) => {
-            arrival.worker.shared.config.timeouts.detect
+            accepted.worker.shared.config.timeouts.detect
         }
     };
     match said {
-        Some(spoken) => carry(arrival, peer, io, Detected::Told(spoken)),
-        None => speak(arrival, peer, io, bound).await,
+        Some(spoken) => carry(accepted, peer, io, Detected::Told(spoken)),
+        None => speak(accepted, peer, io, bound).await,
     }
 }
 
 /// A Server whose protocol is TLS wants a ClientHello of the workload's own, inside a mesh
 /// connection too.
-async fn inner_tls(arrival: Arrival, peer: Peer, mut io: ClientIo) {
-    let bound = arrival.worker.shared.config.timeouts.detect;
+async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
+    let bound = accepted.worker.shared.config.timeouts.detect;
     let read = tokio::time::timeout(bound, tls::read_client_hello(&mut io)).await;
     match read {
         Ok(Ok((seen, Scan::ClientHello(_)))) => {
             io.unread(seen);
-            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
         }
-        Ok(Ok((_, Scan::NotTls | Scan::Partial))) => arrival.refuse(&peer, Denied::TlsRequired),
-        Ok(Err(_)) => arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
-        Err(_) => arrival.worker.tcp_error(ErrorKind::TlsDetectTimeout, arrival.client),
+        Ok(Ok((_, Scan::NotTls | Scan::Partial))) => accepted.refuse(&peer, Denied::TlsRequired),
+        Ok(Err(_)) => accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
+        Err(_) => accepted.worker.tcp_error(ErrorKind::TlsDetectTimeout, accepted.client),
     }
 }
 
 /// Looks for HTTP, and carries what is found if the Server declares it.
-async fn speak(arrival: Arrival, peer: Peer, mut io: ClientIo, bound: Duration) {
+async fn speak(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo, bound: Duration) {
     let begun = Instant::now();
     let detected = match detect::detect(&mut io, bound).await {
         Ok(detected) => detected,
-        Err(_) => return arrival.worker.tcp_error(ErrorKind::Io, arrival.client),
+        Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
     };
-    arrival.count_detected(detected, begun.elapsed());
-    carry(arrival, peer, io, detected);
+    accepted.count_detected(detected, begun.elapsed());
+    carry(accepted, peer, io, detected);
 }
 
 /// Carries what is spoken if the Server declares it.
-fn carry(arrival: Arrival, peer: Peer, io: ClientIo, detected: Detected) {
-    let protocol = arrival.protocol();
+fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detected) {
+    let protocol = accepted.protocol();
     let spoken = match detected {
         Detected::Ended => return,
         Detected::Told(spoken) => spoken,
         // Where nothing but HTTP is carried, a silent client may take its time.
-        Detected::Silent if may_be_http1(protocol) && arrival.refuses_bytes() => Spoken::Http1,
+        Detected::Silent if may_be_http1(protocol) && accepted.refuses_bytes() => Spoken::Http1,
         Detected::Silent => Spoken::Other,
     };
     let meshed = matches!(peer.tls(), PeerTls::Terminated(_));
     match (spoken, protocol) {
         (_, Protocol::Opaque | Protocol::Tls) => {
-            spawn_local(opaque::carry(arrival, peer, io, Look::Never));
+            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
         }
         (Spoken::Other, Protocol::Detect { .. }) => {
             // A client that was silent, or whose first line has not ended, may still turn out to
             // speak HTTP.
             let look = if detected == Detected::Silent { Look::First } else { Look::Beside };
-            spawn_local(opaque::carry(arrival, peer, io, look));
+            spawn_local(opaque::carry(accepted, peer, io, look));
         }
         (Spoken::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
-            spawn_local(http::serve(arrival, peer, io, false));
+            spawn_local(http::serve(accepted, peer, io, false));
         }
         (Spoken::Http2, Protocol::Detect { .. } | Protocol::Http2 | Protocol::Grpc) => {
-            spawn_local(http::serve(arrival, peer, io, true));
+            spawn_local(http::serve(accepted, peer, io, true));
         }
         // A meshed peer may carry HTTP/1 in HTTP/2 (proxy-semantics 1.7).
         (Spoken::Http2, Protocol::Http1) if meshed => {
-            spawn_local(http::serve(arrival, peer, io, true));
+            spawn_local(http::serve(accepted, peer, io, true));
         }
         (Spoken::Http1 | Spoken::Other, Protocol::Http2 | Protocol::Grpc)
         | (Spoken::Http2 | Spoken::Other, Protocol::Http1)
         // Behind a PROXY header the application reads what nobody judged.
         | (Spoken::Proxy, _) => {
-            arrival.refuse(&peer, Denied::ProtocolMismatch);
+            accepted.refuse(&peer, Denied::ProtocolMismatch);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! spares looking for it and grants nothing: where it says nothing, HTTP is looked for, so that nobody
 //! passes by HTTP policy by keeping silent.
 
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::carry;
 use super::first_line::Spoken;
 use super::io::ClientIo;
@@ -77,15 +77,15 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let arrival = Arrival { worker, seat, handle, client, upstream, at };
-    arrival.policy_there().await;
-    if fixed.is_none() && !arrival.is_ours(not_loopback(own.ip())) {
-        return arrival.worker.tcp_error(ErrorKind::Destination, client);
+    let accepted = AcceptedConnection { worker, seat, handle, client, upstream, at };
+    accepted.wait_for_policy().await;
+    if fixed.is_none() && !accepted.is_for_this_pod(not_loopback(own.ip())) {
+        return accepted.worker.tcp_error(ErrorKind::Destination, client);
     }
-    let admin = arrival.worker.shared.config.admin.clone();
+    let admin = accepted.worker.shared.config.admin.clone();
     if let Some(admin) = admin.filter(|admin| admin.port() == port.get()) {
         // A scraper that keeps its connection open does not hold up draining.
-        drop(arrival);
+        drop(accepted);
         spawn_local(async move {
             // Whatever goes wrong on an admin connection concerns its client alone.
             let _ = admin.carry(io, peer).await;
@@ -96,7 +96,7 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         Session::Http1 => Spoken::Http1,
         Session::Http2 => Spoken::Http2,
     });
-    carry::recognised(arrival, peer, io, said).await;
+    carry::recognised(accepted, peer, io, said).await;
 }
 
 /// Loopback is the pod's only where that is stated.

@@ -1,7 +1,7 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
+use super::accepted::AcceptedConnection;
 use super::answered::Answered;
-use super::arrival::Arrival;
 use super::body::ResponseBody;
 use super::client;
 use super::client_body::ClientBody;
@@ -28,8 +28,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(arrival: Arrival, peer: Peer, io: ClientIo, many: bool) {
-    let connection = HttpConnection::register(arrival, peer, many);
+pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo, many: bool) {
+    let connection = HttpConnection::register(accepted, peer, many);
     if connection.worker.is_draining() {
         connection.drain();
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::sidecar::{accept, opaque};
 
-    fn size<F, L>(_: fn(Arrival, Peer, ClientIo, L) -> F) -> usize {
+    fn size<F, L>(_: fn(AcceptedConnection, Peer, ClientIo, L) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -3,7 +3,7 @@
 //! The connection is registered with its worker before it is decided on, so that no change of policy
 //! falls between the decision and the watch.
 
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::copy::{Copied, Copy, Look};
 use super::io::{ClientIo, Metered};
 use super::upstream;
@@ -51,8 +51,8 @@ enum Over {
 
 /// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
 /// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
-pub(super) async fn carry(arrival: Arrival, peer: Peer, io: ClientIo, look: Look) {
-    let Arrival { worker, seat, handle, client, upstream, at } = arrival;
+pub(super) async fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, look: Look) {
+    let AcceptedConnection { worker, seat, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
     let unseen = look == Look::Never;

@@ -2,7 +2,7 @@
 
 mod watch;
 
-use super::arrival::Arrival;
+use super::accepted::AcceptedConnection;
 use super::asked;
 use super::client_body::{ClientBody, NotSent};
 use super::io::{ClientIo, Metered};
@@ -97,8 +97,8 @@ pub(super) struct OpenGuard {
 }
 
 impl HttpConnection {
-    fn new(arrival: Arrival, peer: Peer, http2: bool) -> Self {
-        let Arrival { worker, seat, handle, client: _, upstream, at: _ } = arrival;
+    fn new(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Self {
+        let AcceptedConnection { worker, seat, handle, client: _, upstream, at: _ } = accepted;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {

@@ -1,7 +1,7 @@
 //! What a connection does about changes of policy, time and trust.
 
 use super::{HttpConnection, Open};
-use crate::sidecar::arrival::Arrival;
+use crate::sidecar::accepted::AcceptedConnection;
 use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 impl HttpConnection {
     /// Makes the connection and registers it with its worker.
-    pub(crate) fn register(arrival: Arrival, peer: Peer, http2: bool) -> Rc<Self> {
-        let connection = Rc::new(Self::new(arrival, peer, http2));
+    pub(crate) fn register(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Rc<Self> {
+        let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
         let member: Weak<dyn Member> = weak;
         let place = connection.worker.join(member);

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 /// A connection whose destination is known.
-pub(super) struct Arrival {
+pub(super) struct AcceptedConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) seat: Seat,
     pub(super) handle: PortHandle,
@@ -22,7 +22,7 @@ pub(super) struct Arrival {
     pub(super) at: SystemTime,
 }
 
-impl Arrival {
+impl AcceptedConnection {
     /// How the connection is to be read now. Without a policy to say, HTTP is looked for, so that
     /// the refusal can be told.
     pub(super) fn protocol(&self) -> Protocol {
@@ -41,11 +41,11 @@ impl Arrival {
 
     /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
     /// the facts beside it state the pod's addresses. `local`: the address that this end has.
-    pub(super) fn is_ours(&self, local: Option<IpAddr>) -> bool {
+    pub(super) fn is_for_this_pod(&self, local: Option<IpAddr>) -> bool {
         let live = self.handle.live();
         let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
         let configured: &[IpAddr] = &self.worker.shared.config.pod_addresses;
-        is_one_of(self.upstream.ip(), [facts, configured], local)
+        is_pod_address(self.upstream.ip(), [facts, configured], local)
     }
 
     /// Closes a connection that is not of the kind that the Server declares.
@@ -72,7 +72,7 @@ impl Arrival {
 
     /// Waits for the first policy, bounded. Still waiting afterwards is decided like any other state:
     /// as `policy_pending`.
-    pub(super) async fn policy_there(&self) {
+    pub(super) async fn wait_for_policy(&self) {
         if matches!(**self.handle.live(), Live::Waiting) {
             let _ = self.handle.ready(self.worker.shared.config.timeouts.pending_policy).await;
         }
@@ -95,7 +95,7 @@ impl Arrival {
 
 /// What is stated of the pod's addresses decides alone. Where nothing is, the pod is reached at the
 /// address that this end of the connection has.
-fn is_one_of(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
+fn is_pod_address(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
     if stated.iter().all(|stated| stated.is_empty()) {
         return local == Some(address);
     }
@@ -110,11 +110,11 @@ mod tests {
     fn stated_addresses_decide_alone_and_the_sockets_own_only_without_them() {
         let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
         let (pod, other) = (ip("10.1.2.3"), ip("10.1.2.4"));
-        assert!(is_one_of(pod, [&[pod], &[]], None));
-        assert!(is_one_of(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
-        assert!(!is_one_of(other, [&[pod], &[]], Some(other)), "an address of the host's");
-        assert!(is_one_of(other, [&[], &[]], Some(other)));
-        assert!(!is_one_of(other, [&[], &[]], Some(pod)));
-        assert!(!is_one_of(other, [&[], &[]], None));
+        assert!(is_pod_address(pod, [&[pod], &[]], None));
+        assert!(is_pod_address(pod, [&[], &[ip("::ffff:10.1.2.3")]], None));
+        assert!(!is_pod_address(other, [&[pod], &[]], Some(other)), "an address of the host's");
+        assert!(is_pod_address(other, [&[], &[]], Some(other)));
+        assert!(!is_pod_address(other, [&[], &[]], Some(pod)));
+        assert!(!is_pod_address(other, [&[], &[]], None));
     }
 }
