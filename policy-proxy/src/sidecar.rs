@@ -27,7 +27,7 @@ mod io;
 mod listen;
 mod opaque;
 mod open;
-mod seats;
+mod permits;
 mod serve;
 mod settings;
 mod tls;

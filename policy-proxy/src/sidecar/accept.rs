@@ -62,19 +62,19 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     let Some(way) = way(&worker.shared.listening, target, &stream, from) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
-    let Some(seat) = worker.seat(way.port()) else {
+    let Some(permit) = worker.acquire_connection(way.port()) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
     let at = SystemTime::now();
     let (port, upstream) = match way {
         Way::Application { port, upstream } => (port, upstream),
         Way::Direct { own } => {
-            spawn_local(direct::arrive(Direct { worker, seat, client, own, at }, stream));
+            spawn_local(direct::arrive(Direct { worker, permit, client, own, at }, stream));
             return;
         }
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let accepted = AcceptedConnection { worker, seat, handle, client, upstream, at };
+    let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
     accepted.wait_for_policy().await;
     if target == Target::Original {
         let local = stream.local_addr().ok().map(|local| fold_mapped(local.ip()));

@@ -2,7 +2,7 @@
 
 use super::detect::Detected;
 use super::first_line::Spoken;
-use super::worker::{Seat, Worker};
+use super::worker::{ConnectionPermit, Worker};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::Decided;
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 /// A connection whose destination is known.
 pub(super) struct AcceptedConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) seat: Seat,
+    pub(super) permit: ConnectionPermit,
     pub(super) handle: PortHandle,
     pub(super) client: SocketAddr,
     pub(super) upstream: SocketAddr,

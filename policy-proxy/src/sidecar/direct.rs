@@ -11,7 +11,7 @@ use super::first_line::Spoken;
 use super::io::ClientIo;
 use super::settings::{Listener, Target};
 use super::tls::{self, Face, Recognised};
-use super::worker::{Seat, Worker};
+use super::worker::{ConnectionPermit, Worker};
 use bytes::BytesMut;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -39,7 +39,7 @@ use tokio::time::timeout;
 /// A connection to our own port.
 pub(super) struct Direct {
     pub(super) worker: Rc<Worker>,
-    pub(super) seat: Seat,
+    pub(super) permit: ConnectionPermit,
     pub(super) client: SocketAddr,
     /// The address that the client connected to.
     pub(super) own: SocketAddr,
@@ -63,12 +63,12 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         direct.worker.tcp_error(ErrorKind::Gateway, direct.client);
         return refuse_gateway(&direct, &peer, io, header.session).await;
     }
-    let Direct { worker, mut seat, client, own, at } = direct;
+    let Direct { worker, mut permit, client, own, at } = direct;
     let port = header.port;
     if worker.leads_back(port) {
         return worker.tcp_error(ErrorKind::Loop, client);
     }
-    if !seat.move_to(port) {
+    if !permit.move_to(port) {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     }
     let fixed = worker.fixed(port);
@@ -77,7 +77,7 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
     let handle = worker.shared.store.port_for(port, client.ip());
-    let accepted = AcceptedConnection { worker, seat, handle, client, upstream, at };
+    let accepted = AcceptedConnection { worker, permit, handle, client, upstream, at };
     accepted.wait_for_policy().await;
     if fixed.is_none() && !accepted.is_for_this_pod(not_loopback(own.ip())) {
         return accepted.worker.tcp_error(ErrorKind::Destination, client);

@@ -1,7 +1,7 @@
 //! Starts the workers, tells them to drain or stop, and waits for them.
 
 use super::listen::{self, Bound, StartError};
-use super::seats::{InFlight, Seats};
+use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use super::worker::{Phase, Shared};
 use policy_enforce::record::{Recorder, Sampler};
@@ -50,8 +50,8 @@ impl Sidecar {
             identity,
             recorder,
             listening,
-            seats: Seats::default(),
-            in_flight: InFlight::default(),
+            connection_permits: ConnectionPermits::default(),
+            request_permits: RequestPermits::default(),
             sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
         });
         for (number, listeners) in workers.drain(..).enumerate() {

@@ -93,8 +93,8 @@ async fn forward(
     carried: Option<Version>,
 ) -> Result<Response<UpstreamBody>, Answer> {
     let shared = &connection.worker.shared;
-    let waiting = shared.in_flight.enter(shared.config.limits.in_flight);
-    let _waiting = waiting.ok_or(Answer::Overloaded)?;
+    let permit = shared.request_permits.acquire(shared.config.limits.in_flight);
+    let _permit = permit.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if let Some(version) = carried {
         headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());

@@ -52,7 +52,7 @@ enum Over {
 /// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
 /// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
 pub(super) async fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, look: Look) {
-    let AcceptedConnection { worker, seat, handle, client, upstream, at } = accepted;
+    let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
     let unseen = look == Look::Never;
@@ -86,7 +86,7 @@ pub(super) async fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo
         Ok(Copied::Done) | Err(_) => {}
         Ok(Copied::SpokeHttp) => carried.refuse_late_http(),
     }
-    drop(seat);
+    drop(permit);
 }
 
 impl Carried {

@@ -7,7 +7,7 @@ use super::asked;
 use super::client_body::{ClientBody, NotSent};
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
-use super::worker::{Membership, Seat, Worker};
+use super::worker::{ConnectionPermit, Membership, Worker};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -55,7 +55,7 @@ pub(super) struct HttpConnection {
     open: RefCell<Slab<Open>>,
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
-    _seat: Seat,
+    _permit: ConnectionPermit,
     /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
     membership: OnceCell<Membership>,
 }
@@ -98,7 +98,7 @@ pub(super) struct OpenGuard {
 
 impl HttpConnection {
     fn new(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Self {
-        let AcceptedConnection { worker, seat, handle, client: _, upstream, at: _ } = accepted;
+        let AcceptedConnection { worker, permit, handle, client: _, upstream, at: _ } = accepted;
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
@@ -111,7 +111,7 @@ impl HttpConnection {
             informed: Informed::new(&peer, Some(upstream)),
             open: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
-            _seat: seat,
+            _permit: permit,
             membership: OnceCell::new(),
             worker,
             handle,

@@ -1,6 +1,6 @@
 //! One worker: a thread, a runtime, listeners and connections of its own.
 
-use super::seats::{InFlight, Seats};
+use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use policy_core::{Decision, Denial, Permit};
 use policy_enforce::error::ErrorKind;
@@ -34,8 +34,8 @@ pub(super) struct Shared {
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     /// Where we listen, with the ports that were found for 0. Nothing is forwarded there.
     pub(super) listening: Vec<Listener>,
-    pub(super) seats: Seats,
-    pub(super) in_flight: InFlight,
+    pub(super) connection_permits: ConnectionPermits,
+    pub(super) request_permits: RequestPermits,
     pub(super) sampler: Sampler,
 }
 
@@ -66,7 +66,7 @@ pub(super) trait Member {
 }
 
 /// One connection's place among those of its port; given back when dropped.
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     worker: Rc<Worker>,
     port: NonZeroU16,
 }
@@ -112,13 +112,16 @@ impl Worker {
     }
 
     /// A place for one more connection of `port`; none if they are too many.
-    pub(super) fn seat(self: &Rc<Self>, port: NonZeroU16) -> Option<Seat> {
-        if !self.shared.seats.take(port, self.shared.config.limits.connections) {
+    pub(super) fn acquire_connection(
+        self: &Rc<Self>,
+        port: NonZeroU16,
+    ) -> Option<ConnectionPermit> {
+        if !self.shared.connection_permits.acquire(port, self.shared.config.limits.connections) {
             return None;
         }
         self.connections.set(self.connections.get().saturating_add(1));
         self.shared.store.telemetry().transport.open.inc();
-        Some(Seat { worker: Rc::clone(self), port })
+        Some(ConnectionPermit { worker: Rc::clone(self), port })
     }
 
     /// Makes a member known. It has to be known before it is first decided on.
@@ -246,22 +249,22 @@ impl Worker {
     }
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// Makes it a place among those of `port`; false: they are too many, and it stays what it was.
     pub(super) fn move_to(&mut self, port: NonZeroU16) -> bool {
         let shared = &self.worker.shared;
-        let room = shared.seats.take(port, shared.config.limits.connections);
+        let room = shared.connection_permits.acquire(port, shared.config.limits.connections);
         if room {
-            shared.seats.leave(self.port);
+            shared.connection_permits.release(self.port);
             self.port = port;
         }
         room
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.worker.shared.seats.leave(self.port);
+        self.worker.shared.connection_permits.release(self.port);
         let left = self.worker.connections.get().saturating_sub(1);
         self.worker.connections.set(left);
         if left == 0 {
@@ -317,8 +320,8 @@ mod tests {
             identity: IdentityHandle::empty(),
             recorder: None,
             listening: Vec::new(),
-            seats: Seats::default(),
-            in_flight: InFlight::default(),
+            connection_permits: ConnectionPermits::default(),
+            request_permits: RequestPermits::default(),
             sampler: Sampler::new(Duration::from_secs(10), Instant::now()),
         };
         Rc::new(Worker::new(Arc::new(shared), 0))
