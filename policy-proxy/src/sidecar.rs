@@ -7,8 +7,6 @@
 
 mod accept;
 mod accepted;
-mod answered;
-mod asked;
 mod body;
 mod bounds;
 mod carry;
@@ -28,6 +26,7 @@ mod listen;
 mod opaque;
 mod open;
 mod permits;
+mod response;
 mod serve;
 mod settings;
 mod tls;

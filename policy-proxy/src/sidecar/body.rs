@@ -1,7 +1,7 @@
 //! The body of a response, watched while its request is open.
 
-use super::asked::Broken;
-use super::open::{OpenGuard, UpstreamBody};
+use super::open::{OpenGuard, RequestBody};
+use super::upstream::{UpstreamBody, UpstreamBodyError};
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};
@@ -26,15 +26,15 @@ pub(super) struct ResponseBody {
 enum Source {
     Ended,
     Text(Bytes),
-    Upstream(UpstreamBody),
+    Upstream(UpstreamBody<RequestBody>),
 }
 
 /// Why a body breaks off.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BrokenOff {
+pub(super) enum ResponseBodyError {
     /// The application broke off.
     #[error("upstream: {0}")]
-    Upstream(#[from] Broken),
+    Upstream(#[from] UpstreamBodyError),
     /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
     #[error("ended by policy: {0}")]
     Ended(#[source] h2::Error),
@@ -48,7 +48,11 @@ impl ResponseBody {
     }
 
     /// The application's, while the request is held open.
-    pub(super) fn upstream(body: UpstreamBody, held: Held<OpenGuard>, asker: Asker) -> Self {
+    pub(super) fn upstream(
+        body: UpstreamBody<RequestBody>,
+        held: Held<OpenGuard>,
+        asker: Asker,
+    ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }
 
@@ -58,7 +62,7 @@ impl ResponseBody {
     }
 
     /// gRPC is told by trailers; everybody else by a response that breaks off.
-    fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, BrokenOff> {
+    fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, ResponseBodyError> {
         if self.asker.is_grpc() {
             let trailers = respond::trailers(answer, &self.asker);
             if let Some(held) = &self.held {
@@ -80,7 +84,7 @@ impl ResponseBody {
             | Answer::HeadTooLarge
             | Answer::Upstream(_) => Reason::INTERNAL_ERROR,
         };
-        Err(BrokenOff::Ended(reason.into()))
+        Err(ResponseBodyError::Ended(reason.into()))
     }
 
     /// Lets go of the request; `broken`: before the answer was complete.
@@ -95,12 +99,12 @@ impl ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = ResponseBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseBodyError>>> {
         let this = self.get_mut();
         if let Some(answer) = this.poll_end(cx) {
             return Poll::Ready(Some(this.end(&answer)));
@@ -173,7 +177,7 @@ impl Watched for ResponseBody {
     }
 }
 
-impl Reset for BrokenOff {
+impl Reset for ResponseBodyError {
     fn reason(&self) -> Reason {
         match self {
             Self::Ended(error) => error.reason(),

@@ -3,13 +3,13 @@
 //! All of it is one task. While a request is answered, the application's side and the request's body
 //! are polled from here too; nothing passes between tasks.
 
-use super::answered::Answered;
 use super::body::ResponseBody;
 use super::bounds::LEAST_HEAD;
 use super::client_body::ClientBody;
 use super::io::{ClientIo, Metered, Prefixed};
 use super::open::HttpConnection;
-use super::tunnel::{self, Switch};
+use super::response::ClientResponse;
+use super::tunnel::{self, Upgrade};
 use super::upload::UploadBody;
 use super::wire::{Broken, Wire};
 use bytes::Bytes;
@@ -36,7 +36,7 @@ pub(super) async fn serve<A, F>(
 ) -> Result<(), Broken>
 where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
-    F: Future<Output = Answered> + 'static,
+    F: Future<Output = ClientResponse> + 'static,
 {
     let wire = Rc::new(Wire::new(io));
     let client = Client { connection, wire, bounds: bounds(connection), answer };
@@ -69,7 +69,7 @@ struct Sending {
 impl<A, F> Client<'_, A>
 where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
-    F: Future<Output = Answered> + 'static,
+    F: Future<Output = ClientResponse> + 'static,
 {
     /// One poll of the connection's work, unless it is to end at once.
     fn run(
@@ -94,13 +94,13 @@ where
                 }
                 Err(error) => return Err(error),
             };
-            let (mut sending, switch) = self.answer(head).await?;
+            let (mut sending, upgrade) = self.answer(head).await?;
             poll_fn(|cx| self.poll_send(cx, &mut sending)).await?;
             let last = sending.last;
             drop(sending);
             let clear = poll_fn(|cx| self.wire.poll_settled(cx)).await;
-            if let Some(switch) = switch {
-                self.hand_over(*switch);
+            if let Some(upgrade) = upgrade {
+                self.hand_over(*upgrade);
                 return Ok(());
             }
             if !clear {
@@ -140,7 +140,7 @@ where
     }
 
     /// Has the request answered, and begins to write the answer.
-    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Switch>>), Broken> {
+    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Upgrade>>), Broken> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
@@ -157,8 +157,8 @@ where
             }
         })
         .await?;
-        let Answered { response, switch } = answered;
-        Ok((self.begin(response, asked), switch))
+        let ClientResponse { response, upgrade } = answered;
+        Ok((self.begin(response, asked), upgrade))
     }
 
     fn begin(&self, response: Response<ResponseBody>, asked: Asked) -> Sending {
@@ -241,9 +241,9 @@ where
     }
 
     /// Gives the stream to the tunnel that the client and the application agreed on.
-    fn hand_over(&self, switch: Switch) {
+    fn hand_over(&self, upgrade: Upgrade) {
         if let Some((io, read)) = self.wire.take() {
-            spawn_local(tunnel::carry(Prefixed::new(read, io), switch));
+            spawn_local(tunnel::carry(Prefixed::new(read, io), upgrade));
         }
     }
 }

@@ -29,12 +29,12 @@ impl ClientBody {
 
 impl Body for ClientBody {
     type Data = Bytes;
-    type Error = NotSent;
+    type Error = RequestBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         match self.get_mut() {
             Self::Http1(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| Ok(frame?)))
@@ -62,7 +62,7 @@ impl Body for ClientBody {
 
 /// Why a request's body breaks off.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotSent {
+pub(super) enum RequestBodyError {
     /// The client broke off.
     #[error("client: {0}")]
     Http2(#[from] h2::Error),
@@ -74,7 +74,7 @@ pub(super) enum NotSent {
     Cut,
 }
 
-impl Reset for NotSent {
+impl Reset for RequestBodyError {
     fn reason(&self) -> Reason {
         match self {
             Self::Http2(error) => error.reason().unwrap_or(Reason::INTERNAL_ERROR),

@@ -1,14 +1,15 @@
 //! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
 
 use super::accepted::AcceptedConnection;
-use super::answered::Answered;
 use super::body::ResponseBody;
 use super::client;
 use super::client_body::ClientBody;
 use super::enforcer::Connected;
 use super::io::ClientIo;
-use super::open::{HttpConnection, OpenGuard, RequestBody, UpstreamBody};
-use super::tunnel::Switch;
+use super::open::{HttpConnection, OpenGuard, RequestBody};
+use super::response::ClientResponse;
+use super::tunnel::Upgrade;
+use super::upstream::UpstreamBody;
 use super::wire::Broken;
 use super::worker::Member;
 use bytes::Bytes;
@@ -49,7 +50,7 @@ pub(super) async fn answer(
     connection: Rc<HttpConnection>,
     mut head: Box<Parts>,
     body: ClientBody,
-) -> Answered {
+) -> ClientResponse {
     connection.begin();
     let admitted = {
         let mut gate = connection.gate.borrow_mut();
@@ -75,7 +76,7 @@ pub(super) async fn answer(
     }
     let asker = admitted.asker();
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(response, admitted.held.open, asker);
+        return upgrade(response, admitted.held.open, asker);
     }
     if let Some(version) = carried {
         headers::wrap_carried(response.headers_mut(), version);
@@ -91,14 +92,14 @@ async fn forward(
     (mut head, body): (Box<Parts>, RequestBody),
     held: &mut Held<OpenGuard>,
     carried: Option<Version>,
-) -> Result<Response<UpstreamBody>, Answer> {
+) -> Result<Response<UpstreamBody<RequestBody>>, Answer> {
     let shared = &connection.worker.shared;
     let permit = shared.request_permits.acquire(shared.config.limits.in_flight);
     let _permit = permit.ok_or(Answer::Overloaded)?;
     let upstream = &connection.upstream;
     if let Some(version) = carried {
         headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
-        until(Box::pin(upstream.one_of_many(head, body)), held).await
+        until(Box::pin(upstream.http1_multiplexed(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
         // Boxed: larger than what HTTP/1 needs.
         let request = Request::from_parts(*head, body);
@@ -111,9 +112,9 @@ async fn forward(
 async fn until<F, E>(
     mut sending: Pin<F>,
     held: &mut Held<OpenGuard>,
-) -> Result<Response<UpstreamBody>, Answer>
+) -> Result<Response<UpstreamBody<RequestBody>>, Answer>
 where
-    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody>, E>>>,
+    F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody<RequestBody>>, E>>>,
     E: Into<Answer>,
 {
     poll_fn(|cx| {
@@ -124,15 +125,19 @@ where
 }
 
 /// Passes a 101 on. What follows is carried under the request's permission.
-fn switch(response: Response<UpstreamBody>, guard: OpenGuard, asker: Asker) -> Answered {
+fn upgrade(
+    response: Response<UpstreamBody<RequestBody>>,
+    guard: OpenGuard,
+    asker: Asker,
+) -> ClientResponse {
     guard.ended(false);
     let (head, body) = response.into_parts();
     let server = match body {
-        UpstreamBody::Http1(body) => body.switched(),
+        UpstreamBody::Http1(body) => body.into_upgraded(),
         UpstreamBody::Http2(_) => None,
     };
     let response = Response::from_parts(head, ResponseBody::text(Bytes::new(), asker));
-    Answered { response, switch: server.map(|server| Box::new(Switch { server, guard })) }
+    ClientResponse { response, upgrade: server.map(|server| Box::new(Upgrade { server, guard })) }
 }
 
 impl HttpConnection {
@@ -172,7 +177,7 @@ mod tests {
         // Moved into its place once, and polled there.
         assert!(size_of_answer(answer) <= 1024, "{}", size_of_answer(answer));
         // Handed from its future to the client's task.
-        assert!(size_of::<Answered>() <= 240, "{}", size_of::<Answered>());
+        assert!(size_of::<ClientResponse>() <= 240, "{}", size_of::<ClientResponse>());
         assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
         assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());
     }

@@ -3,8 +3,7 @@
 mod watch;
 
 use super::accepted::AcceptedConnection;
-use super::asked;
-use super::client_body::{ClientBody, NotSent};
+use super::client_body::{ClientBody, RequestBodyError};
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
 use super::worker::{ConnectionPermit, Membership, Worker};
@@ -85,9 +84,6 @@ struct Begun {
     total: Duration,
     waited: Duration,
 }
-
-/// The body of the application's response to an open request.
-pub(super) type UpstreamBody = asked::UpstreamBody<RequestBody>;
 
 /// Keeps a request open; it is closed when the last of its guards is dropped.
 pub(super) struct OpenGuard {
@@ -323,19 +319,19 @@ impl RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = NotSent;
+    type Error = RequestBodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NotSent>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
         if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
             this.cut = true;
             this.open = None;
         }
         if this.cut {
-            return Poll::Ready(Some(Err(NotSent::Cut)));
+            return Poll::Ready(Some(Err(RequestBodyError::Cut)));
         }
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Pending => Poll::Pending,

@@ -9,7 +9,7 @@ use std::task::Poll;
 use tokio::net::TcpStream;
 
 /// What the application switched to.
-pub(super) struct Switch {
+pub(super) struct Upgrade {
     /// Its side, behind its 101.
     pub(super) server: Prefixed<Metered<TcpStream>>,
     /// The request that asked for it.
@@ -17,8 +17,8 @@ pub(super) struct Switch {
 }
 
 /// Copies until both sides have ended. Ends at any time once permission is lost.
-pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, switch: Switch) {
-    let Switch { server, guard } = switch;
+pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
+    let Upgrade { server, guard } = upgrade;
     let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),

@@ -1,6 +1,9 @@
 //! The application's side: connections that belong to one client's connection and nobody else's.
 
-use super::asked::{Answered, Line, Room, UpstreamBody, Waiting, Wire};
+mod pool;
+
+pub(super) use pool::{UpstreamBody, UpstreamBodyError};
+
 use super::bounds::{LEAST_HEAD, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
@@ -14,6 +17,7 @@ use policy_enforce::telemetry::{Meter, TcpSeries};
 use policy_http::http1::client::{Connection, Error};
 use policy_http::http1::request::Bounds;
 use policy_http::http2::{Reset, Sender, Settings, Streams, Watched, while_waiting};
+use pool::{ConnPermit, IdlePool, PooledBody, SharedConn, UpstreamConn};
 use socket2::SockRef;
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -39,7 +43,7 @@ pub(super) struct Upstream<B> {
     settings: Settings,
     /// HTTP/1 connections while no request uses them: one, or some for requests that the client
     /// carries in HTTP/2.
-    waiting: Rc<Waiting<B>>,
+    idle: Rc<IdlePool<B>>,
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
     /// Held while such a connection is being made, so that streams do not make one each.
@@ -57,7 +61,7 @@ struct Connecting {
     failed: Option<(Fault, Instant)>,
 }
 
-/// What came of an attempt, and when.
+/// What requested_at of an attempt, and when.
 type Attempt = (Result<TcpStream, Fault>, Instant);
 
 /// Connects to the application.
@@ -105,52 +109,52 @@ where
                 windows: limits.http2_upstream_windows,
                 head: limits.request_head,
             },
-            waiting: Rc::default(),
+            idle: Rc::default(),
             streams: Streams::default(),
             connecting: OnceCell::new(),
             carried: limits.carried(),
         }
     }
 
-    /// Sends one HTTP/1 request at a time. A request of which a kept connection took nothing is sent
+    /// Sends one HTTP/1 request at a time. A request of which a idle connection took nothing is sent
     /// again on a new one, once.
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
         mut body: B,
-        room: Option<Room<B>>,
+        permit: Option<ConnPermit<B>>,
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
-        let kept = poll_fn(|cx| Poll::Ready(self.waiting.take(cx))).await;
-        let again = kept.is_some();
-        let wire = match kept {
-            Some(wire) => wire,
+        let idle = poll_fn(|cx| Poll::Ready(self.idle.checkout(cx))).await;
+        let reused = idle.is_some();
+        let conn = match idle {
+            Some(conn) => conn,
             None => {
                 // Boxed, here and below: larger than all the rest, and rare.
                 let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
-                Line::new(Connection::new(stream, self.bounds()))
+                UpstreamConn::new(Connection::new(stream, self.bounds()))
             }
         };
-        wire.room.set(room);
-        wire.connection.borrow_mut().begin(&mut head, body);
+        conn.permit.set(permit);
+        conn.connection.borrow_mut().begin(&mut head, body);
         drop(head);
-        let mut asked = poll_fn(|cx| poll_head(&wire, cx)).await;
-        if let (Err(Error::Unsent), true) = (&asked, again) {
+        let mut response = poll_fn(|cx| poll_head(&conn, cx)).await;
+        if let (Err(Error::Unsent), true) = (&response, reused) {
             let stream = Box::pin(self.connect()).await?;
-            wire.connection.borrow_mut().renew(stream);
-            asked = poll_fn(|cx| poll_head(&wire, cx)).await;
+            conn.connection.borrow_mut().renew(stream);
+            response = poll_fn(|cx| poll_head(&conn, cx)).await;
         }
-        let head = asked.map_err(|_| Fault::Broken)?;
-        Ok(UpstreamBody::of(head, Answered::new(wire, &self.waiting)))
+        let head = response.map_err(|_| Fault::Broken)?;
+        Ok(UpstreamBody::of(head, PooledBody::new(conn, &self.idle)))
     }
 
     fn bounds(&self) -> Bounds {
         let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
-        Bounds { fields: ANSWER_FIELDS, bytes }
+        Bounds { fields: MAX_RESPONSE_FIELDS, bytes }
     }
 
     /// Lets go of connections that the application has closed.
-    pub(super) fn tidy(&self) {
-        self.waiting.tidy();
+    pub(super) fn remove_closed(&self) {
+        self.idle.remove_closed();
     }
 
     async fn connect(&self) -> Result<Metered<TcpStream>, Fault> {
@@ -164,14 +168,14 @@ where
 
     /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
     /// its response are over. Who finds that they are too many waits as long as a connection may take.
-    pub(super) async fn one_of_many(
+    pub(super) async fn http1_multiplexed(
         &self,
         head: Box<Parts>,
         mut body: B,
     ) -> Result<Response<UpstreamBody<B>>, Answer> {
-        let room = while_waiting(&mut body, self.waiting.room(self.carried, self.connect)).await;
-        let room = room.ok_or(Answer::Overloaded)?;
-        self.http1(head, body, Some(room)).await.map_err(Answer::Upstream)
+        let permit = while_waiting(&mut body, self.idle.acquire(self.carried, self.connect)).await;
+        let permit = permit.ok_or(Answer::Overloaded)?;
+        self.http1(head, body, Some(permit)).await.map_err(Answer::Upstream)
     }
 
     /// Sends a request as one of many on the client's HTTP/2 connection.
@@ -181,7 +185,7 @@ where
     ) -> Result<Response<UpstreamBody<B>>, Fault> {
         let mut request = request;
         loop {
-            let (sender, made) = match self.streams.sender() {
+            let (sender, is_new) = match self.streams.sender() {
                 Some(sender) => (sender, false),
                 // Boxed: rare.
                 None => {
@@ -192,7 +196,7 @@ where
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
                 // It has ended meanwhile, and is asked no more.
-                Err(Some(unsent)) if !made => request = unsent,
+                Err(Some(unsent)) if !is_new => request = unsent,
                 Err(_) => return Err(Fault::Broken),
             }
         }
@@ -200,17 +204,17 @@ where
 
     /// A connection, and whether it was made for whoever asks.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
-        let came = Instant::now();
+        let requested_at = Instant::now();
         let mut connecting = self.connecting.get_or_init(Box::default).lock().await;
         if let Some(sender) = self.streams.sender() {
             return Ok((sender, false));
         }
         if let Some((fault, at)) = connecting.failed
-            && at >= came
+            && at >= requested_at
         {
             return Err(fault);
         }
-        match self.begin_http2(&mut connecting.attempt, came).await {
+        match self.start_http2(&mut connecting.attempt, requested_at).await {
             Ok(sender) => Ok((sender, true)),
             Err(fault) => {
                 connecting.failed = Some((fault, Instant::now()));
@@ -220,23 +224,23 @@ where
     }
 
     /// Waits for the attempt that is being made, or for a new one.
-    async fn begin_http2(
+    async fn start_http2(
         &self,
         attempt: &mut Option<JoinHandle<Attempt>>,
-        came: Instant,
+        requested_at: Instant,
     ) -> Result<Sender, Fault> {
         let stream = loop {
-            let begun = attempt.get_or_insert_with(|| self.attempt());
-            let ended = begun.await;
+            let started = attempt.get_or_insert_with(|| self.attempt());
+            let ended = started.await;
             *attempt = None;
             match ended.map_err(|_| Fault::Connect)? {
                 // Nobody was left who waited for it, and it is of unknown age.
-                (_, at) if at < came => {}
+                (_, at) if at < requested_at => {}
                 (stream, _) => break stream?,
             }
         };
-        let begun = self.streams.begin(self.metered(stream), self.settings).await;
-        begun.map_err(|_| Fault::Connect)
+        let started = self.streams.begin(self.metered(stream), self.settings).await;
+        started.map_err(|_| Fault::Connect)
     }
 
     fn attempt(&self) -> JoinHandle<Attempt> {
@@ -250,11 +254,11 @@ where
 
 /// Sends a request and waits for the response's head, and notices that the client breaks off what nobody
 /// takes.
-fn poll_head<B>(wire: &Wire<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
+fn poll_head<B>(conn: &SharedConn<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
 where
     B: Body<Data = Bytes> + Watched + Unpin,
 {
-    let mut connection = wire.connection.borrow_mut();
+    let mut connection = conn.connection.borrow_mut();
     let head = connection.poll_head(cx);
     if head.is_pending() && connection.upload().is_some_and(|upload| upload.must_end(cx)) {
         return Poll::Ready(Err(Error::Request));
@@ -263,4 +267,4 @@ where
 }
 
 /// Header fields of a response.
-const ANSWER_FIELDS: usize = 100;
+const MAX_RESPONSE_FIELDS: usize = 100;

@@ -91,7 +91,7 @@ impl Member for HttpConnection {
             }
             return;
         }
-        self.upstream.tidy();
+        self.upstream.remove_closed();
         let timeouts = &self.worker.shared.config.timeouts;
         let over = |seconds: u32, bound: Duration| u64::from(seconds) > bound.as_secs();
         let since = self.unfinished_since.get();
