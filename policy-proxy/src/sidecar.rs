@@ -12,6 +12,7 @@ mod bounds;
 mod carry;
 mod client;
 mod client_body;
+mod client_conn;
 pub mod client_hello;
 mod copy;
 mod detect;
@@ -33,7 +34,6 @@ mod tls;
 mod tunnel;
 mod upload;
 mod upstream;
-mod wire;
 mod worker;
 
 pub use bounds::{Limits, Sockets, Timeouts};

@@ -6,12 +6,12 @@
 use super::body::ResponseBody;
 use super::bounds::LEAST_HEAD;
 use super::client_body::ClientBody;
+use super::client_conn::{ClientConn, ClientConnError};
 use super::io::{ClientIo, Metered, Prefixed};
 use super::open::HttpConnection;
 use super::response::ClientResponse;
 use super::tunnel::{self, Upgrade};
 use super::upload::UploadBody;
-use super::wire::{Broken, Wire};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -33,13 +33,13 @@ pub(super) async fn serve<A, F>(
     connection: &Rc<HttpConnection>,
     io: Metered<ClientIo>,
     answer: A,
-) -> Result<(), Broken>
+) -> Result<(), ClientConnError>
 where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
     F: Future<Output = ClientResponse> + 'static,
 {
-    let wire = Rc::new(Wire::new(io));
-    let client = Client { connection, wire, bounds: bounds(connection), answer };
+    let conn = Rc::new(ClientConn::new(io));
+    let client = Client { connection, conn, bounds: bounds(connection), answer };
     let mut serving = pin!(client.serve());
     poll_fn(|cx| client.run(cx, |cx| serving.as_mut().poll(cx))).await
 }
@@ -52,7 +52,7 @@ fn bounds(connection: &HttpConnection) -> Bounds {
 
 struct Client<'a, A> {
     connection: &'a Rc<HttpConnection>,
-    wire: Rc<Wire>,
+    conn: Rc<ClientConn>,
     bounds: Bounds,
     answer: A,
 }
@@ -75,20 +75,20 @@ where
     fn run(
         &self,
         cx: &mut Context<'_>,
-        work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), Broken>>,
-    ) -> Poll<Result<(), Broken>> {
+        work: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), ClientConnError>>,
+    ) -> Poll<Result<(), ClientConnError>> {
         if self.connection.ending.poll(cx) == Some(Ending::Now) {
-            return Poll::Ready(Err(Broken::Stopped));
+            return Poll::Ready(Err(ClientConnError::Closed));
         }
-        self.wire.run(cx, work)
+        self.conn.run(cx, work)
     }
 
-    async fn serve(&self) -> Result<(), Broken> {
+    async fn serve(&self) -> Result<(), ClientConnError> {
         loop {
             let head = match poll_fn(|cx| self.poll_next(cx)).await {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
-                Err(Broken::Head(bad)) => {
+                Err(ClientConnError::Head(bad)) => {
                     self.refuse(bad).await?;
                     return Err(bad.into());
                 }
@@ -98,7 +98,7 @@ where
             poll_fn(|cx| self.poll_send(cx, &mut sending)).await?;
             let last = sending.last;
             drop(sending);
-            let clear = poll_fn(|cx| self.wire.poll_settled(cx)).await;
+            let clear = poll_fn(|cx| self.conn.poll_upload_done(cx)).await;
             if let Some(upgrade) = upgrade {
                 self.hand_over(*upgrade);
                 return Ok(());
@@ -115,10 +115,10 @@ where
     }
 
     /// Ends a connection on which all is said. Closing says as much as shutting down, but inside TLS.
-    async fn end(&self) -> Result<(), Broken> {
-        if self.wire.is_plain() {
-            poll_fn(|cx| self.wire.poll_flush(cx)).await?;
-            drop(self.wire.take());
+    async fn end(&self) -> Result<(), ClientConnError> {
+        if self.conn.is_plain() {
+            poll_fn(|cx| self.conn.poll_flush(cx)).await?;
+            drop(self.conn.take_stream());
             return Ok(());
         }
         self.shut_down().await
@@ -129,9 +129,9 @@ where
     }
 
     /// The next head. What the client began to send is served even if the connection is to end.
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, Broken>> {
-        match self.wire.poll_head(cx, self.bounds) {
-            Poll::Pending if self.wire.has_unread() => self.connection.unfinished(),
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
+        match self.conn.poll_head(cx, self.bounds) {
+            Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
             Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
             Poll::Pending => {}
             ready @ Poll::Ready(_) => return ready,
@@ -140,20 +140,20 @@ where
     }
 
     /// Has the request answered, and begins to write the answer.
-    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Upgrade>>), Broken> {
+    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Upgrade>>), ClientConnError> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
-        let body = ClientBody::Http1(UploadBody::behind(&self.wire, body, (expects, self.bounds)));
+        let body = ClientBody::Http1(UploadBody::behind(&self.conn, body, (expects, self.bounds)));
         let mut answering = Reused::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match answering.poll(cx) {
             Poll::Ready(answered) => {
-                asked.keep_alive &= self.wire.can_go_on(cx) && !self.is_ending();
+                asked.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
                 Poll::Ready(Ok(answered))
             }
             Poll::Pending => {
-                self.wire.attend(cx)?;
-                Poll::Pending::<Result<_, Broken>>
+                self.conn.maintain(cx)?;
+                Poll::Pending::<Result<_, ClientConnError>>
             }
         })
         .await?;
@@ -165,7 +165,7 @@ where
         let length = response.body().size_hint().exact();
         let length = length.map_or(Length::Unknown, Length::Known);
         let second = self.connection.worker.now();
-        let (written, body) = self.wire.write(|out| {
+        let (written, body) = self.conn.write(|out| {
             out.head(|small| response::write(response, (asked, length), small, second))
         });
         // A body that is not written is not asked for.
@@ -174,10 +174,14 @@ where
     }
 
     /// Writes the answer and what its body gives; ready once all is written.
-    fn poll_send(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<Result<(), Broken>> {
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        sending: &mut Sending,
+    ) -> Poll<Result<(), ClientConnError>> {
         loop {
             let more = self.gather(cx, sending);
-            let flushed = self.wire.poll_flush(cx)?;
+            let flushed = self.conn.poll_flush(cx)?;
             // What was written before the body broke off is for the client.
             let waits = more?;
             match (flushed, &sending.body) {
@@ -186,25 +190,26 @@ where
                 (_, _) => break,
             }
         }
-        self.wire.attend(cx)?;
+        self.conn.maintain(cx)?;
         Poll::Pending
     }
 
     /// Takes from the body what fits. `true`: the body has nothing more for now.
-    fn gather(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Result<bool, Broken> {
+    fn gather(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Result<bool, ClientConnError> {
         while let Some(body) = &mut sending.body {
-            if self.wire.write(|out| out.len() >= MOST_GATHERED || out.pieces() >= MOST_PIECES) {
+            if self.conn.write(|out| out.len() >= MOST_GATHERED || out.pieces() >= MOST_PIECES) {
                 return Ok(false);
             }
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
-            self.wire
-                .write(|out| sending.take(frame.transpose().map_err(|_| Broken::Cut)?, out))?;
+            self.conn.write(|out| {
+                sending.take(frame.transpose().map_err(|_| ClientConnError::ResponseAborted)?, out)
+            })?;
         }
         Ok(false)
     }
 
     /// Answers what is no request, as far as it can be.
-    async fn refuse(&self, bad: Bad) -> Result<(), Broken> {
+    async fn refuse(&self, bad: Bad) -> Result<(), ClientConnError> {
         let status = match bad {
             Bad::Malformed => StatusCode::BAD_REQUEST,
             Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -216,7 +221,7 @@ where
         let version = http::Version::HTTP_11;
         let asked = Asked { version, head, trailers, keep_alive: false };
         let second = self.connection.worker.now();
-        self.wire.write(|out| {
+        self.conn.write(|out| {
             out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
         });
         self.shut_down().await?;
@@ -224,10 +229,10 @@ where
         if bad == Bad::TooLarge { Ok(()) } else { self.see_off().await }
     }
 
-    async fn shut_down(&self) -> Result<(), Broken> {
+    async fn shut_down(&self) -> Result<(), ClientConnError> {
         poll_fn(|cx| {
-            std::task::ready!(self.wire.poll_flush(cx))?;
-            self.wire.poll_shutdown(cx).map(Ok)
+            std::task::ready!(self.conn.poll_flush(cx))?;
+            self.conn.poll_shutdown(cx).map(Ok)
         })
         .await
     }
@@ -235,21 +240,21 @@ where
     /// Reads what the client still sends, until it ends or the time that a head may take is over: a
     /// connection that is closed with bytes unread is reset, and the client may lose the answer that
     /// says why (RFC 9112 section 9.6).
-    async fn see_off(&self) -> Result<(), Broken> {
+    async fn see_off(&self) -> Result<(), ClientConnError> {
         self.connection.unfinished();
-        poll_fn(|cx| self.wire.poll_discard(cx).map(Ok)).await
+        poll_fn(|cx| self.conn.poll_discard(cx).map(Ok)).await
     }
 
     /// Gives the stream to the tunnel that the client and the application agreed on.
     fn hand_over(&self, upgrade: Upgrade) {
-        if let Some((io, read)) = self.wire.take() {
+        if let Some((io, read)) = self.conn.take_stream() {
             spawn_local(tunnel::carry(Prefixed::new(read, io), upgrade));
         }
     }
 }
 
 impl Sending {
-    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), Broken> {
+    fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), ClientConnError> {
         let Some(frame) = frame else { return self.end(out) };
         match frame.into_data() {
             Ok(data) => {
@@ -268,14 +273,14 @@ impl Sending {
         }
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+    fn end(&mut self, out: &mut Out) -> Result<(), ClientConnError> {
         self.body = None;
         self.framing.end(out).map_err(|_| cut_short())
     }
 }
 
-fn cut_short() -> Broken {
-    Broken::Io(std::io::ErrorKind::UnexpectedEof.into())
+fn cut_short() -> ClientConnError {
+    ClientConnError::Io(std::io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Bytes, and pieces, of a body that are gathered before they are written.

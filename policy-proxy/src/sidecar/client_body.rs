@@ -1,7 +1,7 @@
 //! The body of a client's request, whichever protocol it comes by.
 
+use super::client_conn::UploadError;
 use super::upload::UploadBody;
-use super::wire::UploadError;
 use bytes::Bytes;
 use h2::Reason;
 use http_body::{Body, Frame, SizeHint};

@@ -4,13 +4,13 @@ use super::accepted::AcceptedConnection;
 use super::body::ResponseBody;
 use super::client;
 use super::client_body::ClientBody;
+use super::client_conn::ClientConnError;
 use super::enforcer::Connected;
 use super::io::ClientIo;
 use super::open::{HttpConnection, OpenGuard, RequestBody};
 use super::response::ClientResponse;
 use super::tunnel::Upgrade;
 use super::upstream::UpstreamBody;
-use super::wire::Broken;
 use super::worker::Member;
 use bytes::Bytes;
 use http::request::Parts;
@@ -39,8 +39,8 @@ pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo
         // Boxed: the larger of the two, and the rarer.
         let answer = |head, body| answer(Rc::clone(&connection), head, ClientBody::Http2(body));
         Box::pin(http2::serve(&*connection, io, answer)).await;
-    } else if let Err(broken) = client::serve(&connection, io, answer).await {
-        connection.broken(&broken);
+    } else if let Err(error) = client::serve(&connection, io, answer).await {
+        connection.count_error(&error);
     }
 }
 
@@ -142,13 +142,15 @@ fn upgrade(
 
 impl HttpConnection {
     /// Counts a failed HTTP/1 connection.
-    fn broken(&self, broken: &Broken) {
-        let kind = match broken {
-            Broken::Head(Bad::TooLarge | Bad::TargetTooLong) => ErrorKind::RequestHeadTooLarge,
-            Broken::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
-            Broken::Io(_) => ErrorKind::Io,
+    fn count_error(&self, error: &ClientConnError) {
+        let kind = match error {
+            ClientConnError::Head(Bad::TooLarge | Bad::TargetTooLong) => {
+                ErrorKind::RequestHeadTooLarge
+            }
+            ClientConnError::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
+            ClientConnError::Io(_) => ErrorKind::Io,
             // What broke off was recorded where it happened.
-            Broken::Cut | Broken::Stopped => return,
+            ClientConnError::ResponseAborted | ClientConnError::Closed => return,
         };
         self.http_error(kind);
     }

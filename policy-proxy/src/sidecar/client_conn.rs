@@ -7,7 +7,7 @@
 
 mod inner;
 
-pub(super) use inner::{Broken, Upload, UploadError};
+pub(super) use inner::{ClientConnError, Upload, UploadError};
 
 use super::io::{ClientIo, Metered};
 use bytes::{Bytes, BytesMut};
@@ -23,13 +23,13 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
 /// One connection's bytes.
-pub(super) struct Wire {
+pub(super) struct ClientConn {
     pub(super) inner: RefCell<Inner>,
     /// Whether the connection's own task is using it, which then sees by itself what changes.
     running: Cell<bool>,
 }
 
-impl Wire {
+impl ClientConn {
     pub(super) fn new(io: Metered<ClientIo>) -> Self {
         Self { inner: RefCell::new(Inner::new(io)), running: Cell::new(false) }
     }
@@ -49,63 +49,63 @@ impl Wire {
     }
 
     /// The next request's head; none once the client ended in between. `Pending`: whether a part of it
-    /// is there is told by [`Wire::has_unread`].
+    /// is there is told by [`ClientConn::has_buffered`].
     pub(super) fn poll_head(
         &self,
         cx: &mut Context<'_>,
         bounds: Bounds,
-    ) -> Poll<Result<Option<Head>, Broken>> {
+    ) -> Poll<Result<Option<Head>, ClientConnError>> {
         self.inner.borrow_mut().poll_head(cx, bounds)
     }
 
     /// Whether bytes were read that are not used yet.
-    pub(super) fn has_unread(&self) -> bool {
-        !self.inner.borrow().read.is_empty()
+    pub(super) fn has_buffered(&self) -> bool {
+        !self.inner.borrow().read_buf.is_empty()
     }
 
     /// Appends to what is to be written.
     pub(super) fn write<T>(&self, append: impl FnOnce(&mut Out) -> T) -> T {
-        append(&mut self.inner.borrow_mut().out)
+        append(&mut self.inner.borrow_mut().write_buf)
     }
 
     /// Writes what is to be written.
-    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), ClientConnError>> {
         self.inner.borrow_mut().poll_flush(cx)
     }
 
     /// Looks after the client while it waits for its answer: sends it on its way with what it waits
     /// for, and notices that it is gone. Who broke off the request gets no more of its answer: an
     /// application that waits for the rest would never end it.
-    pub(super) fn attend(&self, cx: &mut Context<'_>) -> Result<(), Broken> {
+    pub(super) fn maintain(&self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
         let mut inner = self.inner.borrow_mut();
         let _ = inner.poll_flush(cx)?;
-        inner.settle(cx);
-        inner.notice_end(cx)
+        inner.drain_upload(cx);
+        inner.detect_close(cx)
     }
 
     /// Whether nobody reads the request's body any more. `false`: another request can be read behind it.
-    pub(super) fn poll_settled(&self, cx: &mut Context<'_>) -> Poll<bool> {
+    pub(super) fn poll_upload_done(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.inner.borrow_mut();
-        inner.settle(cx);
-        if matches!(inner.upload, Upload::Going { .. }) && inner.notice_end(cx).is_err() {
+        inner.drain_upload(cx);
+        if matches!(inner.upload, Upload::Reading { .. }) && inner.detect_close(cx).is_err() {
             return Poll::Ready(false);
         }
         match inner.upload {
-            Upload::Done => Poll::Ready(true),
-            Upload::Left(_) | Upload::Abandoned | Upload::Broken => Poll::Ready(false),
-            Upload::Going { .. } => Poll::Pending,
+            Upload::Complete => Poll::Ready(true),
+            Upload::Dropped(_) | Upload::Undrained | Upload::Failed => Poll::Ready(false),
+            Upload::Reading { .. } => Poll::Pending,
         }
     }
 
     /// Lets go of a body that nobody wants, now that the answer begins.
-    pub(super) fn can_go_on(&self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn can_keep_alive(&self, cx: &mut Context<'_>) -> bool {
         let mut inner = self.inner.borrow_mut();
-        inner.settle(cx);
-        if let Upload::Going { expects, .. } = &mut inner.upload {
+        inner.drain_upload(cx);
+        if let Upload::Reading { expects, .. } = &mut inner.upload {
             // The answer itself says whether the body is wanted.
             *expects = false;
         }
-        matches!(inner.upload, Upload::Done | Upload::Going { .. })
+        matches!(inner.upload, Upload::Complete | Upload::Reading { .. })
     }
 
     /// Whether the client's connection is not inside TLS.
@@ -125,16 +125,16 @@ impl Wire {
     /// Throws away what the client still sends; ready once it ended.
     pub(super) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.borrow_mut();
-        inner.read = BytesMut::new();
+        inner.read_buf = BytesMut::new();
         let Some(io) = &mut inner.io else { return Poll::Ready(()) };
         while let Ok(false) = ready!(scratch::poll_read(io, cx, <[u8]>::is_empty)) {}
         Poll::Ready(())
     }
 
     /// Hands the stream on, with what was read ahead.
-    pub(super) fn take(&self) -> Option<(Metered<ClientIo>, Bytes)> {
+    pub(super) fn take_stream(&self) -> Option<(Metered<ClientIo>, Bytes)> {
         let mut inner = self.inner.borrow_mut();
-        let read = std::mem::take(&mut inner.read).freeze();
+        let read = std::mem::take(&mut inner.read_buf).freeze();
         inner.io.take().map(|io| (io, read))
     }
 
@@ -146,18 +146,19 @@ impl Wire {
         let polled = inner.poll_body(cx);
         // The connection's task writes `100 Continue`, and goes on behind the body.
         if !self.running.get()
-            && (!inner.out.is_empty() || !matches!(inner.upload, Upload::Going { .. }))
+            && (!inner.write_buf.is_empty() || !matches!(inner.upload, Upload::Reading { .. }))
         {
             inner.wake();
         }
         polled
     }
 
-    pub(super) fn left(&self) {
+    pub(super) fn drop_upload(&self) {
         let mut inner = self.inner.borrow_mut();
-        match std::mem::replace(&mut inner.upload, Upload::Done) {
-            Upload::Going { decoder, .. } => inner.upload = Upload::Left(decoder),
-            other @ (Upload::Done | Upload::Left(_) | Upload::Abandoned | Upload::Broken) => {
+        match std::mem::replace(&mut inner.upload, Upload::Complete) {
+            Upload::Reading { decoder, .. } => inner.upload = Upload::Dropped(decoder),
+            other
+            @ (Upload::Complete | Upload::Dropped(_) | Upload::Undrained | Upload::Failed) => {
                 inner.upload = other;
             }
         }
