@@ -2,10 +2,10 @@
 
 use super::accepted::AcceptedConnection;
 use super::body::ResponseBody;
-use super::client;
 use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
 use super::enforcer::Connected;
+use super::http1;
 use super::io::ClientIo;
 use super::open::{HttpConnection, OpenGuard, RequestBody};
 use super::response::ClientResponse;
@@ -39,7 +39,7 @@ pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo
         // Boxed: the larger of the two, and the rarer.
         let answer = |head, body| answer(Rc::clone(&connection), head, ClientBody::Http2(body));
         Box::pin(http2::serve(&*connection, io, answer)).await;
-    } else if let Err(error) = client::serve(&connection, io, answer).await {
+    } else if let Err(error) = http1::serve(&connection, io, answer).await {
         connection.count_error(&error);
     }
 }

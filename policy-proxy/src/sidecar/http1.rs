@@ -28,20 +28,20 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::task::spawn_local;
 
-/// Serves requests until the connection ends. `answer`: what answers a request.
+/// Serves requests until the connection ends. `service`: what answers a request.
 pub(super) async fn serve<A, F>(
     connection: &Rc<HttpConnection>,
     io: Metered<ClientIo>,
-    answer: A,
+    service: A,
 ) -> Result<(), ClientConnError>
 where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
     F: Future<Output = ClientResponse> + 'static,
 {
     let conn = Rc::new(ClientConn::new(io));
-    let client = Client { connection, conn, bounds: bounds(connection), answer };
-    let mut serving = pin!(client.serve());
-    poll_fn(|cx| client.run(cx, |cx| serving.as_mut().poll(cx))).await
+    let http1 = Http1Connection { connection, conn, bounds: bounds(connection), service };
+    let mut serving = pin!(http1.serve());
+    poll_fn(|cx| http1.run(cx, |cx| serving.as_mut().poll(cx))).await
 }
 
 fn bounds(connection: &HttpConnection) -> Bounds {
@@ -50,23 +50,23 @@ fn bounds(connection: &HttpConnection) -> Bounds {
     Bounds { fields: limits.headers, bytes: bytes.max(LEAST_HEAD) }
 }
 
-struct Client<'a, A> {
+struct Http1Connection<'a, A> {
     connection: &'a Rc<HttpConnection>,
     conn: Rc<ClientConn>,
     bounds: Bounds,
-    answer: A,
+    service: A,
 }
 
 /// An answer that is being written.
-struct Sending {
-    /// What is still to be asked for.
+struct ResponseWriter {
+    /// What is still to be request for.
     body: Option<ResponseBody>,
     framing: Framing,
     /// Whether the connection ends with it.
     last: bool,
 }
 
-impl<A, F> Client<'_, A>
+impl<A, F> Http1Connection<'_, A>
 where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
     F: Future<Output = ClientResponse> + 'static,
@@ -85,43 +85,43 @@ where
 
     async fn serve(&self) -> Result<(), ClientConnError> {
         loop {
-            let head = match poll_fn(|cx| self.poll_next(cx)).await {
+            let head = match poll_fn(|cx| self.poll_request(cx)).await {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
                 Err(ClientConnError::Head(bad)) => {
-                    self.refuse(bad).await?;
+                    self.reject(bad).await?;
                     return Err(bad.into());
                 }
                 Err(error) => return Err(error),
             };
-            let (mut sending, upgrade) = self.answer(head).await?;
-            poll_fn(|cx| self.poll_send(cx, &mut sending)).await?;
-            let last = sending.last;
-            drop(sending);
+            let (mut writer, upgrade) = self.respond(head).await?;
+            poll_fn(|cx| self.poll_send(cx, &mut writer)).await?;
+            let last = writer.last;
+            drop(writer);
             let clear = poll_fn(|cx| self.conn.poll_upload_done(cx)).await;
             if let Some(upgrade) = upgrade {
-                self.hand_over(*upgrade);
+                self.start_tunnel(*upgrade);
                 return Ok(());
             }
             if !clear {
-                self.shut_down().await?;
-                return self.see_off().await;
+                self.shutdown().await?;
+                return self.linger().await;
             }
             if last {
                 break;
             }
         }
-        self.end().await
+        self.close().await
     }
 
     /// Ends a connection on which all is said. Closing says as much as shutting down, but inside TLS.
-    async fn end(&self) -> Result<(), ClientConnError> {
+    async fn close(&self) -> Result<(), ClientConnError> {
         if self.conn.is_plain() {
             poll_fn(|cx| self.conn.poll_flush(cx)).await?;
             drop(self.conn.take_stream());
             return Ok(());
         }
-        self.shut_down().await
+        self.shutdown().await
     }
 
     fn is_ending(&self) -> bool {
@@ -129,7 +129,7 @@ where
     }
 
     /// The next head. What the client began to send is served even if the connection is to end.
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
+    fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
         match self.conn.poll_head(cx, self.bounds) {
             Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
             Poll::Pending if self.is_ending() => return Poll::Ready(Ok(None)),
@@ -140,15 +140,18 @@ where
     }
 
     /// Has the request answered, and begins to write the answer.
-    async fn answer(&self, head: Head) -> Result<(Sending, Option<Box<Upgrade>>), ClientConnError> {
+    async fn respond(
+        &self,
+        head: Head,
+    ) -> Result<(ResponseWriter, Option<Box<Upgrade>>), ClientConnError> {
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
-        let mut asked = Asked { version: parts.version, head: is_head, trailers, keep_alive };
+        let mut request = Asked { version: parts.version, head: is_head, trailers, keep_alive };
         let body = ClientBody::Http1(UploadBody::behind(&self.conn, body, (expects, self.bounds)));
-        let mut answering = Reused::new(|| (self.answer)(Rc::clone(self.connection), parts, body));
-        let answered = poll_fn(|cx| match answering.poll(cx) {
+        let mut pending = Reused::new(|| (self.service)(Rc::clone(self.connection), parts, body));
+        let answered = poll_fn(|cx| match pending.poll(cx) {
             Poll::Ready(answered) => {
-                asked.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
+                request.keep_alive &= self.conn.can_keep_alive(cx) && !self.is_ending();
                 Poll::Ready(Ok(answered))
             }
             Poll::Pending => {
@@ -158,33 +161,33 @@ where
         })
         .await?;
         let ClientResponse { response, upgrade } = answered;
-        Ok((self.begin(response, asked), upgrade))
+        Ok((self.write_head(response, request), upgrade))
     }
 
-    fn begin(&self, response: Response<ResponseBody>, asked: Asked) -> Sending {
+    fn write_head(&self, response: Response<ResponseBody>, request: Asked) -> ResponseWriter {
         let length = response.body().size_hint().exact();
         let length = length.map_or(Length::Unknown, Length::Known);
         let second = self.connection.worker.now();
         let (written, body) = self.conn.write(|out| {
-            out.head(|small| response::write(response, (asked, length), small, second))
+            out.head(|small| response::write(response, (request, length), small, second))
         });
-        // A body that is not written is not asked for.
+        // A body that is not written is not request for.
         let body = (written.framing != Framing::None).then_some(body);
-        Sending { body, framing: written.framing, last: written.last }
+        ResponseWriter { body, framing: written.framing, last: written.last }
     }
 
     /// Writes the answer and what its body gives; ready once all is written.
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
-        sending: &mut Sending,
+        writer: &mut ResponseWriter,
     ) -> Poll<Result<(), ClientConnError>> {
         loop {
-            let more = self.gather(cx, sending);
+            let more = self.fill_write_buf(cx, writer);
             let flushed = self.conn.poll_flush(cx)?;
             // What was written before the body broke off is for the client.
             let waits = more?;
-            match (flushed, &sending.body) {
+            match (flushed, &writer.body) {
                 (Poll::Ready(()), None) => return Poll::Ready(Ok(())),
                 (Poll::Ready(()), Some(_)) if !waits => {}
                 (_, _) => break,
@@ -195,21 +198,25 @@ where
     }
 
     /// Takes from the body what fits. `true`: the body has nothing more for now.
-    fn gather(&self, cx: &mut Context<'_>, sending: &mut Sending) -> Result<bool, ClientConnError> {
-        while let Some(body) = &mut sending.body {
-            if self.conn.write(|out| out.len() >= MOST_GATHERED || out.pieces() >= MOST_PIECES) {
+    fn fill_write_buf(
+        &self,
+        cx: &mut Context<'_>,
+        writer: &mut ResponseWriter,
+    ) -> Result<bool, ClientConnError> {
+        while let Some(body) = &mut writer.body {
+            if self.conn.write(|out| out.len() >= MAX_BUFFERED || out.pieces() >= MAX_CHUNKS) {
                 return Ok(false);
             }
             let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Ok(true) };
             self.conn.write(|out| {
-                sending.take(frame.transpose().map_err(|_| ClientConnError::ResponseAborted)?, out)
+                writer.take(frame.transpose().map_err(|_| ClientConnError::ResponseAborted)?, out)
             })?;
         }
         Ok(false)
     }
 
     /// Answers what is no request, as far as it can be.
-    async fn refuse(&self, bad: Bad) -> Result<(), ClientConnError> {
+    async fn reject(&self, bad: Bad) -> Result<(), ClientConnError> {
         let status = match bad {
             Bad::Malformed => StatusCode::BAD_REQUEST,
             Bad::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -219,17 +226,17 @@ where
         *response.status_mut() = status;
         let (head, trailers) = (false, false);
         let version = http::Version::HTTP_11;
-        let asked = Asked { version, head, trailers, keep_alive: false };
+        let request = Asked { version, head, trailers, keep_alive: false };
         let second = self.connection.worker.now();
         self.conn.write(|out| {
-            out.head(|small| response::write(response, (asked, Length::Known(0)), small, second))
+            out.head(|small| response::write(response, (request, Length::Known(0)), small, second))
         });
-        self.shut_down().await?;
+        self.shutdown().await?;
         // Of a head without end nobody hears more than is bounded.
-        if bad == Bad::TooLarge { Ok(()) } else { self.see_off().await }
+        if bad == Bad::TooLarge { Ok(()) } else { self.linger().await }
     }
 
-    async fn shut_down(&self) -> Result<(), ClientConnError> {
+    async fn shutdown(&self) -> Result<(), ClientConnError> {
         poll_fn(|cx| {
             std::task::ready!(self.conn.poll_flush(cx))?;
             self.conn.poll_shutdown(cx).map(Ok)
@@ -240,20 +247,20 @@ where
     /// Reads what the client still sends, until it ends or the time that a head may take is over: a
     /// connection that is closed with bytes unread is reset, and the client may lose the answer that
     /// says why (RFC 9112 section 9.6).
-    async fn see_off(&self) -> Result<(), ClientConnError> {
+    async fn linger(&self) -> Result<(), ClientConnError> {
         self.connection.unfinished();
         poll_fn(|cx| self.conn.poll_discard(cx).map(Ok)).await
     }
 
     /// Gives the stream to the tunnel that the client and the application agreed on.
-    fn hand_over(&self, upgrade: Upgrade) {
+    fn start_tunnel(&self, upgrade: Upgrade) {
         if let Some((io, read)) = self.conn.take_stream() {
             spawn_local(tunnel::carry(Prefixed::new(read, io), upgrade));
         }
     }
 }
 
-impl Sending {
+impl ResponseWriter {
     fn take(&mut self, frame: Option<Frame<Bytes>>, out: &mut Out) -> Result<(), ClientConnError> {
         let Some(frame) = frame else { return self.end(out) };
         match frame.into_data() {
@@ -268,21 +275,21 @@ impl Sending {
             Err(frame) => {
                 self.body = None;
                 let trailers = frame.into_trailers().unwrap_or_default();
-                self.framing.trailers(&trailers, out).map_err(|_| cut_short())
+                self.framing.trailers(&trailers, out).map_err(|_| body_incomplete())
             }
         }
     }
 
     fn end(&mut self, out: &mut Out) -> Result<(), ClientConnError> {
         self.body = None;
-        self.framing.end(out).map_err(|_| cut_short())
+        self.framing.end(out).map_err(|_| body_incomplete())
     }
 }
 
-fn cut_short() -> ClientConnError {
+fn body_incomplete() -> ClientConnError {
     ClientConnError::Io(std::io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Bytes, and pieces, of a body that are gathered before they are written.
-const MOST_GATHERED: usize = 64 * 1024;
-const MOST_PIECES: usize = 16;
+const MAX_BUFFERED: usize = 64 * 1024;
+const MAX_CHUNKS: usize = 16;
