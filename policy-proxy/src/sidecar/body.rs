@@ -1,6 +1,6 @@
 //! The body of a response, watched while its request is open.
 
-use super::open::{OpenGuard, RequestBody};
+use super::inflight::{InflightGuard, RequestBody};
 use super::upstream::{UpstreamBody, UpstreamBodyError};
 use bytes::Bytes;
 use h2::Reason;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
-    held: Option<Held<OpenGuard>>,
+    held: Option<Held<InflightGuard>>,
     asker: Asker,
 }
 
@@ -50,7 +50,7 @@ impl ResponseBody {
     /// The application's, while the request is held open.
     pub(super) fn upstream(
         body: UpstreamBody<RequestBody>,
-        held: Held<OpenGuard>,
+        held: Held<InflightGuard>,
         asker: Asker,
     ) -> Self {
         Self { source: Source::Upstream(body), held: Some(held), asker }

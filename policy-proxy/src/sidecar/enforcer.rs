@@ -1,6 +1,6 @@
 //! A client's connection as the steps of every request use it ([`policy_enforce::middleware::pipeline`]).
 
-use super::open::{HttpConnection, OpenGuard};
+use super::inflight::{HttpConnection, InflightGuard};
 use http::header::MaxSizeReached;
 use http::{HeaderMap, Response};
 use policy_core::Denied;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Connected<'a>(pub(super) &'a Rc<HttpConnection>);
 
 impl Enforcer for Connected<'_> {
-    type Open = OpenGuard;
+    type Open = InflightGuard;
     /// A worker tells its connections of changes, and nothing runs on its thread between the decision and
     /// the request's place among those that are open.
     type Changes = ();
@@ -70,12 +70,12 @@ impl Enforcer for Connected<'_> {
 
     fn changes(&self) {}
 
-    fn open(&self, (): (), permitted: Permitted) -> OpenGuard {
-        self.0.open(permitted)
+    fn open(&self, (): (), permitted: Permitted) -> InflightGuard {
+        self.0.register_request(permitted)
     }
 }
 
-impl OpenRequest for OpenGuard {
+impl OpenRequest for InflightGuard {
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Option<Denied> {
         Self::poll_lost(self, cx)
     }

@@ -6,8 +6,8 @@ use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
 use super::enforcer::Connected;
 use super::http1;
+use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
-use super::open::{HttpConnection, OpenGuard, RequestBody};
 use super::response::ClientResponse;
 use super::tunnel::Upgrade;
 use super::upstream::UpstreamBody;
@@ -53,8 +53,8 @@ pub(super) async fn answer(
 ) -> ClientResponse {
     connection.begin();
     let admitted = {
-        let mut gate = connection.gate.borrow_mut();
-        pipeline::admit(&Connected(&connection), Some(&mut gate), &mut head)
+        let mut authorizer = connection.authorizer.borrow_mut();
+        pipeline::admit(&Connected(&connection), Some(&mut authorizer), &mut head)
     };
     let mut admitted = match admitted {
         Admission::Admitted(admitted) => admitted,
@@ -90,7 +90,7 @@ pub(super) async fn answer(
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
-    held: &mut Held<OpenGuard>,
+    held: &mut Held<InflightGuard>,
     carried: Option<Version>,
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer> {
     let shared = &connection.worker.shared;
@@ -111,7 +111,7 @@ async fn forward(
 
 async fn until<F, E>(
     mut sending: Pin<F>,
-    held: &mut Held<OpenGuard>,
+    held: &mut Held<InflightGuard>,
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer>
 where
     F: std::ops::DerefMut<Target: Future<Output = Result<Response<UpstreamBody<RequestBody>>, E>>>,
@@ -127,7 +127,7 @@ where
 /// Passes a 101 on. What follows is carried under the request's permission.
 fn upgrade(
     response: Response<UpstreamBody<RequestBody>>,
-    guard: OpenGuard,
+    guard: InflightGuard,
     asker: Asker,
 ) -> ClientResponse {
     guard.ended(false);

@@ -1,8 +1,8 @@
 //! Carries what follows an upgrade, for as long as the request that asked for it is permitted.
 
 use super::copy::{Copy, Look};
+use super::inflight::InflightGuard;
 use super::io::{ClientIo, Metered, Prefixed};
-use super::open::OpenGuard;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -13,7 +13,7 @@ pub(super) struct Upgrade {
     /// Its side, behind its 101.
     pub(super) server: Prefixed<Metered<TcpStream>>,
     /// The request that asked for it.
-    pub(super) guard: OpenGuard,
+    pub(super) guard: InflightGuard,
 }
 
 /// Copies until both sides have ended. Ends at any time once permission is lost.

@@ -1,6 +1,6 @@
 //! What a connection does about changes of policy, time and trust.
 
-use super::{HttpConnection, Open};
+use super::{HttpConnection, InflightRequest};
 use crate::sidecar::accepted::AcceptedConnection;
 use crate::sidecar::worker::Member;
 use policy_core::{Denial, Denied};
@@ -32,7 +32,7 @@ impl HttpConnection {
     }
 
     /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
-    fn revoke(&self, open: &mut Open) {
+    fn revoke(&self, open: &mut InflightRequest) {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
         open.policy.counters.http_denied(self.worker.index, self.caller, &denial);
@@ -43,11 +43,11 @@ impl HttpConnection {
             policy: Some(&open.policy),
             decision: Err(denial),
         };
-        let (method, path) = (open.kept.method(), open.kept.target());
+        let (method, path) = (open.request.method(), open.request.target());
         let judged = Requested { method, path, canonical: false };
         self.worker.shared.config.notices.tell(&decided, Some(judged), Instant::now());
         if let Some(begun) = open.begun {
-            self.worker.record(&decided, open.request(begun));
+            self.worker.record(&decided, open.record(begun));
         }
         open.lost_at = self.worker.now();
         open.lost.raise(Denied::Revoked);
@@ -59,12 +59,12 @@ impl Member for HttpConnection {
     fn review(&self) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
-        for (_, open) in self.open.borrow_mut().iter_mut() {
+        for (_, open) in self.inflight.borrow_mut().iter_mut() {
             let same = policy.is_some_and(|policy| Arc::ptr_eq(policy, &open.policy));
             if same || open.lost.get().is_some() {
                 continue;
             }
-            match (open.kept.review(&live, &self.peer), policy) {
+            match (open.request.review(&live, &self.peer), policy) {
                 (Ok(permit), Some(policy)) => {
                     // Else a long stream would keep the policy that let it in for as long as it lasts.
                     let (worker, caller) = (self.worker.index, self.caller);
@@ -75,15 +75,17 @@ impl Member for HttpConnection {
                 (Ok(_) | Err(_), _) => self.revoke(open),
             }
         }
-        self.gate.borrow_mut().forget_unless(policy);
+        self.authorizer.borrow_mut().forget_unless(policy);
     }
 
     fn tick(&self) {
-        if !self.open.borrow().is_empty() {
+        if !self.inflight.borrow().is_empty() {
             // A client that takes no response is not told that it broke off.
-            let old = |open: &Open| self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS;
-            let stuck = |open: &Open| open.lost.get().is_some() && old(open);
-            if !self.http2 && self.open.borrow().iter().any(|(_, open)| stuck(open)) {
+            let old = |open: &InflightRequest| {
+                self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS
+            };
+            let stuck = |open: &InflightRequest| open.lost.get().is_some() && old(open);
+            if !self.http2 && self.inflight.borrow().iter().any(|(_, open)| stuck(open)) {
                 self.ending.raise(Ending::Now);
             } else if !self.http2 && self.is_uploading() {
                 // Looks whether its client is still there, while nobody takes what it sends.
@@ -122,7 +124,7 @@ impl Member for HttpConnection {
         };
         self.worker.tcp_error(kind, self.client());
         // Tunnels do not end with the connection.
-        let mut all = self.open.borrow_mut();
+        let mut all = self.inflight.borrow_mut();
         let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
         standing.for_each(|(_, open)| self.revoke(open));
         self.ending.raise(Ending::Now);

@@ -39,7 +39,7 @@ pub(super) struct HttpConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
-    pub(super) gate: RefCell<Gate>,
+    pub(super) authorizer: RefCell<Gate>,
     pub(super) upstream: Upstream<RequestBody>,
     /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
     /// does not.
@@ -51,7 +51,7 @@ pub(super) struct HttpConnection {
     caller: Caller,
     /// What the application is told of the client.
     pub(super) informed: Informed,
-    open: RefCell<Slab<Open>>,
+    inflight: RefCell<Slab<InflightRequest>>,
     /// Since when nothing is open, by the worker's clock.
     idle_since: Cell<u32>,
     _permit: ConnectionPermit,
@@ -60,8 +60,8 @@ pub(super) struct HttpConnection {
 }
 
 /// One open request.
-struct Open {
-    kept: Box<Kept>,
+struct InflightRequest {
+    request: Box<Kept>,
     permit: Permit,
     policy: Arc<InForce>,
     /// Tells whoever answers that permission is lost.
@@ -72,23 +72,23 @@ struct Open {
     lost_at: u32,
     exchange: Exchange,
     /// How the answer began; none before it did, and where nobody records.
-    begun: Option<Begun>,
+    begun: Option<ResponseStart>,
     /// Guards that keep it open.
     guards: u8,
 }
 
 /// How an answer began.
 #[derive(Clone, Copy)]
-struct Begun {
+struct ResponseStart {
     status: StatusCode,
     total: Duration,
     waited: Duration,
 }
 
 /// Keeps a request open; it is closed when the last of its guards is dropped.
-pub(super) struct OpenGuard {
+pub(super) struct InflightGuard {
     connection: Rc<HttpConnection>,
-    place: usize,
+    key: usize,
     upload: bool,
 }
 
@@ -98,14 +98,14 @@ impl HttpConnection {
         let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
         let sent = worker.tcp(Side::Destination, &handle, Caller::NONE);
         Self {
-            gate: RefCell::new(Gate::new(caller, worker.index)),
+            authorizer: RefCell::new(Gate::new(caller, worker.index)),
             upstream: Upstream::new(upstream, &worker.shared.config, (sent, worker.index)),
             unfinished_since: Cell::new(0),
             http2,
             ending: Signal::new(),
             caller,
             informed: Informed::new(&peer, Some(upstream)),
-            open: RefCell::new(Slab::new()),
+            inflight: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _permit: permit,
             membership: OnceCell::new(),
@@ -146,12 +146,12 @@ impl HttpConnection {
     }
 
     /// Registers a permitted request.
-    pub(super) fn open(self: &Rc<Self>, permitted: Permitted) -> OpenGuard {
+    pub(super) fn register_request(self: &Rc<Self>, permitted: Permitted) -> InflightGuard {
         self.handle.permitted();
         let Permitted { kept, permit, policy, exchange } = permitted;
         let (lost, lost_upload) = (Signal::new(), Signal::new());
-        let open = Open {
-            kept,
+        let request = InflightRequest {
+            request: kept,
             permit,
             policy,
             lost,
@@ -161,33 +161,33 @@ impl HttpConnection {
             begun: None,
             guards: 1,
         };
-        let mut all = self.open.borrow_mut();
+        let mut all = self.inflight.borrow_mut();
         if all.capacity() == 0 {
             // Most connections never have more than one; a vector would begin with room for four.
             all.reserve_exact(1);
         }
-        let place = all.insert(open);
+        let key = all.insert(request);
         drop(all);
-        OpenGuard { connection: Rc::clone(self), place, upload: false }
+        InflightGuard { connection: Rc::clone(self), key, upload: false }
     }
 
     /// Whether a body of a request is being sent.
     fn is_uploading(&self) -> bool {
-        self.open.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
+        self.inflight.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
     }
 
     /// Whether a request is open.
-    pub(super) fn has_open(&self) -> bool {
-        !self.open.borrow().is_empty()
+    pub(super) fn has_inflight(&self) -> bool {
+        !self.inflight.borrow().is_empty()
     }
 
-    fn close(&self, place: usize) {
-        let mut open = self.open.borrow_mut();
-        if let Some(shared) = open.get_mut(place).filter(|open| open.guards > 1) {
+    fn release(&self, key: usize) {
+        let mut open = self.inflight.borrow_mut();
+        if let Some(shared) = open.get_mut(key).filter(|open| open.guards > 1) {
             shared.guards = shared.guards.saturating_sub(1);
             return;
         }
-        open.try_remove(place);
+        open.try_remove(key);
         if open.is_empty() {
             self.handle.rests();
             self.idle_since.set(self.worker.now());
@@ -195,14 +195,14 @@ impl HttpConnection {
     }
 }
 
-impl Open {
+impl InflightRequest {
     /// What a record of its end tells.
-    fn request(&self, begun: Begun) -> RequestRecord<'_> {
+    fn record(&self, begun: ResponseStart) -> RequestRecord<'_> {
         RequestRecord {
-            method: self.kept.method(),
-            host: self.kept.authority(),
-            target: self.kept.target(),
-            version: self.kept.version(),
+            method: self.request.method(),
+            host: self.request.authority(),
+            target: self.request.target(),
+            version: self.request.version(),
             status: begun.status,
             request_bytes: None,
             response_bytes: None,
@@ -214,44 +214,44 @@ impl Open {
     }
 }
 
-impl OpenGuard {
+impl InflightGuard {
     /// Why permission was lost, or a promise to wake `cx` when it is.
     pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
-        let open = self.connection.open.borrow();
-        let open = open.get(self.place)?;
+        let open = self.connection.inflight.borrow();
+        let open = open.get(self.key)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
     }
 
     /// Another guard of the same request, for whoever sends its body.
-    pub(super) fn for_upload(&self) -> OpenGuard {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+    pub(super) fn for_upload(&self) -> InflightGuard {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.guards = open.guards.saturating_add(1);
             open.exchange.uploading();
         }
-        OpenGuard { connection: Rc::clone(&self.connection), place: self.place, upload: true }
+        InflightGuard { connection: Rc::clone(&self.connection), key: self.key, upload: true }
     }
 
     /// Takes out of trailers what the policy judged in the head.
     pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
-        if let Some(open) = self.connection.open.borrow().get(self.place) {
-            open.kept.take_judged(trailers);
+        if let Some(open) = self.connection.inflight.borrow().get(self.key) {
+            open.request.take_judged(trailers);
         }
     }
 
     /// The answer began, and was recorded if somebody records.
     pub(super) fn begun<B>(&self, response: &Response<B>, (started, waited): (Instant, Duration)) {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.begun(response);
             if self.connection.worker.is_recording() {
                 let status = response.status();
-                open.begun = Some(Begun { status, total: started.elapsed(), waited });
+                open.begun = Some(ResponseStart { status, total: started.elapsed(), waited });
             }
         }
     }
 
     /// The answer's trailers are there.
     pub(super) fn trailers(&self, fields: &HeaderMap) {
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place) {
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.trailers(fields);
         }
     }
@@ -273,7 +273,7 @@ impl OpenGuard {
 
     fn count(&self, act: impl FnOnce(&mut Exchange, &Series)) {
         let worker = self.connection.worker.index;
-        if let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+        if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
             && let Some(series) = open.policy.counters.series(worker, open.exchange.series)
         {
             act(&mut open.exchange, series);
@@ -281,20 +281,20 @@ impl OpenGuard {
     }
 }
 
-impl std::fmt::Debug for OpenGuard {
+impl std::fmt::Debug for InflightGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenGuard").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("InflightGuard").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-impl Drop for OpenGuard {
+impl Drop for InflightGuard {
     fn drop(&mut self) {
         if self.upload
-            && let Some(open) = self.connection.open.borrow_mut().get_mut(self.place)
+            && let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key)
         {
             open.exchange.uploaded();
         }
-        self.connection.close(self.place);
+        self.connection.release(self.key);
     }
 }
 
@@ -304,16 +304,16 @@ impl Drop for OpenGuard {
 pub(super) struct RequestBody {
     body: ClientBody,
     /// Absent where there is nothing to send, and once all is sent.
-    open: Option<OpenGuard>,
+    guard: Option<InflightGuard>,
     /// Permission was lost before the end.
     cut: bool,
 }
 
 impl RequestBody {
     /// The client's, for as long as `open` is permitted. It keeps the request open too.
-    pub(super) fn new(body: ClientBody, open: &OpenGuard) -> Self {
-        let open = (!body.is_end_stream()).then(|| open.for_upload());
-        Self { body, open, cut: false }
+    pub(super) fn new(body: ClientBody, open: &InflightGuard) -> Self {
+        let guard = (!body.is_end_stream()).then(|| open.for_upload());
+        Self { body, guard, cut: false }
     }
 }
 
@@ -326,9 +326,9 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let this = self.get_mut();
-        if this.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some()) {
+        if this.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some()) {
             this.cut = true;
-            this.open = None;
+            this.guard = None;
         }
         if this.cut {
             return Poll::Ready(Some(Err(RequestBodyError::Cut)));
@@ -336,22 +336,22 @@ impl Body for RequestBody {
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(mut frame))) => {
-                if let Some(open) = &this.open {
+                if let Some(guard) = &this.guard {
                     if let Some(trailers) = frame.trailers_mut() {
                         headers::clean_trailers(trailers);
-                        open.take_judged(trailers);
+                        guard.take_judged(trailers);
                     } else if let Some(data) = frame.data_ref() {
-                        open.request_frame(data.len());
+                        guard.request_frame(data.len());
                     }
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                this.open = None;
+                this.guard = None;
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
-                this.open = None;
+                this.guard = None;
                 Poll::Ready(None)
             }
         }
@@ -368,7 +368,7 @@ impl Body for RequestBody {
 
 impl Watched for RequestBody {
     fn must_end(&mut self, cx: &mut Context<'_>) -> bool {
-        let lost = self.open.as_ref().is_some_and(|open| open.poll_lost(cx).is_some());
+        let lost = self.guard.as_ref().is_some_and(|guard| guard.poll_lost(cx).is_some());
         self.cut || lost || self.body.is_broken(cx)
     }
 }
