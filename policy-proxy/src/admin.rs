@@ -159,7 +159,7 @@ impl Admin {
     ///
     /// # Errors
     /// There is no room, or the connection broke or took too long.
-    pub async fn carry<S>(&self, stream: S, peer: Peer) -> io::Result<()>
+    pub async fn serve_connection<S>(&self, stream: S, peer: Peer) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -222,7 +222,7 @@ impl Admin {
             let (admin, peer) = (self.clone(), Arc::clone(&peer));
             async move { Ok::<_, Infallible>(admin.answer(&peer, request).await) }
         });
-        // HTTP/2 too: a mesh may carry a scraper's HTTP/1 in it.
+        // HTTP/2 too: a mesh may serve_connection a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);

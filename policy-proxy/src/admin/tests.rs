@@ -371,7 +371,7 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     let held: Vec<_> =
         (0..MOST_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
-    let refused = admin.carry(stranger, plain("10.1.2.3")).await.unwrap_err();
+    let refused = admin.serve_connection(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
     assert!(admin.is_near("10.9.0.1".parse().unwrap()), "the node");
     let serving = tokio::spawn(admin.clone().serve(listener));
@@ -402,7 +402,7 @@ fn what_comes_over_a_workers_thread_is_answered_on_the_admins() {
     let worker = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let seen = Arc::new(parking_lot::Mutex::new(None));
     let stream = Watching { seen: Arc::clone(&seen) };
-    let served = worker.block_on(admin.carry(stream, plain("127.0.0.1")));
+    let served = worker.block_on(admin.serve_connection(stream, plain("127.0.0.1")));
     served.unwrap();
     over.cancel();
     own.unwrap().join().unwrap();

@@ -1,14 +1,14 @@
 //! Accepts connections, finds out where they were going, and hands them on.
 
 use super::accepted::AcceptedConnection;
-use super::carry;
 use super::copy::Look;
-use super::direct::{self, Direct};
+use super::direct::{self, DirectConnection};
+use super::dispatch;
 use super::io::ClientIo;
-use super::listen::Bound;
+use super::listen::BoundListener;
 use super::opaque;
 use super::settings::{Listener, Target};
-use super::tls::{self, Face, Recognised};
+use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::Worker;
 use policy_core::{Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
@@ -24,8 +24,8 @@ use tokio::task::spawn_local;
 
 /// Accepts until the task is aborted. Out of descriptors or memory, it waits before it tries again;
 /// any other error concerns one connection.
-pub(super) async fn run(worker: Rc<Worker>, bound: Bound) {
-    let Bound { socket, address, target } = bound;
+pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
+    let BoundListener { socket, address, target } = bound;
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => {
@@ -33,19 +33,19 @@ pub(super) async fn run(worker: Rc<Worker>, bound: Bound) {
             return;
         }
     };
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = MIN_BACKOFF;
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                pause = FIRST_PAUSE;
+                backoff = MIN_BACKOFF;
                 worker.shared.store.telemetry().transport.accepted.inc();
-                spawn_local(arrive(Rc::clone(&worker), target, stream, from));
+                spawn_local(accept(Rc::clone(&worker), target, stream, from));
             }
             Err(error) if concerns_one(&error) => {}
             Err(error) => {
                 tracing::warn!(%address, %error, "cannot accept");
-                tokio::time::sleep(pause).await;
-                pause = pause.saturating_mul(2).min(LAST_PAUSE);
+                tokio::time::sleep(backoff).await;
+                backoff = backoff.saturating_mul(2).min(MAX_BACKOFF);
             }
         }
     }
@@ -57,19 +57,22 @@ fn concerns_one(error: &io::Error) -> bool {
         .contains(&error.kind())
 }
 
-async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
+async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: SocketAddr) {
     let client = worker.client(from);
-    let Some(way) = way(&worker.shared.listening, target, &stream, from) else {
+    let Some(destination) = destination(&worker.shared.listening, target, &stream, from) else {
         return worker.tcp_error(ErrorKind::Destination, client);
     };
-    let Some(permit) = worker.acquire_connection(way.port()) else {
+    let Some(permit) = worker.acquire_connection(destination.port()) else {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     };
     let at = SystemTime::now();
-    let (port, upstream) = match way {
-        Way::Application { port, upstream } => (port, upstream),
-        Way::Direct { own } => {
-            spawn_local(direct::arrive(Direct { worker, permit, client, own, at }, stream));
+    let (port, upstream) = match destination {
+        Destination::Application { port, upstream } => (port, upstream),
+        Destination::Direct { own } => {
+            spawn_local(direct::accept(
+                DirectConnection { worker, permit, client, own, at },
+                stream,
+            ));
             return;
         }
     };
@@ -85,30 +88,30 @@ async fn arrive(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     if accepted.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::carry(accepted, peer, io, Look::Never));
+        spawn_local(opaque::forward(accepted, peer, io, Look::Never));
         return;
     }
     let bounds = tls::Bounds::of(&accepted.worker.shared.config);
     let identity = &accepted.worker.shared.identity;
-    let Recognised { io, tls, proof } =
-        match tls::recognise(stream, identity, Face::Application, bounds).await {
-            Ok(recognised) => recognised,
+    let TlsDetection { io, tls, proof } =
+        match tls::detect(stream, identity, InboundPath::Application, bounds).await {
+            Ok(detection) => detection,
             Err(kind) => return accepted.worker.tcp_error(kind, accepted.client),
         };
     let peer = Peer::new(accepted.client, tls).proved_by(proof);
-    carry::recognised(accepted, peer, io, None).await;
+    dispatch::dispatch(accepted, peer, io, None).await;
 }
 
-/// Which way a connection goes.
+/// Which destination a connection goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Destination {
     /// To the application, under the policy of `port`.
     Application { port: NonZeroU16, upstream: SocketAddr },
     /// To our own port, where the client names the port it wants.
     Direct { own: SocketAddr },
 }
 
-impl Way {
+impl Destination {
     /// The port whose bound on connections counts for now.
     fn port(self) -> NonZeroU16 {
         match self {
@@ -119,20 +122,20 @@ impl Way {
 }
 
 /// `None`: the connection must not be forwarded whatever the pod's addresses are.
-fn way(
+fn destination(
     listening: &[Listener],
     target: Target,
     stream: &TcpStream,
     from: SocketAddr,
-) -> Option<Way> {
+) -> Option<Destination> {
     let local = || stream.local_addr().ok().map(fold);
     match target {
-        Target::Fixed { port, upstream } => Some(Way::Application { port, upstream }),
-        Target::Direct => local().map(|own| Way::Direct { own }),
+        Target::Fixed { port, upstream } => Some(Destination::Application { port, upstream }),
+        Target::Direct => local().map(|own| Destination::Direct { own }),
         Target::Original => {
             // What connection tracking does not know was not redirected: it was going to where it
             // arrived.
-            let original = original(stream, from).ok().or_else(local)?;
+            let original = original_dst(stream, from).ok().or_else(local)?;
             redirected(original, local()?, listening)
         }
     }
@@ -140,19 +143,23 @@ fn way(
 
 /// A connection that was going to the listener itself is direct; redirected loopback traffic, and what
 /// was going to another listener of ours, goes nowhere.
-fn redirected(original: SocketAddr, local: SocketAddr, listening: &[Listener]) -> Option<Way> {
+fn redirected(
+    original: SocketAddr,
+    local: SocketAddr,
+    listening: &[Listener],
+) -> Option<Destination> {
     if original.port() == local.port() {
-        return Some(Way::Direct { own: original });
+        return Some(Destination::Direct { own: original });
     }
     let loops = listening.iter().any(|own| own.address.port() == original.port());
     let local = original.ip().is_loopback() || original.ip().is_unspecified();
     let port = NonZeroU16::new(original.port()).filter(|_| !loops && !local)?;
-    Some(Way::Application { port, upstream: original })
+    Some(Destination::Application { port, upstream: original })
 }
 
 /// Where netfilter says the connection was going. The option depends on the family that the client
 /// really uses, not on the listener's.
-fn original(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
+fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
     let socket = SockRef::from(stream);
     let address = match fold_mapped(from.ip()) {
         std::net::IpAddr::V4(_) => socket.original_dst_v4()?,
@@ -166,16 +173,16 @@ fn fold(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(fold_mapped(address.ip()), address.port())
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_BACKOFF: Duration = Duration::from_millis(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
 /// For the test that bounds it.
 #[cfg(test)]
-pub(super) fn size_of_arrive() -> usize {
+pub(super) fn size_of_accept() -> usize {
     fn size<F>(_: fn(Rc<Worker>, Target, TcpStream, SocketAddr) -> F) -> usize {
         size_of::<F>()
     }
-    size(arrive)
+    size(accept)
 }
 
 #[cfg(test)]
@@ -196,10 +203,10 @@ mod tests {
         for forwarded in ["10.1.2.3:80", "[fd00::3]:80"] {
             let upstream = forwarded.parse().unwrap();
             let port = NonZeroU16::new(80).unwrap();
-            assert_eq!(to(forwarded), Some(Way::Application { port, upstream }));
+            assert_eq!(to(forwarded), Some(Destination::Application { port, upstream }));
         }
         let own = "10.1.2.3:4143".parse().unwrap();
-        assert_eq!(to("10.1.2.3:4143"), Some(Way::Direct { own }));
+        assert_eq!(to("10.1.2.3:4143"), Some(Destination::Direct { own }));
         for refused in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "0.0.0.0:80", "10.1.2.3:9080"] {
             assert_eq!(to(refused), None, "{refused}");
         }

@@ -6,11 +6,11 @@
 //! passes by HTTP policy by keeping silent.
 
 use super::accepted::AcceptedConnection;
-use super::carry;
+use super::dispatch;
 use super::first_line::Spoken;
 use super::io::ClientIo;
 use super::settings::{Listener, Target};
-use super::tls::{self, Face, Recognised};
+use super::tls::{self, InboundPath, TlsDetection};
 use super::worker::{ConnectionPermit, Worker};
 use bytes::BytesMut;
 use http::{Request, Response};
@@ -37,7 +37,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 /// A connection to our own port.
-pub(super) struct Direct {
+pub(super) struct DirectConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) permit: ConnectionPermit,
     pub(super) client: SocketAddr,
@@ -47,9 +47,9 @@ pub(super) struct Direct {
 }
 
 /// Finds out who the client is and which port it wants, and hands the connection on.
-pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
-    let (peer, io, header) = match introduce(&direct, stream).await {
-        Ok(introduced) => introduced,
+pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
+    let (peer, io, header) = match authenticate(&direct, stream).await {
+        Ok(authenticated) => authenticated,
         Err(kind) => return direct.worker.tcp_error(kind, direct.client),
     };
     let protocol = match header.session {
@@ -63,15 +63,15 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         direct.worker.tcp_error(ErrorKind::Gateway, direct.client);
         return refuse_gateway(&direct, &peer, io, header.session).await;
     }
-    let Direct { worker, mut permit, client, own, at } = direct;
+    let DirectConnection { worker, mut permit, client, own, at } = direct;
     let port = header.port;
-    if worker.leads_back(port) {
+    if worker.is_own_listener(port) {
         return worker.tcp_error(ErrorKind::Loop, client);
     }
     if !permit.move_to(port) {
         return worker.tcp_error(ErrorKind::TooManyConnections, client);
     }
-    let fixed = worker.fixed(port);
+    let fixed = worker.fixed_upstream(port);
     let redirected = worker.is_redirected().then(|| SocketAddr::new(own.ip(), port.get()));
     let Some(upstream) = fixed.or(redirected) else {
         return worker.tcp_error(ErrorKind::Destination, client);
@@ -88,15 +88,15 @@ pub(super) async fn arrive(direct: Direct, stream: TcpStream) {
         drop(accepted);
         spawn_local(async move {
             // Whatever goes wrong on an admin connection concerns its client alone.
-            let _ = admin.carry(io, peer).await;
+            let _ = admin.serve_connection(io, peer).await;
         });
         return;
     }
-    let said = header.session.map(|session| match session {
+    let hint = header.session.map(|session| match session {
         Session::Http1 => Spoken::Http1,
         Session::Http2 => Spoken::Http2,
     });
-    carry::recognised(accepted, peer, io, said).await;
+    dispatch::dispatch(accepted, peer, io, hint).await;
 }
 
 /// Loopback is the pod's only where that is stated.
@@ -105,14 +105,14 @@ fn not_loopback(address: IpAddr) -> Option<IpAddr> {
 }
 
 /// Terminates TLS, which has to prove an identity, and reads the header.
-async fn introduce(
-    direct: &Direct,
+async fn authenticate(
+    direct: &DirectConnection,
     stream: TcpStream,
 ) -> Result<(Peer, ClientIo, Header), ErrorKind> {
     let shared = &direct.worker.shared;
     let bounds = tls::Bounds::of(&shared.config);
-    let Recognised { mut io, tls, proof } =
-        tls::recognise(stream, &shared.identity, Face::Direct, bounds).await?;
+    let TlsDetection { mut io, tls, proof } =
+        tls::detect(stream, &shared.identity, InboundPath::Direct, bounds).await?;
     match &tls {
         PeerTls::Terminated(Some(_)) => {}
         PeerTls::Terminated(None) | PeerTls::Absent | PeerTls::Passthrough => {
@@ -148,7 +148,12 @@ async fn read_header(io: &mut ClientIo) -> io::Result<Header> {
 }
 
 /// HTTP is told that there is no gateway here; everything else is closed.
-async fn refuse_gateway(direct: &Direct, peer: &Peer, io: ClientIo, session: Option<Session>) {
+async fn refuse_gateway(
+    direct: &DirectConnection,
+    peer: &Peer,
+    io: ClientIo,
+    session: Option<Session>,
+) {
     let Some(session) = session else { return };
     let meshed = peer.is_meshed();
     let service = service_fn(move |request: Request<Incoming>| async move {
@@ -186,7 +191,7 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 
 impl Worker {
     /// Whether a connection to `port` would come back to us.
-    fn leads_back(&self, port: NonZeroU16) -> bool {
+    fn is_own_listener(&self, port: NonZeroU16) -> bool {
         self.shared.listening.iter().any(|own| match own.target {
             Target::Original | Target::Direct => own.address.port() == port.get(),
             Target::Fixed { .. } => false,
@@ -194,7 +199,7 @@ impl Worker {
     }
 
     /// The application of `port`, where a listener states it.
-    fn fixed(&self, port: NonZeroU16) -> Option<SocketAddr> {
+    fn fixed_upstream(&self, port: NonZeroU16) -> Option<SocketAddr> {
         self.shared.listening.iter().find_map(|own| match own.target {
             Target::Fixed { port: of, upstream } if of == port => Some(upstream),
             Target::Fixed { .. } | Target::Original | Target::Direct => None,

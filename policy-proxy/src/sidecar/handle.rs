@@ -1,6 +1,6 @@
 //! Starts the workers, tells them to drain or stop, and waits for them.
 
-use super::listen::{self, Bound, StartError};
+use super::listen::{self, BoundListener, StartError};
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
 use super::worker::{Phase, Shared};
@@ -36,8 +36,9 @@ impl Sidecar {
         recorder: Option<Arc<dyn Recorder>>,
     ) -> Result<Self, StartError> {
         let mut workers = listen::bind(&config.listeners, config.workers, &config.sockets)?;
-        let addresses =
-            workers.first().map(|own| own.iter().map(|bound: &Bound| bound.address).collect());
+        let addresses = workers
+            .first()
+            .map(|own| own.iter().map(|bound: &BoundListener| bound.address).collect());
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
         let (phase, told) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);

@@ -173,7 +173,7 @@ mod tests {
     /// careless `await`; a thousand idle connections then cost a megabyte more.
     #[test]
     fn tasks_of_connections_stay_small() {
-        let sizes = [size(serve), size(opaque::carry), accept::size_of_arrive()];
+        let sizes = [size(serve), size(opaque::forward), accept::size_of_accept()];
         let bounds = [976, 1152, 1616];
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
         // Moved into its place once, and polled there.

@@ -255,7 +255,7 @@ where
     /// Gives the stream to the tunnel that the client and the application agreed on.
     fn start_tunnel(&self, upgrade: Upgrade) {
         if let Some((io, read)) = self.conn.take_stream() {
-            spawn_local(tunnel::carry(Prefixed::new(read, io), upgrade));
+            spawn_local(tunnel::forward(Prefixed::new(read, io), upgrade));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// A listening socket of one worker.
-pub(super) struct Bound {
+pub(super) struct BoundListener {
     pub(super) socket: std::net::TcpListener,
     pub(super) address: SocketAddr,
     pub(super) target: Target,
@@ -36,8 +36,8 @@ pub(super) fn bind(
     listeners: &[Listener],
     workers: NonZeroUsize,
     sockets: &Sockets,
-) -> Result<Vec<Vec<Bound>>, StartError> {
-    let mut all: Vec<Vec<Bound>> = (0..workers.get()).map(|_| Vec::new()).collect();
+) -> Result<Vec<Vec<BoundListener>>, StartError> {
+    let mut all: Vec<Vec<BoundListener>> = (0..workers.get()).map(|_| Vec::new()).collect();
     for listener in listeners {
         let failed = |error| StartError::Listen { address: listener.address, error };
         let shared = workers.get() > 1;
@@ -49,7 +49,7 @@ pub(super) fn bind(
         for own in &mut all {
             let socket = listen(address, shared, sockets).map_err(failed)?;
             address = socket.local_addr().map_err(failed)?;
-            own.push(Bound { socket, address, target: listener.target });
+            own.push(BoundListener { socket, address, target: listener.target });
         }
     }
     Ok(all)

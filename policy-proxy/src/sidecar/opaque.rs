@@ -26,46 +26,47 @@ use std::task::Poll;
 use std::time::SystemTime;
 
 /// An open connection that carries bytes.
-struct Carried {
+struct OpaqueConnection {
     worker: Rc<Worker>,
     handle: PortHandle,
     peer: Peer,
     caller: Caller,
     at: SystemTime,
     /// Whether HTTP was not looked for, because of the protocol that the port had.
-    unseen: bool,
+    undetected: bool,
     /// Raised to end the connection.
-    over: Signal<Over>,
-    /// When bytes were last carried, by the worker's clock.
+    close: Signal<CloseReason>,
+    /// When bytes were last connection, by the worker's clock.
     active: Cell<u32>,
 }
 
 /// Why an open connection ends from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
+enum CloseReason {
     /// Its permission was lost.
     Revoked,
-    /// Nothing was carried for longer than the bound.
+    /// Nothing was connection for longer than the bound.
     Idle,
 }
 
 /// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
 /// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
-pub(super) async fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, look: Look) {
+pub(super) async fn forward(accepted: AcceptedConnection, peer: Peer, io: ClientIo, look: Look) {
     let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
-    let unseen = look == Look::Never;
-    let over = Signal::new();
-    let carried = Rc::new(Carried { worker, handle, peer, caller, at, unseen, over, active });
-    let weak = Rc::downgrade(&carried);
+    let undetected = look == Look::Never;
+    let close = Signal::new();
+    let connection =
+        Rc::new(OpaqueConnection { worker, handle, peer, caller, at, undetected, close, active });
+    let weak = Rc::downgrade(&connection);
     let member: Weak<dyn Member> = weak;
-    let _membership = carried.worker.join(member);
-    if !carried.decide() {
+    let _membership = connection.worker.join(member);
+    if !connection.decide() {
         return;
     }
-    let io = carried.metered(Side::Source, io);
-    let config = &carried.worker.shared.config;
+    let io = connection.metered(Side::Source, io);
+    let config = &connection.worker.shared.config;
     let server = match upstream::connect(upstream, config.timeouts.connect, &config.sockets).await {
         Ok(server) => server,
         Err(fault) => {
@@ -77,19 +78,19 @@ pub(super) async fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo
                 | Fault::Timeout
                 | Fault::HeadTooLarge => ErrorKind::Connect,
             };
-            return carried.worker.tcp_error(kind, client);
+            return connection.worker.tcp_error(kind, client);
         }
     };
-    let server = carried.metered(Side::Destination, server);
-    let copied = carried.copy(Copy::new(io, server, look)).await;
+    let server = connection.metered(Side::Destination, server);
+    let copied = connection.copy(Copy::new(io, server, look)).await;
     match copied {
         Ok(Copied::Done) | Err(_) => {}
-        Ok(Copied::SpokeHttp) => carried.refuse_late_http(),
+        Ok(Copied::SpokeHttp) => connection.refuse_late_http(),
     }
     drop(permit);
 }
 
-impl Carried {
+impl OpaqueConnection {
     /// Decides, counts and records. False: refused.
     fn decide(&self) -> bool {
         let live = self.handle.live();
@@ -142,7 +143,7 @@ impl Carried {
     async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
-        poll_fn(|cx| match self.over.poll(cx) {
+        poll_fn(|cx| match self.close.poll(cx) {
             Some(_) => Poll::Ready(Ok(Copied::Done)),
             None => {
                 let copied = copy.as_mut().poll_copy(cx);
@@ -174,7 +175,7 @@ impl Carried {
     }
 }
 
-impl Member for Carried {
+impl Member for OpaqueConnection {
     fn review(&self) {
         let live = self.handle.live();
         let lost = match live.in_force() {
@@ -183,7 +184,7 @@ impl Member for Carried {
                 let protocol = policy.evaluator.policy().protocol;
                 match policy.evaluator.decide_connection(&connection) {
                     Decision::Permit(_)
-                        if self.unseen && matches!(protocol, Protocol::Detect { .. }) =>
+                        if self.undetected && matches!(protocol, Protocol::Detect { .. }) =>
                     {
                         Some(Denial { reason: Denied::ProtocolMismatch, route: None })
                     }
@@ -193,27 +194,27 @@ impl Member for Carried {
             }
             Err(reason) => Some(Denial { reason, route: None }),
         };
-        if lost.is_some() && self.over.get().is_none() {
+        if lost.is_some() && self.close.get().is_none() {
             let policy = live.in_force().ok();
             if let Some(policy) = policy {
                 policy.counters.tcp_terminated(self.worker.index, self.caller);
             }
             self.record(policy, Err(Denial { reason: Denied::Revoked, route: None }));
-            self.over.raise(Over::Revoked);
+            self.close.raise(CloseReason::Revoked);
         }
     }
 
     fn tick(&self) {
         let Some(bound) = self.worker.shared.config.timeouts.opaque_idle else { return };
         let quiet = self.worker.now().saturating_sub(self.active.get());
-        if u64::from(quiet) > bound.as_secs() && self.over.get().is_none() {
-            self.over.raise(Over::Idle);
+        if u64::from(quiet) > bound.as_secs() && self.close.get().is_none() {
+            self.close.raise(CloseReason::Idle);
         }
     }
 
     fn prove(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
-        let (Some(stale), None) = (stale, self.over.get()) else { return };
+        let (Some(stale), None) = (stale, self.close.get()) else { return };
         let kind = match stale {
             Stale::Untrusted => ErrorKind::TlsCertificateUntrusted,
             Stale::Expired(since) => {
@@ -225,9 +226,9 @@ impl Member for Carried {
             }
         };
         self.worker.tcp_error(kind, self.peer.address());
-        self.over.raise(Over::Revoked);
+        self.close.raise(CloseReason::Revoked);
     }
 
-    /// Bytes run on until they end by themselves or the grace period is over.
+    /// Bytes run on until they end by themselves or the grace period is close.
     fn drain(&self) {}
 }

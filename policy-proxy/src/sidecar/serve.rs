@@ -1,7 +1,7 @@
 //! A worker's thread, from its first connection to its last.
 
 use super::accept;
-use super::listen::Bound;
+use super::listen::BoundListener;
 use super::worker::{Phase, Shared, Worker};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,13 +13,17 @@ use tokio::task::spawn_local;
 pub(super) fn run(
     runtime: LocalRuntime,
     shared: Arc<Shared>,
-    listeners: Vec<Bound>,
+    listeners: Vec<BoundListener>,
     told: watch::Receiver<Phase>,
 ) {
     runtime.block_on(serve(shared, listeners, told));
 }
 
-async fn serve(shared: Arc<Shared>, listeners: Vec<Bound>, mut told: watch::Receiver<Phase>) {
+async fn serve(
+    shared: Arc<Shared>,
+    listeners: Vec<BoundListener>,
+    mut told: watch::Receiver<Phase>,
+) {
     let place = shared.store.workers().register();
     let grace = shared.config.timeouts.grace;
     let worker = Rc::new(Worker::new(shared, place.index()));

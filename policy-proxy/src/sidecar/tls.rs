@@ -17,21 +17,21 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// What a ClientHello, or its absence, makes of a connection.
-pub(super) struct Recognised {
+pub(super) struct TlsDetection {
     pub(super) io: ClientIo,
     pub(super) tls: PeerTls,
     /// What proved the client's identity.
     pub(super) proof: Option<Arc<Proof>>,
 }
 
-impl Recognised {
+impl TlsDetection {
     /// Nothing was proved.
-    fn unproved(io: ClientIo, tls: PeerTls) -> Self {
+    fn unauthenticated(io: ClientIo, tls: PeerTls) -> Self {
         Self { io, tls, proof: None }
     }
 }
 
-/// Bounds of [`recognise`].
+/// Bounds of [`detect`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) detect: Duration,
@@ -49,7 +49,7 @@ impl Bounds {
 
 /// On which of our two faces a connection arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Face {
+pub(super) enum InboundPath {
     /// It was going to the application: a certificate is asked for but optional, and no application
     /// protocol is negotiated.
     Application,
@@ -60,12 +60,12 @@ pub(super) enum Face {
 /// Reads until a ClientHello is complete or cannot follow. TLS for our server name is terminated;
 /// other TLS, and TLS without a name, is passed through; what is not TLS is plaintext. A client that
 /// sends nothing within the bound is refused: ports whose server speaks first have to be opaque.
-pub(super) async fn recognise(
+pub(super) async fn detect(
     mut stream: TcpStream,
     identity: &IdentityHandle,
-    face: Face,
+    path: InboundPath,
     bounds: Bounds,
-) -> Result<Recognised, ErrorKind> {
+) -> Result<TlsDetection, ErrorKind> {
     let (seen, scan) = match timeout(bounds.detect, read_client_hello(&mut stream)).await {
         Ok(Ok(read)) => read,
         Ok(Err(_)) => return Err(ErrorKind::Io),
@@ -73,7 +73,7 @@ pub(super) async fn recognise(
     };
     match scan {
         Scan::Partial | Scan::NotTls => {
-            Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Absent))
+            Ok(TlsDetection::unauthenticated(ClientIo::plain(seen, stream), PeerTls::Absent))
         }
         Scan::ClientHello(name) => {
             let current = identity.current();
@@ -82,11 +82,12 @@ pub(super) async fn recognise(
                 Some(own) => {
                     let own = Arc::clone(own);
                     drop(current);
-                    terminate(Prefixed::new(seen, stream), &own, face, bounds).await
+                    terminate(Prefixed::new(seen, stream), &own, path, bounds).await
                 }
-                None => {
-                    Ok(Recognised::unproved(ClientIo::plain(seen, stream), PeerTls::Passthrough))
-                }
+                None => Ok(TlsDetection::unauthenticated(
+                    ClientIo::plain(seen, stream),
+                    PeerTls::Passthrough,
+                )),
             }
         }
     }
@@ -117,12 +118,12 @@ pub(super) async fn read_client_hello<S: AsyncRead + Unpin>(
 async fn terminate(
     stream: Prefixed<TcpStream>,
     own: &TlsIdentity,
-    face: Face,
+    path: InboundPath,
     bounds: Bounds,
-) -> Result<Recognised, ErrorKind> {
-    let acceptor = TlsAcceptor::from(Arc::clone(match face {
-        Face::Application => own.server(),
-        Face::Direct => own.direct(),
+) -> Result<TlsDetection, ErrorKind> {
+    let acceptor = TlsAcceptor::from(Arc::clone(match path {
+        InboundPath::Application => own.server(),
+        InboundPath::Direct => own.direct(),
     }));
     let accept = acceptor.accept_with(stream, |connection| {
         connection.set_buffer_limit(Some(bounds.buffer));
@@ -133,7 +134,7 @@ async fn terminate(
         Err(_) => return Err(ErrorKind::TlsHandshake),
     };
     let (_, connection) = stream.get_ref();
-    if face == Face::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
+    if path == InboundPath::Direct && connection.alpn_protocol() != Some(DIRECT_ALPN) {
         return Err(ErrorKind::TransportHeader);
     }
     let chain = connection.peer_certificates();
@@ -141,7 +142,7 @@ async fn terminate(
     // Who proved nothing has nothing to lose.
     let proof = identity.as_ref().and_then(|_| Proof::of(own, chain));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
-    Ok(Recognised { io, tls: PeerTls::Terminated(identity), proof })
+    Ok(TlsDetection { io, tls: PeerTls::Terminated(identity), proof })
 }
 
 fn handshake_error(error: &std::io::Error) -> ErrorKind {

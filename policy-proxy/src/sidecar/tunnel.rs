@@ -17,7 +17,7 @@ pub(super) struct Upgrade {
 }
 
 /// Copies until both sides have ended. Ends at any time once permission is lost.
-pub(super) async fn carry(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
+pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
     let Upgrade { server, guard } = upgrade;
     let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
     poll_fn(|cx| match guard.poll_lost(cx) {

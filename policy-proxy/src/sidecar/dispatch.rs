@@ -16,20 +16,20 @@ use tokio::task::spawn_local;
 /// Carries a connection whose client is known. `said`: what a transport header says is spoken; without
 /// it, HTTP is looked for. It changes nothing about what is permitted: on a port where bytes decide,
 /// they do.
-pub(super) async fn recognised(
+pub(super) async fn dispatch(
     accepted: AcceptedConnection,
     peer: Peer,
     io: ClientIo,
-    said: Option<Spoken>,
+    hint: Option<Spoken>,
 ) {
     let bound = match (accepted.protocol(), peer.tls()) {
         (Protocol::Opaque, _) => {
-            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
             return;
         }
         // A server of HTTP may find a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
-            spawn_local(opaque::carry(accepted, peer, io, Look::Beside));
+            spawn_local(opaque::forward(accepted, peer, io, Look::Beside));
             return;
         }
         (Protocol::Tls, PeerTls::Absent) => return accepted.refuse(&peer, Denied::TlsRequired),
@@ -39,9 +39,9 @@ pub(super) async fn recognised(
             accepted.worker.shared.config.timeouts.detect
         }
     };
-    match said {
-        Some(spoken) => carry(accepted, peer, io, Detected::Told(spoken)),
-        None => speak(accepted, peer, io, bound).await,
+    match hint {
+        Some(spoken) => serve_detected(accepted, peer, io, Detected::Told(spoken)),
+        None => detect_http(accepted, peer, io, bound).await,
     }
 }
 
@@ -53,7 +53,7 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     match read {
         Ok(Ok((seen, Scan::ClientHello(_)))) => {
             io.unread(seen);
-            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
         }
         Ok(Ok((_, Scan::NotTls | Scan::Partial))) => accepted.refuse(&peer, Denied::TlsRequired),
         Ok(Err(_)) => accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
@@ -62,18 +62,18 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
 }
 
 /// Looks for HTTP, and carries what is found if the Server declares it.
-async fn speak(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo, bound: Duration) {
+async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo, bound: Duration) {
     let begun = Instant::now();
     let detected = match detect::detect(&mut io, bound).await {
         Ok(detected) => detected,
         Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
     };
     accepted.count_detected(detected, begun.elapsed());
-    carry(accepted, peer, io, detected);
+    serve_detected(accepted, peer, io, detected);
 }
 
 /// Carries what is spoken if the Server declares it.
-fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detected) {
+fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detected) {
     let protocol = accepted.protocol();
     let spoken = match detected {
         Detected::Ended => return,
@@ -85,13 +85,13 @@ fn carry(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detec
     let meshed = matches!(peer.tls(), PeerTls::Terminated(_));
     match (spoken, protocol) {
         (_, Protocol::Opaque | Protocol::Tls) => {
-            spawn_local(opaque::carry(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
         }
         (Spoken::Other, Protocol::Detect { .. }) => {
             // A client that was silent, or whose first line has not ended, may still turn out to
             // speak HTTP.
             let look = if detected == Detected::Silent { Look::First } else { Look::Beside };
-            spawn_local(opaque::carry(accepted, peer, io, look));
+            spawn_local(opaque::forward(accepted, peer, io, look));
         }
         (Spoken::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
             spawn_local(http::serve(accepted, peer, io, false));
