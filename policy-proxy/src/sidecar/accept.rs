@@ -1,7 +1,7 @@
 //! Accepts connections, finds out where they were going, and hands them on.
 
 use super::accepted::AcceptedConnection;
-use super::copy::Look;
+use super::copy::HttpWatch;
 use super::direct::{self, DirectConnection};
 use super::dispatch;
 use super::io::ClientIo;
@@ -88,7 +88,7 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     if accepted.protocol() == Protocol::Opaque {
         let peer = Peer::new(client, PeerTls::Absent);
         let io = ClientIo::plain(bytes::Bytes::new(), stream);
-        spawn_local(opaque::forward(accepted, peer, io, Look::Never));
+        spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
         return;
     }
     let bounds = tls::Bounds::of(&accepted.worker.shared.config);

@@ -1,7 +1,7 @@
 //! A connection on its way from the listener to what carries it.
 
-use super::detect::Detected;
-use super::first_line::Spoken;
+use super::detect::Detection;
+use super::first_line::WireProtocol;
 use super::worker::{ConnectionPermit, Worker};
 use policy_core::{Denial, Denied, Protocol, fold_mapped};
 use policy_enforce::error::ErrorKind;
@@ -78,14 +78,14 @@ impl AcceptedConnection {
         }
     }
 
-    pub(super) fn count_detected(&self, detected: Detected, took: Duration) {
+    pub(super) fn count_detected(&self, detected: Detection, took: Duration) {
         use policy_enforce::telemetry::Detected as Counted;
         let counted = match detected {
-            Detected::Told(Spoken::Http1) => Counted::Http1,
-            Detected::Told(Spoken::Http2) => Counted::Http2,
-            Detected::Told(Spoken::Other | Spoken::Proxy) => Counted::NotHttp,
-            Detected::Silent => Counted::Timeout,
-            Detected::Ended => Counted::Error,
+            Detection::Protocol(WireProtocol::Http1) => Counted::Http1,
+            Detection::Protocol(WireProtocol::Http2) => Counted::Http2,
+            Detection::Protocol(WireProtocol::Other | WireProtocol::Proxy) => Counted::NotHttp,
+            Detection::Timeout => Counted::Timeout,
+            Detection::Eof => Counted::Error,
         };
         if let Ok(policy) = self.handle.live().in_force() {
             policy.counters.detected(self.worker.index, counted, took);

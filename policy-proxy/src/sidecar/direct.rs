@@ -7,7 +7,7 @@
 
 use super::accepted::AcceptedConnection;
 use super::dispatch;
-use super::first_line::Spoken;
+use super::first_line::WireProtocol;
 use super::io::ClientIo;
 use super::settings::{Listener, Target};
 use super::tls::{self, InboundPath, TlsDetection};
@@ -93,8 +93,8 @@ pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
         return;
     }
     let hint = header.session.map(|session| match session {
-        Session::Http1 => Spoken::Http1,
-        Session::Http2 => Spoken::Http2,
+        Session::Http1 => WireProtocol::Http1,
+        Session::Http2 => WireProtocol::Http2,
     });
     dispatch::dispatch(accepted, peer, io, hint).await;
 }

@@ -2,9 +2,9 @@
 
 use super::accepted::AcceptedConnection;
 use super::client_hello::Scan;
-use super::copy::Look;
-use super::detect::{self, Detected};
-use super::first_line::Spoken;
+use super::copy::HttpWatch;
+use super::detect::{self, Detection};
+use super::first_line::WireProtocol;
 use super::io::ClientIo;
 use super::{http, opaque, tls};
 use policy_core::{Denied, Protocol};
@@ -20,16 +20,16 @@ pub(super) async fn dispatch(
     accepted: AcceptedConnection,
     peer: Peer,
     io: ClientIo,
-    hint: Option<Spoken>,
+    hint: Option<WireProtocol>,
 ) {
     let bound = match (accepted.protocol(), peer.tls()) {
         (Protocol::Opaque, _) => {
-            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
             return;
         }
         // A server of HTTP may find a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
-            spawn_local(opaque::forward(accepted, peer, io, Look::Beside));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Observe));
             return;
         }
         (Protocol::Tls, PeerTls::Absent) => return accepted.refuse(&peer, Denied::TlsRequired),
@@ -40,7 +40,7 @@ pub(super) async fn dispatch(
         }
     };
     match hint {
-        Some(spoken) => serve_detected(accepted, peer, io, Detected::Told(spoken)),
+        Some(spoken) => serve_detected(accepted, peer, io, Detection::Protocol(spoken)),
         None => detect_http(accepted, peer, io, bound).await,
     }
 }
@@ -53,7 +53,7 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     match read {
         Ok(Ok((seen, Scan::ClientHello(_)))) => {
             io.unread(seen);
-            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
         }
         Ok(Ok((_, Scan::NotTls | Scan::Partial))) => accepted.refuse(&peer, Denied::TlsRequired),
         Ok(Err(_)) => accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
@@ -73,40 +73,42 @@ async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo,
 }
 
 /// Carries what is spoken if the Server declares it.
-fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detected) {
+fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detection) {
     let protocol = accepted.protocol();
     let spoken = match detected {
-        Detected::Ended => return,
-        Detected::Told(spoken) => spoken,
+        Detection::Eof => return,
+        Detection::Protocol(spoken) => spoken,
         // Where nothing but HTTP is carried, a silent client may take its time.
-        Detected::Silent if may_be_http1(protocol) && accepted.refuses_bytes() => Spoken::Http1,
-        Detected::Silent => Spoken::Other,
+        Detection::Timeout if may_be_http1(protocol) && accepted.refuses_bytes() => {
+            WireProtocol::Http1
+        }
+        Detection::Timeout => WireProtocol::Other,
     };
     let meshed = matches!(peer.tls(), PeerTls::Terminated(_));
     match (spoken, protocol) {
         (_, Protocol::Opaque | Protocol::Tls) => {
-            spawn_local(opaque::forward(accepted, peer, io, Look::Never));
+            spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
         }
-        (Spoken::Other, Protocol::Detect { .. }) => {
+        (WireProtocol::Other, Protocol::Detect { .. }) => {
             // A client that was silent, or whose first line has not ended, may still turn out to
             // speak HTTP.
-            let look = if detected == Detected::Silent { Look::First } else { Look::Beside };
-            spawn_local(opaque::forward(accepted, peer, io, look));
+            let watch = if detected == Detection::Timeout { HttpWatch::Hold } else { HttpWatch::Observe };
+            spawn_local(opaque::forward(accepted, peer, io, watch));
         }
-        (Spoken::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
+        (WireProtocol::Http1, Protocol::Detect { .. } | Protocol::Http1) => {
             spawn_local(http::serve(accepted, peer, io, false));
         }
-        (Spoken::Http2, Protocol::Detect { .. } | Protocol::Http2 | Protocol::Grpc) => {
+        (WireProtocol::Http2, Protocol::Detect { .. } | Protocol::Http2 | Protocol::Grpc) => {
             spawn_local(http::serve(accepted, peer, io, true));
         }
         // A meshed peer may carry HTTP/1 in HTTP/2 (proxy-semantics 1.7).
-        (Spoken::Http2, Protocol::Http1) if meshed => {
+        (WireProtocol::Http2, Protocol::Http1) if meshed => {
             spawn_local(http::serve(accepted, peer, io, true));
         }
-        (Spoken::Http1 | Spoken::Other, Protocol::Http2 | Protocol::Grpc)
-        | (Spoken::Http2 | Spoken::Other, Protocol::Http1)
+        (WireProtocol::Http1 | WireProtocol::Other, Protocol::Http2 | Protocol::Grpc)
+        | (WireProtocol::Http2 | WireProtocol::Other, Protocol::Http1)
         // Behind a PROXY header the application reads what nobody judged.
-        | (Spoken::Proxy, _) => {
+        | (WireProtocol::Proxy, _) => {
             accepted.refuse(&peer, Denied::ProtocolMismatch);
         }
     }

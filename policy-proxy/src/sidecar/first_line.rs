@@ -26,7 +26,7 @@ use words::{
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
+pub enum WireProtocol {
     /// HTTP/1, or what some server takes for it.
     Http1,
     /// HTTP/2 with prior knowledge.
@@ -39,11 +39,11 @@ pub enum Spoken {
 
 /// The state of a first line after some of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Verdict {
     /// No further byte changes it.
-    Spoken(Spoken),
+    Known(WireProtocol),
     /// So far the bytes may begin a request: wait for more.
-    Unsure,
+    Incomplete,
     /// The bytes do not look like a request, but the end of the line could still make them one to a
     /// lenient server: pass them on, and end the connection if it does.
     Doubtful,
@@ -53,7 +53,7 @@ pub enum Told {
 #[derive(Clone, Debug, Default)]
 pub struct FirstLine {
     /// The answer, once no byte can change it.
-    spoken: Option<Spoken>,
+    protocol: Option<WireProtocol>,
     read: u32,
     /// Whether all bytes so far are those of the HTTP/2 preface, and of a binary PROXY header.
     preface: Prefix,
@@ -85,19 +85,19 @@ impl Prefix {
 }
 
 impl FirstLine {
-    /// Reads the bytes that follow those before. Never [`Told::Unsure`] beyond 8 KiB, nor
-    /// [`Told::Doubtful`] beyond 128 KiB.
-    pub fn feed(&mut self, bytes: &[u8]) -> Told {
+    /// Reads the bytes that follow those before. Never [`Verdict::Incomplete`] beyond 8 KiB, nor
+    /// [`Verdict::Doubtful`] beyond 128 KiB.
+    pub fn feed(&mut self, bytes: &[u8]) -> Verdict {
         for byte in bytes {
-            if self.spoken.is_some() {
+            if self.protocol.is_some() {
                 break;
             }
             self.step(*byte);
         }
-        match self.spoken {
-            Some(spoken) => Told::Spoken(spoken),
-            None if self.line.plausible || self.is_prefix() => Told::Unsure,
-            None => Told::Doubtful,
+        match self.protocol {
+            Some(protocol) => Verdict::Known(protocol),
+            None if self.line.plausible || self.is_prefix() => Verdict::Incomplete,
+            None => Verdict::Doubtful,
         }
     }
 
@@ -110,20 +110,20 @@ impl FirstLine {
         self.signature = self.signature.step(SIGNATURE, self.read, byte);
         self.read = self.read.saturating_add(1);
         self.line.step(byte);
-        self.spoken = match (self.preface, self.signature) {
-            (Prefix::Whole, _) => Some(Spoken::Http2),
-            (_, Prefix::Whole) => Some(Spoken::Proxy),
+        self.protocol = match (self.preface, self.signature) {
+            (Prefix::Whole, _) => Some(WireProtocol::Http2),
+            (_, Prefix::Whole) => Some(WireProtocol::Proxy),
             // The line's own answer waits until it is no preface.
             (Prefix::Possible, _) | (_, Prefix::Possible) => None,
-            (Prefix::No, Prefix::No) => self.line.spoken.or_else(|| self.at_bound()),
+            (Prefix::No, Prefix::No) => self.line.protocol.or_else(|| self.at_bound()),
         };
     }
 
     /// A request line that is too long to be told is HTTP/1, whose reader bounds its length.
-    fn at_bound(&self) -> Option<Spoken> {
+    fn at_bound(&self) -> Option<WireProtocol> {
         match self.line.plausible {
-            true if self.read > MAX_LINE => Some(Spoken::Http1),
-            false if self.read > MAX_DOUBTFUL => Some(Spoken::Other),
+            true if self.read > MAX_LINE => Some(WireProtocol::Http1),
+            false if self.read > MAX_DOUBTFUL => Some(WireProtocol::Other),
             true | false => None,
         }
     }
@@ -132,7 +132,7 @@ impl FirstLine {
 /// The words of a line.
 #[derive(Clone, Debug)]
 struct Line {
-    spoken: Option<Spoken>,
+    protocol: Option<WireProtocol>,
     part: Part,
     method: Text<LONGEST_METHOD>,
     /// Whether the method is one that HTTP servers know.
@@ -173,7 +173,7 @@ enum Part {
 impl Default for Line {
     fn default() -> Self {
         Self {
-            spoken: None,
+            protocol: None,
             part: Part::Lead,
             method: Text::default(),
             known: false,
@@ -193,17 +193,17 @@ impl Default for Line {
 
 impl Line {
     fn step(&mut self, byte: u8) {
-        if self.spoken.is_some() {
+        if self.protocol.is_some() {
             return;
         }
         let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
         if byte == b'\n' && self.part != Part::Lead {
             self.end_line(after_cr);
         }
-        if self.spoken.is_none() {
+        if self.protocol.is_none() {
             self.follow_word(byte);
         }
-        if self.spoken.is_none() {
+        if self.protocol.is_none() {
             self.follow_part(byte);
         }
     }
@@ -212,9 +212,9 @@ impl Line {
     fn end_line(&mut self, after_cr: bool) {
         let is_get = self.method.bytes.starts_with(b"GET") && self.method.length == 3;
         if (is_get && self.words == 2) || (after_cr && self.version) {
-            self.spoken = Some(Spoken::Http1);
+            self.protocol = Some(WireProtocol::Http1);
         } else if after_cr {
-            self.spoken = Some(Spoken::Other);
+            self.protocol = Some(WireProtocol::Other);
         }
         self.bare_lf = true;
     }
@@ -230,11 +230,11 @@ impl Line {
             self.version = false;
         }
         self.word.push(byte);
-        if self.words > MOST_WORDS && !self.token {
-            self.spoken = Some(Spoken::Other);
+        if self.words > MAX_WORDS && !self.token {
+            self.protocol = Some(WireProtocol::Other);
         } else if VERSIONS.iter().any(|version| self.word.is(version)) {
             self.version = true;
-            self.spoken = (!self.bare_lf).then_some(Spoken::Http1);
+            self.protocol = (!self.bare_lf).then_some(WireProtocol::Http1);
         }
     }
 
@@ -249,7 +249,7 @@ impl Line {
             Part::Target if blank => {
                 self.part = Part::Rest;
                 if self.path && self.capitals && self.plausible {
-                    self.spoken = Some(Spoken::Http1);
+                    self.protocol = Some(WireProtocol::Http1);
                 }
                 self.plausible &= is_ordinary_blank(byte);
             }
@@ -274,7 +274,7 @@ impl Line {
         self.part = Part::Gap;
         // Parsers of PROXY headers compare the first letters alone.
         if self.method.bytes.get(..PROXY.len()).is_some_and(|own| own.eq_ignore_ascii_case(PROXY)) {
-            self.spoken = Some(Spoken::Proxy);
+            self.protocol = Some(WireProtocol::Proxy);
         }
         self.known = METHODS.iter().any(|known| self.method.is(known));
         self.plausible &= self.known || is_ordinary_blank(blank);
@@ -284,7 +284,7 @@ impl Line {
         self.part = Part::Target;
         self.path = byte == b'/';
         if self.known && matches!(byte, b'/' | b'*') {
-            self.spoken = Some(Spoken::Http1);
+            self.protocol = Some(WireProtocol::Http1);
         }
         self.scheme = byte.is_ascii_alphabetic().then_some(0);
         self.plausible &= byte.is_ascii_graphic();
@@ -299,7 +299,7 @@ impl Line {
             (Some(1), b'/') => Some(2),
             (Some(2), b'/') => {
                 if self.known {
-                    self.spoken = Some(Spoken::Http1);
+                    self.protocol = Some(WireProtocol::Http1);
                 }
                 None
             }
@@ -311,19 +311,19 @@ impl Line {
 
 /// The beginning of a word, as far as it can be one of a few.
 #[derive(Clone, Copy, Debug)]
-struct Text<const LONGEST: usize> {
-    bytes: [u8; LONGEST],
+struct Text<const LEN: usize> {
+    bytes: [u8; LEN],
     /// Stays at the highest number.
     length: u8,
 }
 
-impl<const LONGEST: usize> Default for Text<LONGEST> {
+impl<const LEN: usize> Default for Text<LEN> {
     fn default() -> Self {
-        Self { bytes: [0; LONGEST], length: 0 }
+        Self { bytes: [0; LEN], length: 0 }
     }
 }
 
-impl<const LONGEST: usize> Text<LONGEST> {
+impl<const LEN: usize> Text<LEN> {
     fn push(&mut self, byte: u8) {
         if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
             *place = byte;
@@ -350,7 +350,7 @@ const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The PROXY protocol, section 2.1.
 const PROXY: &[u8] = b"PROXY";
 /// The words that are looked at in a line whose first word is no token.
-const MOST_WORDS: u8 = 4;
+const MAX_WORDS: u8 = 4;
 /// A line longer than this that may still become a request is read as HTTP/1.
 const MAX_LINE: u32 = 8 * 1024;
 /// The length of a line that no request has begun with so far, and that no server reads further:

@@ -4,7 +4,7 @@
 //! falls between the decision and the watch.
 
 use super::accepted::AcceptedConnection;
-use super::copy::{Copied, Copy, Look};
+use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
 use super::upstream;
 use super::worker::{Member, Worker, outcome};
@@ -49,13 +49,18 @@ enum CloseReason {
     Idle,
 }
 
-/// Decides on a connection and carries it. Where HTTP was looked for and not found, `look` goes on
+/// Decides on a connection and carries it. Where HTTP was looked for and not found, `watch` goes on
 /// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
-pub(super) async fn forward(accepted: AcceptedConnection, peer: Peer, io: ClientIo, look: Look) {
+pub(super) async fn forward(
+    accepted: AcceptedConnection,
+    peer: Peer,
+    io: ClientIo,
+    watch: HttpWatch,
+) {
     let AcceptedConnection { worker, permit, handle, client, upstream, at } = accepted;
     let caller = worker.shared.store.telemetry().caller(&peer.as_tls());
     let active = Cell::new(worker.now());
-    let undetected = look == Look::Never;
+    let undetected = watch == HttpWatch::Off;
     let close = Signal::new();
     let connection =
         Rc::new(OpaqueConnection { worker, handle, peer, caller, at, undetected, close, active });
@@ -82,10 +87,10 @@ pub(super) async fn forward(accepted: AcceptedConnection, peer: Peer, io: Client
         }
     };
     let server = connection.metered(Side::Destination, server);
-    let copied = connection.copy(Copy::new(io, server, look)).await;
+    let copied = connection.copy(CopyBidirectional::new(io, server, watch)).await;
     match copied {
-        Ok(Copied::Done) | Err(_) => {}
-        Ok(Copied::SpokeHttp) => connection.refuse_late_http(),
+        Ok(CopyEnd::Done) | Err(_) => {}
+        Ok(CopyEnd::SpokeHttp) => connection.refuse_late_http(),
     }
     drop(permit);
 }
@@ -140,11 +145,11 @@ impl OpaqueConnection {
     }
 
     /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
-    async fn copy(&self, copy: Copy) -> std::io::Result<Copied> {
+    async fn copy(&self, copy: CopyBidirectional) -> std::io::Result<CopyEnd> {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
         poll_fn(|cx| match self.close.poll(cx) {
-            Some(_) => Poll::Ready(Ok(Copied::Done)),
+            Some(_) => Poll::Ready(Ok(CopyEnd::Done)),
             None => {
                 let copied = copy.as_mut().poll_copy(cx);
                 let passed = copy.passed();

@@ -1,6 +1,6 @@
 //! Carries what follows an upgrade, for as long as the request that asked for it is permitted.
 
-use super::copy::{Copy, Look};
+use super::copy::{CopyBidirectional, HttpWatch};
 use super::inflight::InflightGuard;
 use super::io::{ClientIo, Metered, Prefixed};
 use std::future::poll_fn;
@@ -19,7 +19,8 @@ pub(super) struct Upgrade {
 /// Copies until both sides have ended. Ends at any time once permission is lost.
 pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
     let Upgrade { server, guard } = upgrade;
-    let mut copy = pin!(Copy::new(client.for_ever(), server.for_ever(), Look::Never));
+    let mut copy =
+        pin!(CopyBidirectional::new(client.for_ever(), server.for_ever(), HttpWatch::Off));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),
