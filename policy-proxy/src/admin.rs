@@ -101,11 +101,11 @@ pub enum MetricsAccess {
 /// What the admin port tells about and acts on.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<AdminState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AdminState {
     config: AdminConfig,
     store: PolicyStore,
     /// The admin port's own policy, watched from the start although no traffic is redirected there.
@@ -122,10 +122,10 @@ struct Shared {
 }
 
 /// Requests of one HTTP/2 connection at a time.
-const MOST_STREAMS: u32 = 8;
+const MAX_STREAMS: u32 = 8;
 
 /// Connections of the node and the pod itself, and as many of everybody else.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// For a handshake, for a request head, and for the whole of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(5);
@@ -144,8 +144,8 @@ impl Admin {
         drain: CancellationToken,
     ) -> Self {
         let own = NonZeroU16::new(config.listen.port()).map(|port| store.port(port));
-        let (room, runtime) = (Room::of(MOST_CONNECTIONS), Handle::try_current().ok());
-        let shared = Shared { config, store, own, identity, status, drain, room, runtime };
+        let (room, runtime) = (Room::of(MAX_CONNECTIONS), Handle::try_current().ok());
+        let shared = AdminState { config, store, own, identity, status, drain, room, runtime };
         Self { shared: Arc::new(shared) }
     }
 
@@ -164,7 +164,7 @@ impl Admin {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let full = || io::Error::other("too many connections to the admin port");
-        let place = self.shared.room.enter(self.is_near(peer.ip())).ok_or_else(full)?;
+        let place = self.shared.room.enter(self.is_pod_or_node(peer.ip())).ok_or_else(full)?;
         let admin = self.clone();
         let served = async move {
             let _place = place;
@@ -181,7 +181,7 @@ impl Admin {
         loop {
             match listener.accept().await {
                 Ok((stream, client)) => {
-                    let near = self.is_near(fold_mapped(client.ip()));
+                    let near = self.is_pod_or_node(fold_mapped(client.ip()));
                     let Some(place) = self.shared.room.enter(near) else { continue };
                     let admin = self.clone();
                     tokio::spawn(async move {
@@ -225,7 +225,7 @@ impl Admin {
         // HTTP/2 too: a mesh may serve_connection a scraper's HTTP/1 in it.
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MOST_STREAMS);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
         let served = builder.serve_connection(TokioIo::new(stream), service).await;
         served.map_err(io::Error::other)
     }
@@ -237,13 +237,13 @@ impl Admin {
     {
         let path = request.uri().path();
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let tcp = path.strip_prefix("/probe/tcp/").and_then(|port| self.probed(port));
+        let tcp = path.strip_prefix("/probe/tcp/").and_then(|port| self.probe_port(port));
         let allowed = match path {
             "/shutdown" => return self.shutdown(peer, request.method()),
             "/proxy-log-level" => return self.log_level(peer, request).await,
-            "/live" | "/ready" if read => self.may_ask(peer, &request),
-            "/metrics" if read => self.may_read_metrics(peer, &request),
-            _ if tcp.is_some() && read => self.may_probe(peer, &request),
+            "/live" | "/ready" if read => self.authorize_health(peer, &request),
+            "/metrics" if read => self.authorize_metrics(peer, &request),
+            _ if tcp.is_some() && read => self.authorize_probe(peer, &request),
             "/live" | "/ready" | "/metrics" => return refuse_method("GET, HEAD"),
             _ if tcp.is_some() => return refuse_method("GET, HEAD"),
             _ => return refuse(StatusCode::NOT_FOUND, "not found"),
@@ -263,7 +263,7 @@ impl Admin {
     }
 
     /// The port of a probe, if it is one of those configured, written as numbers are.
-    fn probed(&self, port: &str) -> Option<NonZeroU16> {
+    fn probe_port(&self, port: &str) -> Option<NonZeroU16> {
         let number = port.parse::<NonZeroU16>().ok()?;
         let known = self.shared.config.tcp_probe_ports.contains(&number);
         (known && number.to_string() == port).then_some(number)
@@ -278,7 +278,7 @@ impl Admin {
     }
 
     /// Whether a client is the pod itself or, as far as that is known, its node.
-    fn is_near(&self, client: IpAddr) -> bool {
+    fn is_pod_or_node(&self, client: IpAddr) -> bool {
         let live = self.shared.own.as_ref().map(PortHandle::live);
         let policy = live.as_ref().and_then(|live| live.in_force().ok());
         let node = policy.map_or(&[][..], |policy| &policy.facts.node_local);
@@ -287,17 +287,17 @@ impl Admin {
 
     /// Whether `/live` and `/ready` are answered to this client: to everybody while it is not known which
     /// addresses are the node's.
-    fn may_ask<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+    fn authorize_health<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         let live = self.shared.own.as_ref().map(PortHandle::live);
         let policy = live.as_ref().and_then(|live| live.in_force().ok());
         let early = policy.is_none_or(|policy| policy.facts.node_local.is_empty());
-        if early || self.is_near(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
+        if early || self.is_pod_or_node(peer.ip()) { Ok(()) } else { self.decide(peer, request) }
     }
 
     /// Whether a port is tried for this client. The kubelet is known by its address: what the policy
     /// grants to identities, such as reading metrics, is no leave to try ports.
-    fn may_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
-        if self.is_near(peer.ip()) {
+    fn authorize_probe<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+        if self.is_pod_or_node(peer.ip()) {
             return Ok(());
         }
         self.decide(&Peer::new(peer.address(), PeerTls::Absent), request)
@@ -324,11 +324,11 @@ impl Admin {
         text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready, missing:\n{list}"))
     }
 
-    fn may_read_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
+    fn authorize_metrics<B>(&self, peer: &Peer, request: &Request<B>) -> Result<(), Denied> {
         match self.shared.config.metrics {
             MetricsAccess::All => Ok(()),
             MetricsAccess::Local | MetricsAccess::Policy
-                if peer.ip().is_loopback() && !page::may_have_asked(request) =>
+                if peer.ip().is_loopback() && !page::may_come_from_browser(request) =>
             {
                 Ok(())
             }
@@ -345,9 +345,9 @@ impl Admin {
         let decision = Err(Denial { reason, route: None });
         let (at, port) = (SystemTime::now(), own.port());
         let (method, path) = (request.method(), request.uri().path());
-        let asked = Requested { method, path, canonical: true };
+        let requested = Requested { method, path, canonical: true };
         let decided = Decided { at, port, peer, policy: None, decision };
-        notices.tell(&decided, Some(asked), Instant::now());
+        notices.tell(&decided, Some(requested), Instant::now());
     }
 
     /// The same decision that a request to any other port gets.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// Whether a page in a browser may have made the request. Pages of other origins say so (`Origin`). One
 /// whose name was rebound to loopback is of this origin, but asks for its own name: whoever means
 /// loopback says `localhost` or an address.
-pub(super) fn may_have_asked<B>(request: &Request<B>) -> bool {
+pub(super) fn may_come_from_browser<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(Authority::host).or_else(|| host_of(headers));
     headers.contains_key(ORIGIN) || !host.is_some_and(is_local)
@@ -35,8 +35,9 @@ mod tests {
 
     #[test]
     fn loopback_is_asked_for_by_its_name_or_an_address() {
-        let asked =
-            |host: &str| may_have_asked(&Request::get("/").header(HOST, host).body(()).unwrap());
+        let asked = |host: &str| {
+            may_come_from_browser(&Request::get("/").header(HOST, host).body(()).unwrap())
+        };
         for host in ["localhost:14191", "LOCALHOST", "127.0.0.1:4191", "[::1]:4191", "192.0.2.7"] {
             assert!(!asked(host), "{host}");
         }
@@ -45,10 +46,10 @@ mod tests {
             assert!(asked(host), "{host}");
         }
         let two = Request::get("/").header(HOST, "localhost").header(HOST, "page.example");
-        assert!(may_have_asked(&two.body(()).unwrap()));
-        assert!(may_have_asked(&Request::get("/").body(()).unwrap()), "no name");
+        assert!(may_come_from_browser(&two.body(()).unwrap()));
+        assert!(may_come_from_browser(&Request::get("/").body(()).unwrap()), "no name");
         let absolute = |uri: &str| {
-            may_have_asked(&Request::get(uri).header(HOST, "localhost").body(()).unwrap())
+            may_come_from_browser(&Request::get(uri).header(HOST, "localhost").body(()).unwrap())
         };
         assert!(absolute("http://page.example/") && !absolute("http://[::1]:4191/"));
     }

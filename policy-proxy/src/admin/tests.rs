@@ -369,11 +369,11 @@ async fn a_stranger_who_holds_connections_does_not_keep_the_nodes_probes_waiting
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let held: Vec<_> =
-        (0..MOST_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
+        (0..MAX_CONNECTIONS).map(|_| admin.shared.room.enter(false).unwrap()).collect();
     let (stranger, _other) = tokio::io::duplex(64);
     let refused = admin.serve_connection(stranger, plain("10.1.2.3")).await.unwrap_err();
     assert_eq!(refused.to_string(), "too many connections to the admin port");
-    assert!(admin.is_near("10.9.0.1".parse().unwrap()), "the node");
+    assert!(admin.is_pod_or_node("10.9.0.1".parse().unwrap()), "the node");
     let serving = tokio::spawn(admin.clone().serve(listener));
     let mut near = TcpStream::connect(address).await.unwrap();
     near.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();

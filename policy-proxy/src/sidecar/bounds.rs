@@ -142,4 +142,4 @@ impl Default for Sockets {
 }
 
 /// Heads may always be as long as this, whatever the setting.
-pub(super) const LEAST_HEAD: usize = 8 * 1024;
+pub(super) const MIN_HEAD_LIMIT: usize = 8 * 1024;

@@ -104,7 +104,7 @@ fn not_loopback(address: IpAddr) -> Option<IpAddr> {
     (!address.is_loopback()).then_some(address)
 }
 
-/// Terminates TLS, which has to prove an identity, and reads the header.
+/// Terminates TLS, which has to reverify an identity, and reads the header.
 async fn authenticate(
     direct: &DirectConnection,
     stream: TcpStream,

@@ -17,9 +17,9 @@ use std::task::Context;
 use std::time::{Duration, Instant};
 
 /// The connection, which each of its open requests keeps.
-pub(super) struct Connected<'a>(pub(super) &'a Rc<HttpConnection>);
+pub(super) struct ConnectionEnforcer<'a>(pub(super) &'a Rc<HttpConnection>);
 
-impl Enforcer for Connected<'_> {
+impl Enforcer for ConnectionEnforcer<'_> {
     type Open = InflightGuard;
     /// A worker tells its connections of changes, and nothing runs on its thread between the decision and
     /// the request's place among those that are open.

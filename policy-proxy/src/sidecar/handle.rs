@@ -3,7 +3,7 @@
 use super::listen::{self, BoundListener, StartError};
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
-use super::worker::{Phase, Shared};
+use super::worker::{Phase, SidecarState};
 use policy_enforce::record::{Recorder, Sampler};
 use policy_enforce::store::PolicyStore;
 use policy_tls::identity::IdentityHandle;
@@ -24,7 +24,7 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Listens and serves until told to drain or stop. Returns once every address is bound.
+    /// Listens and serves until phase_changes to drain or stop. Returns once every address is bound.
     /// `recorder` takes one record per decision; without it none is made.
     ///
     /// # Errors
@@ -40,12 +40,12 @@ impl Sidecar {
             .first()
             .map(|own| own.iter().map(|bound: &BoundListener| bound.address).collect());
         let addresses: Vec<SocketAddr> = addresses.unwrap_or_default();
-        let (phase, told) = watch::channel(Phase::Running);
+        let (phase, phase_changes) = watch::channel(Phase::Running);
         let (alive, ended) = mpsc::channel(1);
         let listening = workers.first().into_iter().flatten();
         let listening =
             listening.map(|own| Listener { address: own.address, target: own.target }).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SidecarState {
             config,
             store,
             identity,
@@ -56,7 +56,8 @@ impl Sidecar {
             sampler: Sampler::new(LOG_INTERVAL, Instant::now()),
         });
         for (number, listeners) in workers.drain(..).enumerate() {
-            let (shared, told, alive) = (shared.clone(), told.clone(), alive.clone());
+            let (shared, phase_changes, alive) =
+                (shared.clone(), phase_changes.clone(), alive.clone());
             let (made, is_made) = std::sync::mpsc::sync_channel(1);
             std::thread::Builder::new()
                 .name(format!("proxy-{number}"))
@@ -66,7 +67,7 @@ impl Sidecar {
                     match runtime.enable_all().build_local(LocalOptions::default()) {
                         Ok(runtime) => {
                             let _ = made.send(Ok(()));
-                            super::serve::run(runtime, shared, listeners, told);
+                            super::serve::run(runtime, shared, listeners, phase_changes);
                         }
                         Err(error) => {
                             let _ = made.send(Err(error));

@@ -4,14 +4,14 @@ use super::accepted::AcceptedConnection;
 use super::body::ResponseBody;
 use super::client_body::ClientBody;
 use super::client_conn::ClientConnError;
-use super::enforcer::Connected;
+use super::enforcer::ConnectionEnforcer;
 use super::http1;
 use super::inflight::{HttpConnection, InflightGuard, RequestBody};
 use super::io::ClientIo;
 use super::response::ClientResponse;
 use super::tunnel::Upgrade;
 use super::upstream::UpstreamBody;
-use super::worker::Member;
+use super::worker::TrackedConnection;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Version};
@@ -54,7 +54,7 @@ pub(super) async fn answer(
     connection.begin();
     let admitted = {
         let mut authorizer = connection.authorizer.borrow_mut();
-        pipeline::admit(&Connected(&connection), Some(&mut authorizer), &mut head)
+        pipeline::admit(&ConnectionEnforcer(&connection), Some(&mut authorizer), &mut head)
     };
     let mut admitted = match admitted {
         Admission::Admitted(admitted) => admitted,
@@ -68,10 +68,12 @@ pub(super) async fn answer(
     let waited = sent.map_or(Duration::ZERO, |sent| sent.elapsed());
     let mut response = match forwarded {
         Ok(response) => response,
-        Err(answer) => return admitted.refuse(&Connected(&connection), answer, waited).into(),
+        Err(answer) => {
+            return admitted.refuse(&ConnectionEnforcer(&connection), answer, waited).into();
+        }
     };
     // In place: a response that is handed on by value is copied at every step.
-    if let Some(refused) = admitted.pass(&Connected(&connection), &mut response, waited) {
+    if let Some(refused) = admitted.pass(&ConnectionEnforcer(&connection), &mut response, waited) {
         return refused.into();
     }
     let asker = admitted.asker();

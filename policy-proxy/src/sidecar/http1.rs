@@ -4,7 +4,7 @@
 //! are polled from here too; nothing passes between tasks.
 
 use super::body::ResponseBody;
-use super::bounds::LEAST_HEAD;
+use super::bounds::MIN_HEAD_LIMIT;
 use super::client_body::ClientBody;
 use super::client_conn::{ClientConn, ClientConnError};
 use super::inflight::HttpConnection;
@@ -47,7 +47,7 @@ where
 fn bounds(connection: &HttpConnection) -> Bounds {
     let limits = &connection.worker.shared.config.limits;
     let bytes = usize::try_from(limits.request_head).unwrap_or(usize::MAX);
-    Bounds { fields: limits.headers, bytes: bytes.max(LEAST_HEAD) }
+    Bounds { fields: limits.headers, bytes: bytes.max(MIN_HEAD_LIMIT) }
 }
 
 struct Http1Connection<'a, A> {

@@ -6,7 +6,7 @@ use super::accepted::AcceptedConnection;
 use super::client_body::{ClientBody, RequestBodyError};
 use super::io::{ClientIo, Metered};
 use super::upstream::Upstream;
-use super::worker::{ConnectionPermit, Membership, Worker};
+use super::worker::{ConnectionPermit, Registration, Worker};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -56,7 +56,7 @@ pub(super) struct HttpConnection {
     idle_since: Cell<u32>,
     _permit: ConnectionPermit,
     /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
-    membership: OnceCell<Membership>,
+    registration: OnceCell<Registration>,
 }
 
 /// One open request.
@@ -108,7 +108,7 @@ impl HttpConnection {
             inflight: RefCell::new(Slab::new()),
             idle_since: Cell::new(worker.now()),
             _permit: permit,
-            membership: OnceCell::new(),
+            registration: OnceCell::new(),
             worker,
             handle,
             peer,

@@ -80,7 +80,7 @@ fn listen(
 
 /// Asks after `quiet` without a byte, and again and again.
 pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
-    TcpKeepalive::new().with_time(quiet).with_interval(ASKED_AGAIN)
+    TcpKeepalive::new().with_time(quiet).with_interval(KEEPALIVE_INTERVAL)
 }
 
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use super::accepted::AcceptedConnection;
 use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
 use super::io::{ClientIo, Metered};
 use super::upstream;
-use super::worker::{Member, Worker, outcome};
+use super::worker::{TrackedConnection, Worker, into_result};
 use policy_core::{Decision, Denial, Denied, Permit, Protocol};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::Decided;
@@ -65,8 +65,8 @@ pub(super) async fn forward(
     let connection =
         Rc::new(OpaqueConnection { worker, handle, peer, caller, at, undetected, close, active });
     let weak = Rc::downgrade(&connection);
-    let member: Weak<dyn Member> = weak;
-    let _membership = connection.worker.join(member);
+    let tracked: Weak<dyn TrackedConnection> = weak;
+    let _registration = connection.worker.register(tracked);
     if !connection.decide() {
         return;
     }
@@ -103,7 +103,7 @@ impl OpaqueConnection {
         let decision = match &policy {
             Ok(policy) => {
                 let connection = self.peer.connection(&policy.facts);
-                outcome(policy.evaluator.decide_connection(&connection))
+                into_result(policy.evaluator.decide_connection(&connection))
             }
             Err(reason) => {
                 self.worker.shared.store.telemetry().refused(*reason);
@@ -180,7 +180,7 @@ impl OpaqueConnection {
     }
 }
 
-impl Member for OpaqueConnection {
+impl TrackedConnection for OpaqueConnection {
     fn review(&self) {
         let live = self.handle.live();
         let lost = match live.in_force() {
@@ -217,7 +217,7 @@ impl Member for OpaqueConnection {
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), None) = (stale, self.close.get()) else { return };
         let kind = match stale {

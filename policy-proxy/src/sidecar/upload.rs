@@ -23,7 +23,7 @@ impl UploadBody {
         let decoder = match framing {
             Framing::None => return Self { conn: None },
             Framing::Length(bytes) => Decoder::length(bytes),
-            Framing::Chunked => Decoder::chunked(bounds.fields, MOST_TRAILERS),
+            Framing::Chunked => Decoder::chunked(bounds.fields, MAX_TRAILERS),
         };
         conn.inner.borrow_mut().upload = Upload::of(decoder, expects);
         Self { conn: Some(Rc::clone(conn)) }
@@ -85,4 +85,4 @@ impl Drop for UploadBody {
 }
 
 /// Bytes of a request's trailers.
-const MOST_TRAILERS: usize = 16 * 1024;
+const MAX_TRAILERS: usize = 16 * 1024;

@@ -4,7 +4,7 @@ mod pool;
 
 pub(super) use pool::{UpstreamBody, UpstreamBodyError};
 
-use super::bounds::{LEAST_HEAD, Sockets};
+use super::bounds::{MIN_HEAD_LIMIT, Sockets};
 use super::io::Metered;
 use super::listen::keepalive;
 use super::settings::SidecarConfig;
@@ -148,7 +148,7 @@ where
     }
 
     fn bounds(&self) -> Bounds {
-        let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(LEAST_HEAD);
+        let bytes = usize::try_from(self.settings.head).unwrap_or(usize::MAX).max(MIN_HEAD_LIMIT);
         Bounds { fields: MAX_RESPONSE_FIELDS, bytes }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Phase {
 }
 
 /// What all workers have in common.
-pub(super) struct Shared {
+pub(super) struct SidecarState {
     pub(super) config: SidecarConfig,
     pub(super) store: PolicyStore,
     pub(super) identity: IdentityHandle,
@@ -41,26 +41,26 @@ pub(super) struct Shared {
 
 /// One worker. Everything here stays on its thread.
 pub(super) struct Worker {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SidecarState>,
     /// Its number in counter calls.
     pub(super) index: usize,
     /// Seconds since the worker began, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
-    members: RefCell<Slab<Weak<dyn Member>>>,
+    tracked: RefCell<Slab<Weak<dyn TrackedConnection>>>,
     /// Connections of this worker.
     connections: Cell<usize>,
-    left: Notify,
+    emptied: Notify,
 }
 
 /// A connection or tunnel that has to be told of changes.
-pub(super) trait Member {
+pub(super) trait TrackedConnection {
     /// The policy may have changed: what lost its permission ends.
     fn review(&self);
     /// A second has passed.
     fn tick(&self);
     /// What the client proved its identity with may not count any longer; asked every second.
-    fn prove(&self, judge: &mut Judge);
+    fn reverify(&self, judge: &mut Judge);
     /// Ends as soon as nothing is open.
     fn drain(&self);
 }
@@ -71,34 +71,34 @@ pub(super) struct ConnectionPermit {
     port: NonZeroU16,
 }
 
-/// A member's place in its worker; given back when dropped.
-pub(super) struct Membership {
+/// A connection's place in its worker; given back when dropped.
+pub(super) struct Registration {
     worker: Rc<Worker>,
-    place: usize,
+    key: usize,
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, index: usize) -> Self {
+    pub(super) fn new(shared: Arc<SidecarState>, index: usize) -> Self {
         Self {
             shared,
             index,
             clock: Arc::new(AtomicU32::new(1)),
             draining: Cell::new(false),
-            members: RefCell::new(Slab::new()),
+            tracked: RefCell::new(Slab::new()),
             connections: Cell::new(0),
-            left: Notify::new(),
+            emptied: Notify::new(),
         }
     }
 
-    /// Makes new connections and requests the last, and tells every member.
+    /// Makes new connections and requests the last, and tells every connection.
     pub(super) fn drain(&self) {
         self.draining.set(true);
-        self.each(|member| member.drain());
+        self.for_each(|connection| connection.drain());
     }
 
     /// Waits until the last connection has left; to be asked again, for others may have come.
-    pub(super) async fn left(&self) {
-        self.left.notified().await;
+    pub(super) async fn emptied(&self) {
+        self.emptied.notified().await;
     }
 
     /// Whether new connections and requests are to be the last.
@@ -124,10 +124,13 @@ impl Worker {
         Some(ConnectionPermit { worker: Rc::clone(self), port })
     }
 
-    /// Makes a member known. It has to be known before it is first decided on.
-    pub(super) fn join(self: &Rc<Self>, member: Weak<dyn Member>) -> Membership {
-        let place = self.members.borrow_mut().insert(member);
-        Membership { worker: Rc::clone(self), place }
+    /// Makes a connection known. It has to be known before it is first decided on.
+    pub(super) fn register(
+        self: &Rc<Self>,
+        connection: Weak<dyn TrackedConnection>,
+    ) -> Registration {
+        let key = self.tracked.borrow_mut().insert(connection);
+        Registration { worker: Rc::clone(self), key }
     }
 
     /// What a client's address stands for.
@@ -193,23 +196,27 @@ impl Worker {
         }
     }
 
-    fn each(&self, act: impl Fn(&dyn Member)) {
-        // Members may leave, or join, while they are told.
-        let members: Vec<_> =
-            self.members.borrow().iter().filter_map(|(_, member)| member.upgrade()).collect();
-        members.iter().for_each(|member| act(&**member));
+    fn for_each(&self, act: impl Fn(&dyn TrackedConnection)) {
+        // Connections may leave, or join, while they are told.
+        let tracked: Vec<_> = self
+            .tracked
+            .borrow()
+            .iter()
+            .filter_map(|(_, connection)| connection.upgrade())
+            .collect();
+        tracked.iter().for_each(|connection| act(&**connection));
     }
 
-    /// Lets every member decide again, and other tasks run in between. Who joins meanwhile has decided
+    /// Lets every connection decide again, and other tasks run in between. Who joins meanwhile has decided
     /// by what is published already, so that it does not matter on which side of the review it stands.
     pub(super) async fn review(&self) {
-        let places = self.members.borrow().capacity();
+        let places = self.tracked.borrow().capacity();
         for place in 0..places {
-            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
-            if let Some(member) = member {
-                member.review();
+            let connection = self.tracked.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(connection) = connection {
+                connection.review();
             }
-            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+            if place % REVIEW_BATCH == REVIEW_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
         }
@@ -226,23 +233,23 @@ impl Worker {
         loop {
             second.tick().await;
             self.clock.fetch_add(1, Ordering::Relaxed);
-            self.each(|member| member.tick());
+            self.for_each(|connection| connection.tick());
             self.shared.config.notices.pass(Instant::now());
-            self.prove().await;
+            self.reverify().await;
         }
     }
 
-    /// Lets every member judge again what its client proved itself with, and other tasks run in
+    /// Lets every connection judge again what its client proved itself with, and other tasks run in
     /// between.
-    async fn prove(&self) {
+    async fn reverify(&self) {
         let mut judge = Judge::new(self.shared.identity.current().clone());
-        let places = self.members.borrow().capacity();
+        let places = self.tracked.borrow().capacity();
         for place in 0..places {
-            let member = self.members.borrow().get(place).and_then(Weak::upgrade);
-            if let Some(member) = member {
-                member.prove(&mut judge);
+            let connection = self.tracked.borrow().get(place).and_then(Weak::upgrade);
+            if let Some(connection) = connection {
+                connection.reverify(&mut judge);
             }
-            if place % REVIEWED_AT_ONCE == REVIEWED_AT_ONCE - 1 {
+            if place % REVIEW_BATCH == REVIEW_BATCH - 1 {
                 tokio::task::yield_now().await;
             }
         }
@@ -268,24 +275,24 @@ impl Drop for ConnectionPermit {
         let left = self.worker.connections.get().saturating_sub(1);
         self.worker.connections.set(left);
         if left == 0 {
-            self.worker.left.notify_one();
+            self.worker.emptied.notify_one();
         }
         let transport = &self.worker.shared.store.telemetry().transport;
         transport.open.dec();
     }
 }
 
-impl Drop for Membership {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.worker.members.borrow_mut().try_remove(self.place);
+        self.worker.tracked.borrow_mut().try_remove(self.key);
     }
 }
 
-/// Members that decide again before other tasks have their turn.
-const REVIEWED_AT_ONCE: usize = 32;
+/// Connections that decide again before other tasks have their turn.
+const REVIEW_BATCH: usize = 32;
 
 /// A decision as records take it.
-pub(super) fn outcome(decision: Decision) -> Result<Permit, Denial> {
+pub(super) fn into_result(decision: Decision) -> Result<Permit, Denial> {
     match decision {
         Decision::Permit(permit) => Ok(permit),
         Decision::Deny(denial) => Err(denial),
@@ -300,21 +307,21 @@ mod tests {
 
     struct Counting(Rc<Cell<usize>>);
 
-    impl Member for Counting {
+    impl TrackedConnection for Counting {
         fn review(&self) {
             self.0.set(self.0.get().saturating_add(1));
         }
 
         fn tick(&self) {}
 
-        fn prove(&self, _: &mut Judge) {}
+        fn reverify(&self, _: &mut Judge) {}
 
         fn drain(&self) {}
     }
 
     fn worker() -> Rc<Worker> {
         let telemetry = Arc::new(Telemetry::new(1));
-        let shared = Shared {
+        let shared = SidecarState {
             config: SidecarConfig::new("ns/web-0"),
             store: PolicyStore::new(StoreConfig::default(), telemetry).unwrap(),
             identity: IdentityHandle::empty(),
@@ -329,11 +336,13 @@ mod tests {
 
     #[tokio::test]
     async fn other_tasks_have_their_turn_while_many_connections_are_decided_again() {
-        let all = REVIEWED_AT_ONCE.saturating_mul(10);
+        let all = REVIEW_BATCH.saturating_mul(10);
         let (worker, reviewed) = (worker(), Rc::new(Cell::new(0)));
-        let members: Vec<Rc<dyn Member>> =
-            (0..all).map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn Member>).collect();
-        let places: Vec<_> = members.iter().map(|own| worker.join(Rc::downgrade(own))).collect();
+        let tracked: Vec<Rc<dyn TrackedConnection>> = (0..all)
+            .map(|_| Rc::new(Counting(Rc::clone(&reviewed))) as Rc<dyn TrackedConnection>)
+            .collect();
+        let places: Vec<_> =
+            tracked.iter().map(|own| worker.register(Rc::downgrade(own))).collect();
         let seen = Rc::new(Cell::new(None));
         let local = tokio::task::LocalSet::new();
         let (other, count) = (Rc::clone(&seen), Rc::clone(&reviewed));
@@ -342,7 +351,7 @@ mod tests {
         local.spawn_local(async move { other.set(Some(count.get())) });
         local.run_until(review).await.unwrap();
         assert_eq!(reviewed.get(), all, "nobody is left out");
-        assert_eq!(seen.get(), Some(REVIEWED_AT_ONCE));
+        assert_eq!(seen.get(), Some(REVIEW_BATCH));
         drop(places);
     }
 }

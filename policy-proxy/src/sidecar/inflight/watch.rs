@@ -2,7 +2,7 @@
 
 use super::{HttpConnection, InflightRequest};
 use crate::sidecar::accepted::AcceptedConnection;
-use crate::sidecar::worker::Member;
+use crate::sidecar::worker::TrackedConnection;
 use policy_core::{Denial, Denied};
 use policy_enforce::error::ErrorKind;
 use policy_enforce::record::{Decided, Requested};
@@ -18,9 +18,9 @@ impl HttpConnection {
     pub(crate) fn register(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Rc<Self> {
         let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
-        let member: Weak<dyn Member> = weak;
-        let place = connection.worker.join(member);
-        connection.membership.get_or_init(|| place);
+        let tracked: Weak<dyn TrackedConnection> = weak;
+        let registration = connection.worker.register(tracked);
+        connection.registration.get_or_init(|| registration);
         connection
     }
 
@@ -55,7 +55,7 @@ impl HttpConnection {
     }
 }
 
-impl Member for HttpConnection {
+impl TrackedConnection for HttpConnection {
     fn review(&self) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
@@ -108,7 +108,7 @@ impl Member for HttpConnection {
         }
     }
 
-    fn prove(&self, judge: &mut Judge) {
+    fn reverify(&self, judge: &mut Judge) {
         let stale = self.peer.proof().and_then(|proof| judge.stale(proof));
         let (Some(stale), false) = (stale, self.ending.get() == Some(Ending::Now)) else { return };
         let kind = match stale {

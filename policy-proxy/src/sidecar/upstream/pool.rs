@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, spawn_local};
 
-/// A connection to the application and the exchange on it. Shared while its request is sent by a task
+/// A connection to the application and the exchange on it. SidecarState while its request is sent by a task
 /// of its own.
 pub(crate) type SharedConn<B> = Rc<UpstreamConn<B>>;
 
