@@ -8,15 +8,14 @@
 //! applied whole is not applied: the last good policy stays. No answer, and no number of answers,
 //! makes the client call again without a delay.
 
-mod ended;
 mod linkerd;
 mod native;
 mod settings;
+mod stream_end;
 
 pub use policy_tls::control::{AddressError, Backoff, ControllerAddress};
 pub use settings::{DiscoverConfig, workload_name};
 
-use ended::pause;
 use policy_enforce::store::PolicyStore;
 use policy_tls::control;
 use policy_tls::control::TlsSource;
@@ -24,6 +23,7 @@ use policy_tls::identity::IdentityHandle;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use stream_end::pause;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -55,7 +55,7 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     let mut client = native::Client::new(Arc::clone(config), store.clone());
     let mut backoff = config.new_backoff();
     loop {
-        own_identity(config, identity).await;
+        wait_for_identity(config, identity).await;
         store.telemetry().discovery.attempts.inc();
         let begun = Instant::now();
         let bounds =
@@ -83,14 +83,14 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
 
 /// Waits for an identity where the controller asks for one, so that an ordinary start is no failed attempt.
 /// Who has none after a while is told so by the attempt.
-async fn own_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
+async fn wait_for_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
     if !config.controller.is_loopback() {
-        let _ = tokio::time::timeout(IDENTITY, identity.present()).await;
+        let _ = tokio::time::timeout(IDENTITY_WAIT, identity.present()).await;
     }
 }
 
 /// How long the first certificate may take; an issuer that starts with us takes seconds.
-const IDENTITY: Duration = Duration::from_secs(30);
+const IDENTITY_WAIT: Duration = Duration::from_secs(30);
 
 /// The controller is spoken to as who we are, for it lets workloads watch no policy but their own.
 fn credentials(identity: IdentityHandle) -> TlsSource {

@@ -13,33 +13,33 @@ pub struct LiveLogs {
     access_log: Arc<AccessLog>,
     /// The access log as the process was started.
     started: Option<Format>,
-    told: Mutex<Logs>,
+    applied: Mutex<Logs>,
 }
 
 impl LiveLogs {
     /// Logs as they are now, to which they go back.
     pub fn new(filter: Arc<LogFilter>, access_log: Arc<AccessLog>) -> Self {
-        let (started, told) = (access_log.format(), Mutex::default());
-        Self { filter, access_log, started, told }
+        let (started, applied) = (access_log.format(), Mutex::default());
+        Self { filter, access_log, started, applied }
     }
 
     /// Goes by what the controller says. What it does not say is as the process was started; what it says
     /// again changes nothing, lest a new stream undo `PUT /proxy-log-level`.
     pub fn follow(&self, wanted: &Logs) {
-        let mut told = self.told.lock();
-        if told.filter != wanted.filter {
-            self.follow_filter(wanted.filter.as_deref());
+        let mut applied = self.applied.lock();
+        if applied.filter != wanted.filter {
+            self.apply_filter(wanted.filter.as_deref());
         }
-        if told.access_log != wanted.access_log {
+        if applied.access_log != wanted.access_log {
             let format = wanted.access_log.map_or(self.started, format);
             let shown = wanted.access_log.map(AccessLogs::as_str);
             tracing::info!(annotation = shown, "the access log changes with the pod's annotation");
             self.access_log.set(format);
         }
-        wanted.clone_into(&mut told);
+        wanted.clone_into(&mut applied);
     }
 
-    fn follow_filter(&self, wanted: Option<&str>) {
+    fn apply_filter(&self, wanted: Option<&str>) {
         // Told by the filter that it replaces, which may be the last to show it.
         tracing::info!(annotation = wanted, "the log filter changes with the pod's annotation");
         let started = self.filter.started();

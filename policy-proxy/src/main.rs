@@ -43,25 +43,25 @@ fn main() -> ExitCode {
     match command {
         Command::Run(args) => {
             let log = termination_log(args.log.termination_log.as_deref(), &environment);
-            ended(run(&args, &environment), &log)
+            finish(run(&args, &environment), &log)
         }
         Command::Redirect(args) => {
             let log = termination_log(args.termination_log.as_deref(), &environment);
-            ended(redirect(&args, &environment), &log)
+            finish(redirect(&args, &environment), &log)
         }
     }
 }
 
 /// Why a command failed: its exit code, and what is wrong, line by line.
-type Failed = (u8, Vec<String>);
+type CommandError = (u8, Vec<String>);
 
-fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
+fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), CommandError> {
     let log = config::log(args, environment).map_err(|error| (USAGE, error.0))?;
     let filter = log::init(&log).map_err(|error| (USAGE, vec![error]))?;
     let notes = config::environment::review(std::env::vars_os());
     let mut config = match (notes, config::read(args, environment)) {
         (Ok(notes), Ok(config)) => {
-            notes.iter().for_each(config::environment::Note::tell);
+            notes.iter().for_each(config::environment::Note::log);
             config
         }
         (notes, config) => {
@@ -79,7 +79,7 @@ fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), Failed> {
     run::run(config).map_err(|error| (FAILURE, vec![error.to_string()]))
 }
 
-fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), Failed> {
+fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), CommandError> {
     let config = config::redirect(args, environment).map_err(|error| (USAGE, error.0))?;
     let done = redirect::run(&config).map_err(|error| (FAILURE, vec![error.to_string()]))?;
     // Whether somebody reads it or not, it is done.
@@ -92,7 +92,7 @@ fn termination_log(typed: Option<&str>, environment: Environment<'_>) -> Termina
     TerminationLog::at(typed.map(Into::into).or_else(variable).unwrap_or_default())
 }
 
-fn ended(outcome: Result<(), Failed>, log: &TerminationLog) -> ExitCode {
+fn finish(outcome: Result<(), CommandError>, log: &TerminationLog) -> ExitCode {
     let Err((code, lines)) = outcome else { return ExitCode::SUCCESS };
     for line in &lines {
         eprintln!("policy-proxy: {line}");

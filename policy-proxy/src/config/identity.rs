@@ -1,7 +1,7 @@
 //! Where our identity comes from.
 
 use super::parse;
-use super::reader::{Given, Reader};
+use super::reader::{Reader, Setting};
 use crate::args::{IdentityArgs, RunArgs};
 use policy_tls::control::ControllerAddress;
 use policy_tls::identity::{
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Copy)]
-enum Source {
+enum IdentityKind {
     Files,
     Certify,
     Spiffe,
@@ -28,48 +28,48 @@ pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<Identi
     }
     let given = reader.given("identity", args.identity.as_ref(), &[]);
     let source = match given {
-        Some(_) => reader.read(given, Source::Files, source),
+        Some(_) => reader.read(given, IdentityKind::Files, source),
         None => from_linkerd(args, reader),
     };
     match source {
-        Source::None => None,
-        Source::Files => Some(IdentityConfig::Files(files(args, reader))),
-        Source::Certify => certify(args, reader).map(IdentityConfig::Certify),
-        Source::Spiffe => spiffe(args, reader).map(IdentityConfig::Spiffe),
+        IdentityKind::None => None,
+        IdentityKind::Files => Some(IdentityConfig::Files(files(args, reader))),
+        IdentityKind::Certify => certify(args, reader).map(IdentityConfig::Certify),
+        IdentityKind::Spiffe => spiffe(args, reader).map(IdentityConfig::Spiffe),
     }
 }
 
-fn source(text: &str) -> Result<Source, &'static str> {
+fn source(text: &str) -> Result<IdentityKind, &'static str> {
     match text {
-        "files" => Ok(Source::Files),
-        "certify" => Ok(Source::Certify),
-        "spiffe" => Ok(Source::Spiffe),
-        "none" => Ok(Source::None),
+        "files" => Ok(IdentityKind::Files),
+        "certify" => Ok(IdentityKind::Certify),
+        "spiffe" => Ok(IdentityKind::Spiffe),
+        "none" => Ok(IdentityKind::None),
         _ => Err("expected files, certify, spiffe or none"),
     }
 }
 
-fn is_set(given: Given) -> bool {
+fn is_set(given: Setting) -> bool {
     !given.value.is_empty()
 }
 
 /// Where nothing is said of it, whoever is named decides, as for Linkerd's proxies.
-fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> Source {
+fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityKind {
     if agent(args, reader).is_some_and(is_set) {
-        Source::Spiffe
+        IdentityKind::Spiffe
     } else if issuer(args, reader).is_some_and(is_set) {
-        Source::Certify
+        IdentityKind::Certify
     } else {
-        Source::Files
+        IdentityKind::Files
     }
 }
 
-fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let linkerd = ["IDENTITY_SPIRE_WORKLOAD_API_ADDRESS", "IDENTITY_SPIRE_SOCKET"];
     reader.given("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
 }
 
-fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     reader.given("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
 }
 
@@ -98,7 +98,7 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
     let name = server_name(args, reader);
     let id = identity_id(args, reader);
     if let Some(id) = id.filter(|id| !id.value.eq_ignore_ascii_case(&name)) {
-        let Given { name: setting, value } = id;
+        let Setting { name: setting, value } = id;
         let text = format!("{setting}: `{value}`: expected `{name}`, as in --identity-name");
         reader.fail(text);
     }
@@ -170,7 +170,7 @@ fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     })
 }
 
-fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_ID"];
     reader.given("identity-id", args.identity_id.as_ref(), &names)
 }
@@ -189,14 +189,14 @@ fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
     if reader.given("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
         reader.fail(BOTH_ROOTS.to_owned());
     }
-    let begin = given.and_then(|Given { name, value }| {
+    let begin = given.and_then(|Setting { name, value }| {
         let read = certificates(value.as_bytes());
         read.map_err(|error| reader.fail(format!("{name}: {error}"))).ok()
     });
     Anchors::Followed { begin: begin.unwrap_or_default(), document: document.value.into() }
 }
 
-fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Given> {
+fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     reader.given("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
 }
 

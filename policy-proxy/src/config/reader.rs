@@ -11,7 +11,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 pub struct ConfigError(pub Vec<String>);
 
 /// One setting that was given.
-pub(super) struct Given {
+pub(super) struct Setting {
     /// The flag or variable it came from.
     pub(super) name: String,
     pub(super) value: String,
@@ -34,16 +34,16 @@ impl<'a> Reader<'a> {
         flag: &str,
         typed: Option<&String>,
         linkerd: &[&str],
-    ) -> Option<Given> {
+    ) -> Option<Setting> {
         if let Some(value) = typed {
-            return Some(Given { name: format!("--{flag}"), value: value.clone() });
+            return Some(Setting { name: format!("--{flag}"), value: value.clone() });
         }
         let own = format!("PORTCULLIS_{}", flag.replace('-', "_").to_ascii_uppercase());
         let theirs = linkerd.iter().map(|name| format!("LINKERD2_PROXY_{name}"));
         for name in Some(own).filter(|_| !flag.is_empty()).into_iter().chain(theirs) {
             match (self.environment)(&name).map(OsString::into_string) {
                 None => {}
-                Some(Ok(value)) => return Some(Given { name, value }),
+                Some(Ok(value)) => return Some(Setting { name, value }),
                 Some(Err(_)) => self.errors.push(format!("{name}: not valid UTF-8")),
             }
         }
@@ -51,10 +51,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A variable that is nobody's own.
-    pub(super) fn plain(&mut self, name: &str) -> Option<Given> {
+    pub(super) fn plain(&mut self, name: &str) -> Option<Setting> {
         match (self.environment)(name).map(OsString::into_string) {
             None => None,
-            Some(Ok(value)) => Some(Given { name: name.to_owned(), value }),
+            Some(Ok(value)) => Some(Setting { name: name.to_owned(), value }),
             Some(Err(_)) => {
                 self.errors.push(format!("{name}: not valid UTF-8"));
                 None
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.
     pub(super) fn read<T, E: ToString>(
         &mut self,
-        given: Option<Given>,
+        given: Option<Setting>,
         default: T,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> T {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A setting that must be given.
-    pub(super) fn required(&mut self, given: Option<Given>, flag: &str, linkerd: &str) -> String {
+    pub(super) fn required(&mut self, given: Option<Setting>, flag: &str, linkerd: &str) -> String {
         match given {
             Some(given) if !given.value.is_empty() => given.value,
             Some(_) | None => {

@@ -1,14 +1,14 @@
 //! The native service: one stream for all ports, answered with ACK and NACK.
 
-use super::ended::{Ended, limit};
 use super::settings::DiscoverConfig;
+use super::stream_end::{StreamEnd, expiry};
 use policy_core::feature::Feature;
 use policy_core::{Revision, UndeclaredPorts};
 use policy_enforce::NodeAddresses;
 use policy_enforce::store::PolicyStore;
 use policy_proto::DecodeError;
 use policy_proto::messages as m;
-use policy_proto::messages::watch_request::Kind as Say;
+use policy_proto::messages::watch_request::Kind as Message;
 use policy_proto::native::lean::{self, Response, Responses};
 use policy_proto::native::{
     Applied, ApplyError, PortState, Update, decode_facts, decode_revision, encode_features,
@@ -42,7 +42,7 @@ struct Session<'a> {
     /// Ports that nothing declares, with the store's number of each.
     subscribed: BTreeMap<NonZeroU16, u64>,
     /// Said, but not yet taken by the connection.
-    outbox: VecDeque<Say>,
+    outbox: VecDeque<Message>,
     /// What each port must still be acknowledged for, and the generation workers must have passed.
     unacknowledged: BTreeMap<NonZeroU16, (m::Revision, u64)>,
 }
@@ -51,7 +51,7 @@ struct Session<'a> {
 const MAX_OUTBOX: usize = 4096;
 
 /// How long a refusal of the workload may take to reach the server.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const NACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
     pub(super) fn new(config: Arc<DiscoverConfig>, store: PolicyStore) -> Self {
@@ -60,11 +60,11 @@ impl Client {
     }
 
     /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
-    pub(super) async fn session(&mut self, channel: Channel) -> Ended {
+    pub(super) async fn session(&mut self, channel: Channel) -> StreamEnd {
         let streams = self.store.telemetry().discovery.streams.clone();
         self.store.telemetry().discovery.rpc_begun(&self.config.controller.to_string());
         let outcome = self.try_session(channel, &streams).await;
-        let ended = outcome.err().unwrap_or(Ended::Closed);
+        let ended = outcome.err().unwrap_or(StreamEnd::Closed);
         ended.count(&self.config, &self.store);
         ended
     }
@@ -73,24 +73,24 @@ impl Client {
         &mut self,
         channel: Channel,
         streams: &prometheus_client::metrics::gauge::Gauge,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), StreamEnd> {
         let config = Arc::clone(&self.config);
         let (outbound, requests) = mpsc::channel(16);
-        let hello = m::WatchRequest { kind: Some(Say::Hello(self.hello())) };
-        outbound.try_send(hello).map_err(|_| Ended::Closed)?;
+        let hello = m::WatchRequest { kind: Some(Message::Hello(self.hello())) };
+        outbound.try_send(hello).map_err(|_| StreamEnd::Closed)?;
         let requests = ReceiverStream::new(requests);
         let open = async {
             let mut inbound = lean::watch(channel, config.max_message, requests).await?;
             let first = inbound.message().await?;
-            Ok::<_, Ended>((inbound, first))
+            Ok::<_, StreamEnd>((inbound, first))
         };
         let (inbound, first) = match config.initial_timeout {
-            Some(bound) => {
-                tokio::time::timeout(bound, open).await.map_err(|_| Ended::Silent(bound))??
-            }
+            Some(bound) => tokio::time::timeout(bound, open)
+                .await
+                .map_err(|_| StreamEnd::InitialTimeout(bound))??,
             None => open.await?,
         };
-        let Some(first) = first else { return Err(Ended::Closed) };
+        let Some(first) = first else { return Err(StreamEnd::Closed) };
         streams.inc();
         let mut session = Session {
             demand: self.store.demand(),
@@ -99,7 +99,7 @@ impl Client {
             outbox: VecDeque::new(),
             unacknowledged: BTreeMap::new(),
         };
-        let ended = session.converse(first, inbound, outbound).await;
+        let ended = session.run(first, inbound, outbound).await;
         self.store.telemetry().discovery.unacknowledged.set(0);
         streams.dec();
         ended
@@ -123,23 +123,23 @@ impl Client {
 }
 
 impl Session<'_> {
-    async fn converse(
+    async fn run(
         &mut self,
         first: Response,
         mut inbound: Responses<tonic::body::Body>,
         outbound: mpsc::Sender<m::WatchRequest>,
-    ) -> Result<(), Ended> {
-        let ended = self.talk(first, &mut inbound, &outbound).await;
-        if matches!(ended, Err(Ended::Workload(_))) {
+    ) -> Result<(), StreamEnd> {
+        let ended = self.exchange(first, &mut inbound, &outbound).await;
+        if matches!(ended, Err(StreamEnd::Workload(_))) {
             // Its server ends the stream once it has read why; another may not.
-            let told = self.tell(&mut inbound, &outbound);
-            let _ = tokio::time::timeout(LAST_WORDS, told).await;
+            let flushed = self.flush_outbox(&mut inbound, &outbound);
+            let _ = tokio::time::timeout(NACK_TIMEOUT, flushed).await;
         }
         ended
     }
 
     /// Says what is left to say and waits until the server ends the stream.
-    async fn tell(
+    async fn flush_outbox(
         &mut self,
         inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
@@ -152,52 +152,52 @@ impl Session<'_> {
         while let Ok(Some(_)) = inbound.message().await {}
     }
 
-    async fn talk(
+    async fn exchange(
         &mut self,
         first: Response,
         inbound: &mut Responses<tonic::body::Body>,
         outbound: &mpsc::Sender<m::WatchRequest>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), StreamEnd> {
         let begun = Instant::now();
-        let mut heard = begun;
-        self.hear(first)?;
+        let mut last_message = begun;
+        self.handle(first)?;
         self.subscribe();
         loop {
             let oldest = self.unacknowledged.values().map(|(_, generation)| *generation).min();
             let workers = self.client.store.workers().clone();
-            self.note_unacknowledged();
+            self.record_unacknowledged();
             tokio::select! {
                 message = inbound.message() => {
-                    heard = Instant::now();
-                    self.hear(message?.ok_or(Ended::Closed)?)?;
+                    last_message = Instant::now();
+                    self.handle(message?.ok_or(StreamEnd::Closed)?)?;
                 }
                 () = async { workers.passed(oldest.unwrap_or(0)).await }, if oldest.is_some() => {
                     self.acknowledge(workers.reached());
                 }
                 room = outbound.reserve(), if !self.outbox.is_empty() => {
-                    let room = room.map_err(|_| Ended::Closed)?;
+                    let room = room.map_err(|_| StreamEnd::Closed)?;
                     room.send(m::WatchRequest { kind: self.outbox.pop_front() });
                 }
                 changed = self.demand.changed() => {
-                    changed.map_err(|_| Ended::Closed)?;
+                    changed.map_err(|_| StreamEnd::Closed)?;
                     self.subscribe();
                 }
-                bound = limit(begun, heard, &self.client.config) => return Err(Ended::Renewed(bound)),
+                bound = expiry(begun, last_message, &self.client.config) => return Err(StreamEnd::Expired(bound)),
             }
             if self.outbox.len() > MAX_OUTBOX {
-                return Err(Ended::Protocol("the server takes no messages".to_owned()));
+                return Err(StreamEnd::Protocol("the server takes no messages".to_owned()));
             }
         }
     }
 
-    fn hear(&mut self, message: Response) -> Result<(), Ended> {
+    fn handle(&mut self, message: Response) -> Result<(), StreamEnd> {
         match message {
             Response::Workload(workload) => {
                 self.workload(&workload).map_err(|error| self.refuse_workload(error))
             }
             Response::Port(update) => self.port(*update),
             Response::Unknown => {
-                Err(Ended::Protocol("kind: not set, or not known to this version".to_owned()))
+                Err(StreamEnd::Protocol("kind: not set, or not known to this version".to_owned()))
             }
         }
     }
@@ -235,20 +235,20 @@ impl Session<'_> {
 
     /// Nothing of the workload is applied, and nothing that follows: policies may lean on facts that
     /// are not known here. The server learns why, and the stream ends.
-    fn refuse_workload(&mut self, error: DecodeError) -> Ended {
+    fn refuse_workload(&mut self, error: DecodeError) -> StreamEnd {
         self.client.store.telemetry().discovery.rejected.inc();
-        self.outbox.push_back(Say::Nack(m::Nack {
+        self.outbox.push_back(Message::Nack(m::Nack {
             port: 0,
             revision: None,
             reason: error.message.clone(),
             field_path: error.path.clone(),
         }));
-        Ended::Workload(error)
+        StreamEnd::Workload(error)
     }
 
-    fn port(&mut self, update: Update) -> Result<(), Ended> {
+    fn port(&mut self, update: Update) -> Result<(), StreamEnd> {
         let port = number(update.port()).ok_or_else(|| {
-            Ended::Protocol(format!("port.port: `{}` is not a port", update.port()))
+            StreamEnd::Protocol(format!("port.port: `{}` is not a port", update.port()))
         })?;
         if !self.client.store.ports().contains_key(&port) {
             // Given up while the update was under way.
@@ -261,7 +261,7 @@ impl Session<'_> {
             Ok(applied) => self.put_in_force(port, state, applied, sent),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
-                self.outbox.push_back(Say::Resync(m::Resync { port: port.get().into() }));
+                self.outbox.push_back(Message::Resync(m::Resync { port: port.get().into() }));
             }
             Err(ApplyError::Decode(error)) => self.refuse(port, sent, error),
         }
@@ -296,7 +296,7 @@ impl Session<'_> {
         tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();
-        self.outbox.push_back(Say::Nack(m::Nack {
+        self.outbox.push_back(Message::Nack(m::Nack {
             port: port.get().into(),
             revision: sent,
             reason: error.message,
@@ -304,7 +304,7 @@ impl Session<'_> {
         }));
     }
 
-    fn note_unacknowledged(&self) {
+    fn record_unacknowledged(&self) {
         let waiting = i64::try_from(self.unacknowledged.len()).unwrap_or(i64::MAX);
         self.client.store.telemetry().discovery.unacknowledged.set(waiting);
     }
@@ -318,7 +318,7 @@ impl Session<'_> {
         for port in ports {
             if let Some((revision, _)) = self.unacknowledged.remove(&port) {
                 let ack = m::Ack { port: port.get().into(), revision: Some(revision) };
-                self.outbox.push_back(Say::Ack(ack));
+                self.outbox.push_back(Message::Ack(ack));
                 self.client.store.telemetry().discovery.acknowledged.inc();
             }
         }
@@ -338,10 +338,10 @@ impl Session<'_> {
         self.unacknowledged.retain(|port, _| known(port));
         // First, because a port that was given up and is wanted again is in both.
         if !fewer.is_empty() {
-            self.outbox.push_back(Say::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
+            self.outbox.push_back(Message::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
         }
         if !more.is_empty() {
-            self.outbox.push_back(Say::Subscribe(m::Subscribe { ports: numbers(&more) }));
+            self.outbox.push_back(Message::Subscribe(m::Subscribe { ports: numbers(&more) }));
         }
         self.subscribed = wanted;
     }

@@ -1,6 +1,6 @@
 //! What is probably wrong when rules cannot be set.
 
-use super::tool::Failure;
+use super::tool::ToolError;
 
 /// What this process may do.
 #[derive(Clone, Copy, Debug)]
@@ -25,17 +25,16 @@ fn net_admin(status: &str) -> Option<bool> {
 }
 
 /// In words that help whoever reads them in `kubectl describe pod`.
-pub(super) fn likely(failures: &[Failure], process: &Process) -> String {
+pub(super) fn likely(failures: &[ToolError], process: &Process) -> String {
     if process.net_admin == Some(false) {
         return NO_CAPABILITY.to_owned();
     }
-    let missing = |failure: &Failure| matches!(failure, Failure::Missing(_));
+    let missing = |failure: &ToolError| matches!(failure, ToolError::Missing(_));
     if failures.iter().all(missing) {
         return NOT_INSTALLED.to_owned();
     }
     let said = |part: &str| {
-        let refused =
-            |failure: &Failure| matches!(failure, Failure::Refused(_, text) if text.contains(part));
+        let refused = |failure: &ToolError| matches!(failure, ToolError::Refused(_, text) if text.contains(part));
         failures.iter().any(refused)
     };
     if said("not permitted") || said("Permission denied") {
@@ -65,8 +64,8 @@ on the node";
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> Vec<Failure> {
-        vec![Failure::Missing("nft".into()), Failure::Refused("iptables".into(), text.into())]
+    fn refused(text: &str) -> Vec<ToolError> {
+        vec![ToolError::Missing("nft".into()), ToolError::Refused("iptables".into(), text.into())]
     }
 
     #[test]
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!(likely(&denied, &without), NO_CAPABILITY);
         assert_eq!(likely(&denied, &with), FORBIDDEN);
         assert_eq!(likely(&denied, &Process { net_admin: None }), FORBIDDEN);
-        assert_eq!(likely(&[Failure::Missing("nft".into())], &with), NOT_INSTALLED);
+        assert_eq!(likely(&[ToolError::Missing("nft".into())], &with), NOT_INSTALLED);
         assert_eq!(likely(&refused("Protocol not supported"), &with), KERNEL);
         let lock = refused("Fatal: can't open lock file /run/xtables.lock: Read-only file system");
         assert_eq!(likely(&lock, &with), LOCK);

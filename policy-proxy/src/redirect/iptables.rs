@@ -3,15 +3,15 @@
 //! Each family is one transaction of `iptables-restore --noflush`. Nothing of others is touched; the
 //! jumps to our chains come first.
 
-use super::rules::{Rules, State};
-use super::tool::{self, Failure};
+use super::rules::{Rules, RulesState};
+use super::tool::{self, ToolError};
 use std::path::Path;
 
 /// Which of the kernel's two interfaces the rules go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Iptables {
     /// What the system calls iptables; today that is nf_tables.
-    Usual,
+    Default,
     /// The older one, for kernels without nf_tables.
     Legacy,
 }
@@ -29,12 +29,12 @@ const JUMPS: [(&str, &str); 2] = [("PREROUTING", INBOUND), ("OUTPUT", LOCAL)];
 impl Iptables {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Usual => "iptables",
+            Self::Default => "iptables",
             Self::Legacy => "iptables-legacy",
         }
     }
 
-    pub(super) fn apply(self, rules: &Rules) -> Result<(), Failure> {
+    pub(super) fn apply(self, rules: &Rules) -> Result<(), ToolError> {
         for family in families() {
             let chains = Chains::of(&self.saved(family)?);
             self.restore(family, &chains.replaced(rules))?;
@@ -42,24 +42,24 @@ impl Iptables {
         Ok(())
     }
 
-    pub(super) fn undo(self) -> Result<(), Failure> {
+    pub(super) fn undo(self) -> Result<(), ToolError> {
         for family in families() {
             let chains = Chains::of(&self.saved(family)?);
-            if chains.are_there() {
+            if chains.exist() {
                 self.restore(family, &chains.removed())?;
             }
         }
         Ok(())
     }
 
-    /// [`State::Absent`] if neither family has any of it.
-    pub(super) fn state(self, rules: &Rules) -> Result<State, Failure> {
+    /// [`RulesState::Absent`] if neither family has any of it.
+    pub(super) fn state(self, rules: &Rules) -> Result<RulesState, ToolError> {
         let mut absent = 0_usize;
         let mut differs = None;
         let families = families();
         for family in &families {
             let chains = Chains::of(&self.saved(*family)?);
-            if !chains.are_there() {
+            if !chains.exist() {
                 absent = absent.saturating_add(1);
                 differs.get_or_insert(format!("{}: no rules", self.program(*family, "")));
             } else if let Some(difference) = chains.difference(rules) {
@@ -67,9 +67,9 @@ impl Iptables {
             }
         }
         Ok(match differs {
-            None => State::Same,
-            Some(_) if absent == families.len() => State::Absent,
-            Some(difference) => State::Differs(difference),
+            None => RulesState::Same,
+            Some(_) if absent == families.len() => RulesState::Absent,
+            Some(difference) => RulesState::Differs(difference),
         })
     }
 
@@ -79,18 +79,18 @@ impl Iptables {
             Family::V6 => "ip6tables",
         };
         let interface = match self {
-            Self::Usual => "",
+            Self::Default => "",
             Self::Legacy => "-legacy",
         };
         format!("{family}{interface}{action}")
     }
 
     /// All tables that exist: asked for one by name, the older interface would make it.
-    fn saved(self, family: Family) -> Result<String, Failure> {
+    fn saved(self, family: Family) -> Result<String, ToolError> {
         tool::run(&self.program(family, "-save"), &[], "")
     }
 
-    fn restore(self, family: Family, input: &str) -> Result<(), Failure> {
+    fn restore(self, family: Family, input: &str) -> Result<(), ToolError> {
         let wait = ["--noflush", "--wait", "10"];
         tool::run(&self.program(family, "-restore"), &wait, input).map(drop)
     }
@@ -141,7 +141,7 @@ impl Chains {
         chains
     }
 
-    fn are_there(&self) -> bool {
+    fn exist(&self) -> bool {
         self.own.iter().any(Option::is_some)
     }
 
@@ -160,7 +160,7 @@ impl Chains {
         lines.extend(self.jumps());
         lines.extend(wanted(rules).concat());
         lines.extend(JUMPS.map(|(from, own)| format!("-I {from} 1 -p tcp -j {own}")));
-        finished(lines)
+        with_commit(lines)
     }
 
     fn removed(&self) -> String {
@@ -171,7 +171,7 @@ impl Chains {
                 lines.extend([format!("-F {name}"), format!("-X {name}")]);
             }
         }
-        finished(lines)
+        with_commit(lines)
     }
 
     /// The first difference from what is wanted.
@@ -198,17 +198,17 @@ impl Chains {
     }
 }
 
-fn finished(mut lines: Vec<String>) -> String {
+fn with_commit(mut lines: Vec<String>) -> String {
     lines.extend(["COMMIT".to_owned(), String::new()]);
     lines.join("\n")
 }
 
 /// The rules of each of our chains. As with nft, `LOCAL` redirects nothing.
 fn wanted(rules: &Rules) -> [Vec<String>; 2] {
-    let Rules { inbound, user, left_alone } = rules;
+    let Rules { inbound, user, excluded } = rules;
     let mut redirected = vec![format!("-A {INBOUND} -i lo -j RETURN")];
-    redirected.extend(left_alone.iter().map(|ports| {
-        format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.written(':'))
+    redirected.extend(excluded.iter().map(|ports| {
+        format!("-A {INBOUND} -p tcp -m tcp --dport {} -j RETURN", ports.to_text(':'))
     }));
     redirected.push(format!("-A {INBOUND} -p tcp -j REDIRECT --to-ports {inbound}"));
     let local = vec![
@@ -296,7 +296,7 @@ COMMIT
 COMMIT
 ";
         assert_eq!(Chains::of(SAVED).removed(), removed);
-        assert!(!Chains::of(FOREIGN).are_there() && !Chains::of("").are_there());
+        assert!(!Chains::of(FOREIGN).exist() && !Chains::of("").exist());
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) struct Rules {
     /// Whose connections are left alone.
     pub(super) user: NonZeroU32,
     /// Ports that are left alone, the sidecar's own among them. In order; no two touch. Never empty.
-    pub(super) left_alone: Vec<Ports>,
+    pub(super) excluded: Vec<Ports>,
 }
 
 /// Ports from the first to the last.
@@ -24,7 +24,7 @@ pub(super) struct Ports {
 
 /// How the rules in the kernel compare with those wanted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RulesState {
     Same,
     Absent,
     /// The first difference.
@@ -33,7 +33,7 @@ pub(super) enum State {
 
 impl Ports {
     /// With `separator` between the two, unless they are one.
-    pub(super) fn written(self, separator: char) -> String {
+    pub(super) fn to_text(self, separator: char) -> String {
         let Self { first, last } = self;
         if first == last { first.to_string() } else { format!("{first}{separator}{last}") }
     }
@@ -43,20 +43,20 @@ impl Rules {
     pub(super) fn of(config: &RedirectConfig) -> Self {
         let mut ports = config.skipped.clone();
         ports.extend([config.inbound, config.admin]);
-        let mut left_alone: Vec<Ports> = Vec::new();
+        let mut excluded: Vec<Ports> = Vec::new();
         for port in ports.iter().map(|port| port.get()) {
-            match left_alone.last_mut() {
+            match excluded.last_mut() {
                 Some(range) if range.last.checked_add(1) == Some(port) => range.last = port,
-                Some(_) | None => left_alone.push(Ports { first: port, last: port }),
+                Some(_) | None => excluded.push(Ports { first: port, last: port }),
             }
         }
-        Self { inbound: config.inbound, user: config.user, left_alone }
+        Self { inbound: config.inbound, user: config.user, excluded }
     }
 }
 
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ports: Vec<String> = self.left_alone.iter().map(|ports| ports.written('-')).collect();
+        let ports: Vec<String> = self.excluded.iter().map(|ports| ports.to_text('-')).collect();
         write!(f, "inbound TCP goes to port {}, save that to {}", self.inbound, ports.join(","))
     }
 }
@@ -87,6 +87,6 @@ pub(super) mod tests {
             "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8002,65535"
         );
         let all: Vec<u16> = (1..=u16::MAX).collect();
-        assert_eq!(rules(4143, 4191, &all).left_alone, [Ports { first: 1, last: 65535 }]);
+        assert_eq!(rules(4143, 4191, &all).excluded, [Ports { first: 1, last: 65535 }]);
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 /// Why a tool did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum ToolError {
     /// There is no such program.
     #[error("{0} is not installed")]
     Missing(String),
@@ -21,11 +21,11 @@ pub(super) enum Failure {
 }
 
 /// Runs `program` on `input` and returns what it writes.
-pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Failure> {
+pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, ToolError> {
     let failed = |error: io::Error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         let program = program.to_owned();
-        if missing { Failure::Missing(program) } else { Failure::Run(program, error) }
+        if missing { ToolError::Missing(program) } else { ToolError::Run(program, error) }
     };
     let mut command = Command::new(program);
     // What the tools say is looked at.
@@ -40,11 +40,11 @@ pub(super) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
     });
     let output = output.map_err(failed)?;
     if output.status.success() {
-        let unreadable = |_| Failure::Unreadable(program.to_owned(), "not UTF-8".to_owned());
+        let unreadable = |_| ToolError::Unreadable(program.to_owned(), "not UTF-8".to_owned());
         return String::from_utf8(output.stdout).map_err(unreadable);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::Refused(program.to_owned(), summary(&said, output.status.to_string())))
+    Err(ToolError::Refused(program.to_owned(), summary(&said, output.status.to_string())))
 }
 
 /// The lines that say something, on one line; the exit status where there are none.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn failures_say_which_program_and_what_it_said() {
-        let said = |outcome: Result<String, Failure>| outcome.unwrap_err().to_string();
+        let said = |outcome: Result<String, ToolError>| outcome.unwrap_err().to_string();
         assert_eq!(said(run("no-such-tool", &[], "")), "no-such-tool is not installed");
         let refused = run(
             "sh",

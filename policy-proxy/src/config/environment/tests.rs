@@ -112,10 +112,10 @@ fn asked() -> BTreeSet<String> {
 fn the_table_names_exactly_what_is_read() {
     let asked = asked();
     let read = asked.iter().filter_map(|name| name.strip_prefix(LINKERDS));
-    let theirs = read.filter(|name| !matches!(effect(name), Some(Effect::Refused(_)))).collect();
+    let theirs = read.filter(|name| !matches!(support(name), Some(Support::Refused(_)))).collect();
     let honoured: BTreeSet<&str> = LINKERD
         .iter()
-        .filter(|(_, effect)| *effect == Effect::Honoured)
+        .filter(|(_, support)| *support == Support::Honoured)
         .map(|(name, _)| *name)
         .collect();
     assert_eq!(honoured, theirs);
@@ -150,14 +150,14 @@ fn flags() -> String {
 }
 
 fn variables() -> String {
-    let mut table = "| variable | effect |\n|---|---|\n".to_owned();
-    for (name, effect) in LINKERD {
-        let effect = match effect {
-            Effect::Honoured => "read".to_owned(),
-            Effect::Ignored(why) => format!("accepted, without effect: {why}"),
-            Effect::Refused(why) => format!("refused unless empty: {why}"),
+    let mut table = "| variable | support |\n|---|---|\n".to_owned();
+    for (name, support) in LINKERD {
+        let support = match support {
+            Support::Honoured => "read".to_owned(),
+            Support::Ignored(why) => format!("accepted, without support: {why}"),
+            Support::Refused(why) => format!("refused unless empty: {why}"),
         };
-        table.push_str(&format!("| `{LINKERDS}{name}` | {effect} |\n"));
+        table.push_str(&format!("| `{LINKERDS}{name}` | {support} |\n"));
     }
     table
 }

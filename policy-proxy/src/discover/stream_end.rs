@@ -11,10 +11,10 @@ use tonic::{Code, Status};
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Ended {
+pub(super) enum StreamEnd {
     /// The server said so.
     #[error("{}", describe(.0))]
-    Refused(#[from] Status),
+    Status(#[from] Status),
     /// The connection could not be made.
     #[error("{}", chain(.0))]
     Connect(#[from] tonic::transport::Error),
@@ -23,10 +23,10 @@ pub(super) enum Ended {
     Closed,
     /// No first message within the bound.
     #[error("no message within {0:?}")]
-    Silent(Duration),
+    InitialTimeout(Duration),
     /// A bound of ours on a stream that works.
     #[error("opened anew after {0:?}")]
-    Renewed(Duration),
+    Expired(Duration),
     /// The server described the workload in a way that this version cannot read.
     #[error("workload.{0}")]
     Workload(DecodeError),
@@ -35,26 +35,26 @@ pub(super) enum Ended {
     Protocol(String),
 }
 
-impl Ended {
+impl StreamEnd {
     /// Whether the server does not know the service.
     pub(super) fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }
 
     /// Whether asking again soon is of no use: the server understood and will not change its mind.
-    pub(super) fn is_lasting(&self) -> bool {
+    pub(super) fn is_permanent(&self) -> bool {
         match self {
-            Self::Refused(status) => {
+            Self::Status(status) => {
                 matches!(status.code(), Code::InvalidArgument | Code::FailedPrecondition)
             }
             Self::Workload(_) | Self::Protocol(_) => true,
-            Self::Connect(_) | Self::Closed | Self::Silent(_) | Self::Renewed(_) => false,
+            Self::Connect(_) | Self::Closed | Self::InitialTimeout(_) | Self::Expired(_) => false,
         }
     }
 
     /// Counts the RPC that ended so.
     pub(super) fn count(&self, config: &DiscoverConfig, store: &PolicyStore) {
-        let failure = !matches!(self, Self::Renewed(_) | Self::Closed);
+        let failure = !matches!(self, Self::Expired(_) | Self::Closed);
         let address = config.controller.to_string();
         let status = self.code().map(|code| code as i32);
         store.telemetry().discovery.rpc_ended(&address, status, failure);
@@ -63,13 +63,11 @@ impl Ended {
     /// Whether the connection is gone, so that the next one may reach another server.
     pub(super) fn is_disconnect(&self) -> bool {
         match self {
-            Self::Refused(status) => {
-                status.code() == Code::Unavailable || status.source().is_some()
-            }
+            Self::Status(status) => status.code() == Code::Unavailable || status.source().is_some(),
             Self::Connect(_) => true,
             Self::Closed
-            | Self::Silent(_)
-            | Self::Renewed(_)
+            | Self::InitialTimeout(_)
+            | Self::Expired(_)
             | Self::Workload(_)
             | Self::Protocol(_) => false,
         }
@@ -77,11 +75,11 @@ impl Ended {
 
     fn code(&self) -> Option<Code> {
         match self {
-            Self::Refused(status) => Some(status.code()),
+            Self::Status(status) => Some(status.code()),
             Self::Connect(_)
             | Self::Closed
-            | Self::Silent(_)
-            | Self::Renewed(_)
+            | Self::InitialTimeout(_)
+            | Self::Expired(_)
             | Self::Workload(_)
             | Self::Protocol(_) => None,
         }
@@ -89,18 +87,22 @@ impl Ended {
 }
 
 /// Waits before the next attempt and says why.
-pub(super) async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &ControllerAddress) {
-    let delay = if ended.is_lasting() { backoff.slow(random()) } else { backoff.delay(random()) };
+pub(super) async fn pause(
+    backoff: &mut Backoff,
+    ended: &StreamEnd,
+    controller: &ControllerAddress,
+) {
+    let delay = if ended.is_permanent() { backoff.slow(random()) } else { backoff.delay(random()) };
     match ended {
-        Ended::Renewed(_) => {
+        StreamEnd::Expired(_) => {
             tracing::debug!(target: TARGET, %controller, reason = %ended, "policy stream ended");
         }
-        Ended::Refused(_)
-        | Ended::Connect(_)
-        | Ended::Closed
-        | Ended::Silent(_)
-        | Ended::Workload(_)
-        | Ended::Protocol(_) => {
+        StreamEnd::Status(_)
+        | StreamEnd::Connect(_)
+        | StreamEnd::Closed
+        | StreamEnd::InitialTimeout(_)
+        | StreamEnd::Workload(_)
+        | StreamEnd::Protocol(_) => {
             tracing::warn!(
                 target: TARGET, %controller, reason = %ended, ?delay,
                 "policy stream ended, trying again"
@@ -111,11 +113,15 @@ pub(super) async fn pause(backoff: &mut Backoff, ended: &Ended, controller: &Con
 }
 
 /// Waits until a stream is to be opened anew and says after how long that was.
-pub(super) async fn limit(begun: Instant, heard: Instant, config: &DiscoverConfig) -> Duration {
+pub(super) async fn expiry(
+    begun: Instant,
+    last_message: Instant,
+    config: &DiscoverConfig,
+) -> Duration {
     let at = |since: Instant, bound: Option<Duration>| {
         bound.and_then(|bound| since.checked_add(bound).map(|at| (at, bound)))
     };
-    let ends = [at(heard, config.idle_timeout), at(begun, config.lifetime)];
+    let ends = [at(last_message, config.idle_timeout), at(begun, config.lifetime)];
     match ends.into_iter().flatten().min() {
         Some((at, bound)) => {
             sleep_until(at).await;
