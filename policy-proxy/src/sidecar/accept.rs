@@ -1,4 +1,4 @@
-//! Accepts connections, finds out where they were going, and hands them on.
+//! Accept loop: looks up each connection's original destination and dispatches it.
 
 use super::accepted::AcceptedConnection;
 use super::copy::HttpWatch;
@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 
-/// Accepts until the task is aborted. Out of descriptors or memory, it waits before it tries again;
-/// any other error concerns one connection.
+/// Accepts until the task is aborted. Without free descriptors or memory it backs off before it
+/// tries again; any other error concerns one connection.
 pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
     let BoundListener { socket, address, target } = bound;
     let listener = match tokio::net::TcpListener::from_std(socket) {
@@ -102,17 +102,17 @@ async fn accept(worker: Rc<Worker>, target: Target, stream: TcpStream, from: Soc
     dispatch::dispatch(accepted, peer, io, None).await;
 }
 
-/// Which destination a connection goes.
+/// The destination of an inbound connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Destination {
-    /// To the application, under the policy of `port`.
+    /// The application, under the policy of `port`.
     Application { port: NonZeroU16, upstream: SocketAddr },
-    /// To our own port, where the client names the port it wants.
+    /// The sidecar's own port, where the client names the port that it wants.
     Direct { own: SocketAddr },
 }
 
 impl Destination {
-    /// The port whose bound on connections counts for now.
+    /// The port whose connection limit applies for now.
     fn port(self) -> NonZeroU16 {
         match self {
             Self::Application { port, .. } => port,
@@ -121,7 +121,8 @@ impl Destination {
     }
 }
 
-/// `None`: the connection must not be forwarded whatever the pod's addresses are.
+/// The destination of a connection; `None` if it must not be forwarded, whatever the pod's
+/// addresses are.
 fn destination(
     listening: &[Listener],
     target: Target,
@@ -133,8 +134,8 @@ fn destination(
         Target::Fixed { port, upstream } => Some(Destination::Application { port, upstream }),
         Target::Direct => local().map(|own| Destination::Direct { own }),
         Target::Original => {
-            // What connection tracking does not know was not redirected: it was going to where it
-            // arrived.
+            // A connection without an entry in connection tracking was not redirected: its
+            // destination is the address that it arrived at.
             let original = original_dst(stream, from).ok().or_else(local)?;
             redirected(original, local()?, listening)
         }
@@ -157,8 +158,8 @@ fn redirected(
     Some(Destination::Application { port, upstream: original })
 }
 
-/// Where netfilter says the connection was going. The option depends on the family that the client
-/// really uses, not on the listener's.
+/// Returns the original destination from netfilter (`SO_ORIGINAL_DST`). The option depends on the
+/// address family of the client, not of the listener.
 fn original_dst(stream: &TcpStream, from: SocketAddr) -> io::Result<SocketAddr> {
     let socket = SockRef::from(stream);
     let address = match fold_mapped(from.ip()) {
@@ -176,7 +177,7 @@ fn fold(address: SocketAddr) -> SocketAddr {
 const MIN_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// For the test that bounds it.
+/// Size of the future of [`accept`], for the test that bounds it.
 #[cfg(test)]
 pub(super) fn size_of_accept() -> usize {
     fn size<F>(_: fn(Rc<Worker>, Target, TcpStream, SocketAddr) -> F) -> usize {

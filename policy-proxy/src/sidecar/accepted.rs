@@ -1,4 +1,4 @@
-//! A connection on its way from the listener to what carries it.
+//! An accepted connection whose destination is known, before its protocol is.
 
 use super::detect::Detection;
 use super::first_line::WireProtocol;
@@ -23,8 +23,8 @@ pub(super) struct AcceptedConnection {
 }
 
 impl AcceptedConnection {
-    /// How the connection is to be read now. Without a policy to say, HTTP is looked for, so that
-    /// the refusal can be told.
+    /// The protocol by which the connection is read now. Without a policy, HTTP is detected, so
+    /// that the client can be sent a refusal.
     pub(super) fn protocol(&self) -> Protocol {
         let timeout = self.worker.shared.config.timeouts.detect;
         let live = self.handle.live();
@@ -32,15 +32,16 @@ impl AcceptedConnection {
             .map_or(Protocol::Detect { timeout }, |policy| policy.evaluator.policy().protocol)
     }
 
-    /// Whether the port's policy refuses whatever is not HTTP. False without a policy, which decides
+    /// True if the port's policy refuses everything but HTTP. False without a policy, which decides
     /// nothing.
     pub(super) fn refuses_bytes(&self) -> bool {
         let live = self.handle.live();
         live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
     }
 
-    /// Whether the connection was going to the pod. Asked once policy is there, or will not be, since
-    /// the facts beside it state the pod's addresses. `local`: the address that this end has.
+    /// True if the original destination is one of the pod's addresses. Call it after
+    /// [`Self::wait_for_policy`], because the policy's facts state these addresses. `local`: the
+    /// local address of the socket.
     pub(super) fn is_for_this_pod(&self, local: Option<IpAddr>) -> bool {
         let live = self.handle.live();
         let facts: &[IpAddr] = live.in_force().map_or(&[], |policy| &policy.facts.pod_addresses);
@@ -48,7 +49,7 @@ impl AcceptedConnection {
         is_pod_address(self.upstream.ip(), [facts, configured], local)
     }
 
-    /// Closes a connection that is not of the kind that the Server declares.
+    /// Counts and records the refusal of a connection that does not speak the Server's protocol.
     pub(super) fn refuse(&self, peer: &Peer, reason: Denied) {
         let live = self.handle.live();
         let policy = live.in_force().ok();
@@ -70,8 +71,8 @@ impl AcceptedConnection {
         }
     }
 
-    /// Waits for the first policy, bounded. Still waiting afterwards is decided like any other state:
-    /// as `policy_pending`.
+    /// Waits for the first policy, bounded. A connection whose policy is still missing is decided
+    /// on as `policy_pending`.
     pub(super) async fn wait_for_policy(&self) {
         if matches!(**self.handle.live(), Live::Waiting) {
             let _ = self.handle.ready(self.worker.shared.config.timeouts.pending_policy).await;
@@ -93,8 +94,8 @@ impl AcceptedConnection {
     }
 }
 
-/// What is stated of the pod's addresses decides alone. Where nothing is, the pod is reached at the
-/// address that this end of the connection has.
+/// True if `address` is among the stated addresses of the pod. If none are stated, the pod's
+/// address is the local address of the socket.
 fn is_pod_address(address: IpAddr, stated: [&[IpAddr]; 2], local: Option<IpAddr>) -> bool {
     if stated.iter().all(|stated| stated.is_empty()) {
         return local == Some(address);

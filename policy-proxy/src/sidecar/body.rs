@@ -14,7 +14,7 @@ use policy_http::http2::{Reset, Watched};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What is sent to the client.
+/// The body of a response to the client.
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     source: Source,
@@ -29,25 +29,26 @@ enum Source {
     Upstream(UpstreamBody<RequestBody>),
 }
 
-/// Why a body breaks off.
+/// Error that ends a response body early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResponseBodyError {
-    /// The application broke off.
+    /// The application's body failed.
     #[error("upstream: {0}")]
     Upstream(#[from] UpstreamBodyError),
-    /// Refused or late while open; ends an HTTP/2 stream with CANCEL.
+    /// Permission was lost or a timeout expired; resets an HTTP/2 stream, with CANCEL if permission
+    /// was revoked.
     #[error("ended by policy: {0}")]
     Ended(#[source] h2::Error),
 }
 
 impl ResponseBody {
-    /// A complete body made here.
+    /// A complete body that the proxy wrote.
     pub(super) fn text(text: Bytes, asker: Asker) -> Self {
         let source = if text.is_empty() { Source::Ended } else { Source::Text(text) };
         Self { source, held: None, asker }
     }
 
-    /// The application's, while the request is held open.
+    /// The application's body, which keeps the request in flight.
     pub(super) fn upstream(
         body: UpstreamBody<RequestBody>,
         held: Held<InflightGuard>,
@@ -56,12 +57,12 @@ impl ResponseBody {
         Self { source: Source::Upstream(body), held: Some(held), asker }
     }
 
-    /// Why the body must end now, if it must.
+    /// The answer with which the body must end now, if it must.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Option<Answer> {
         self.held.as_mut()?.poll_end(cx)
     }
 
-    /// gRPC is told by trailers; everybody else by a response that breaks off.
+    /// Ends the body early: with trailers for gRPC, with an error for all other clients.
     fn end(&mut self, answer: &Answer) -> Result<Frame<Bytes>, ResponseBodyError> {
         if self.asker.is_grpc() {
             let trailers = respond::trailers(answer, &self.asker);
@@ -87,7 +88,7 @@ impl ResponseBody {
         Err(ResponseBodyError::Ended(reason.into()))
     }
 
-    /// Lets go of the request; `broken`: before the answer was complete.
+    /// Releases the in-flight request; `broken`: before the response was complete.
     fn finish(&mut self, broken: bool) {
         if let Some(held) = &self.held {
             held.open.ended(broken);
@@ -160,7 +161,8 @@ impl Body for ResponseBody {
     }
 }
 
-/// A body that nobody asks for its end, because its length told, is complete; else the client is gone.
+/// A body of known length may be dropped without a poll for its end, and is complete; any other
+/// drop before the end means that the client is gone.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         let broken = !self.is_end_stream();

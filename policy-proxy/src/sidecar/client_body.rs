@@ -1,4 +1,4 @@
-//! The body of a client's request, whichever protocol it comes by.
+//! The body of a client's request, of either HTTP version.
 
 use super::client_conn::UploadError;
 use super::upload::UploadBody;
@@ -9,7 +9,7 @@ use policy_http::http2::{Received, Reset};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The client's body, as the protocol reads it.
+/// The body as its HTTP version reads it.
 #[derive(Debug)]
 pub(super) enum ClientBody {
     Http1(UploadBody),
@@ -17,8 +17,8 @@ pub(super) enum ClientBody {
 }
 
 impl ClientBody {
-    /// Whether it will not be complete. Else wakes `cx` when that is known. Takes in what comes while
-    /// nothing can be passed on.
+    /// True if the body will stay incomplete; otherwise wakes `cx` when that is known. Buffers
+    /// frames that arrive while nothing can be forwarded.
     pub(super) fn is_broken(&mut self, cx: &mut Context<'_>) -> bool {
         match self {
             Self::Http1(body) => body.is_broken(cx),
@@ -60,13 +60,13 @@ impl Body for ClientBody {
     }
 }
 
-/// Why a request's body breaks off.
+/// Error that ends a request body early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestBodyError {
-    /// The client broke off.
+    /// The client reset its stream or connection.
     #[error("client: {0}")]
     Http2(#[from] h2::Error),
-    /// The client broke off, or what it sends is no body.
+    /// The client closed the connection, or its body is malformed.
     #[error(transparent)]
     Http1(#[from] UploadError),
     /// Permission was lost.

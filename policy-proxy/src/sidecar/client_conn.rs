@@ -1,9 +1,9 @@
-//! The bytes of one client's HTTP/1 connection, shared by whoever answers and whoever reads the body of
-//! the request that is being answered. Both are polled on one thread, and never from inside each
-//! other's use of it.
+//! The byte stream of a client's HTTP/1 connection, shared by the task that answers and the reader
+//! of the request body. Both are polled on one thread, and neither is polled while the other
+//! borrows it.
 //!
-//! Nothing is held between requests: heads are read into a buffer of the thread's, and what has to be
-//! kept is copied out of it.
+//! An idle connection holds no buffers: heads are read into a buffer of the thread, and only what
+//! has to outlive the read is copied out of it.
 
 mod inner;
 
@@ -22,10 +22,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// One connection's bytes.
+/// The byte stream of a client's HTTP/1 connection.
 pub(super) struct ClientConn {
     pub(super) inner: RefCell<Inner>,
-    /// Whether the connection's own task is using it, which then sees by itself what changes.
+    /// True while the connection's own task is polling, which then needs no wake-up.
     running: Cell<bool>,
 }
 
@@ -34,8 +34,7 @@ impl ClientConn {
         Self { inner: RefCell::new(Inner::new(io)), running: Cell::new(false) }
     }
 
-    /// Runs a part of the connection's own task, which is woken when what it waits for changes under
-    /// it.
+    /// Polls a part of the connection's task, and registers its waker for changes that others make.
     pub(super) fn run<T>(
         &self,
         cx: &mut Context<'_>,
@@ -48,8 +47,8 @@ impl ClientConn {
         done
     }
 
-    /// The next request's head; none once the client ended in between. `Pending`: whether a part of it
-    /// is there is told by [`ClientConn::has_buffered`].
+    /// Reads the next request head; none once the client closed between requests. While `Pending`,
+    /// [`ClientConn::has_buffered`] returns true if a part of the head has arrived.
     pub(super) fn poll_head(
         &self,
         cx: &mut Context<'_>,
@@ -58,24 +57,25 @@ impl ClientConn {
         self.inner.borrow_mut().poll_head(cx, bounds)
     }
 
-    /// Whether bytes were read that are not used yet.
+    /// True if bytes are buffered that are not parsed yet.
     pub(super) fn has_buffered(&self) -> bool {
         !self.inner.borrow().read_buf.is_empty()
     }
 
-    /// Appends to what is to be written.
+    /// Appends to the write buffer.
     pub(super) fn write<T>(&self, append: impl FnOnce(&mut Out) -> T) -> T {
         append(&mut self.inner.borrow_mut().write_buf)
     }
 
-    /// Writes what is to be written.
+    /// Flushes the write buffer.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<Result<(), ClientConnError>> {
         self.inner.borrow_mut().poll_flush(cx)
     }
 
-    /// Looks after the client while it waits for its answer: sends it on its way with what it waits
-    /// for, and notices that it is gone. Who broke off the request gets no more of its answer: an
-    /// application that waits for the rest would never end it.
+    /// Drives the connection while the response is pending: flushes (`100 Continue`), drains an
+    /// unwanted body, and detects that the client closed. A client that broke off its request gets
+    /// no more of the response, because an application that waits for the rest of the request would
+    /// never end it.
     pub(super) fn maintain(&self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
         let mut inner = self.inner.borrow_mut();
         let _ = inner.poll_flush(cx)?;
@@ -83,7 +83,8 @@ impl ClientConn {
         inner.detect_close(cx)
     }
 
-    /// Whether nobody reads the request's body any more. `false`: another request can be read behind it.
+    /// Ready once the request body has no reader any more; true if another request can follow it on
+    /// the connection.
     pub(super) fn poll_upload_done(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.inner.borrow_mut();
         inner.drain_upload(cx);
@@ -97,23 +98,24 @@ impl ClientConn {
         }
     }
 
-    /// Lets go of a body that nobody wants, now that the answer begins.
+    /// Prepares for the response: drains an unwanted body if it is short, and cancels `100
+    /// Continue`. Returns true if the connection can be kept alive.
     pub(super) fn can_keep_alive(&self, cx: &mut Context<'_>) -> bool {
         let mut inner = self.inner.borrow_mut();
         inner.drain_upload(cx);
         if let Upload::Reading { expects, .. } = &mut inner.upload {
-            // The answer itself says whether the body is wanted.
+            // The response itself replaces `100 Continue`.
             *expects = false;
         }
         matches!(inner.upload, Upload::Complete | Upload::Reading { .. })
     }
 
-    /// Whether the client's connection is not inside TLS.
+    /// True if the connection is plaintext.
     pub(super) fn is_plain(&self) -> bool {
         self.inner.borrow().io.as_ref().is_some_and(|io| io.get().is_plain())
     }
 
-    /// Tells the client that nothing follows.
+    /// Shuts the write side down.
     pub(super) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.borrow_mut();
         match &mut inner.io {
@@ -122,7 +124,7 @@ impl ClientConn {
         }
     }
 
-    /// Throws away what the client still sends; ready once it ended.
+    /// Discards what the client still sends; ready once it closed or failed.
     pub(super) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.borrow_mut();
         inner.read_buf = BytesMut::new();
@@ -131,7 +133,7 @@ impl ClientConn {
         Poll::Ready(())
     }
 
-    /// Hands the stream on, with what was read ahead.
+    /// Takes the stream, with the bytes that were read ahead.
     pub(super) fn take_stream(&self) -> Option<(Metered<ClientIo>, Bytes)> {
         let mut inner = self.inner.borrow_mut();
         let read = std::mem::take(&mut inner.read_buf).freeze();
@@ -144,7 +146,7 @@ impl ClientConn {
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         let mut inner = self.inner.borrow_mut();
         let polled = inner.poll_body(cx);
-        // The connection's task writes `100 Continue`, and goes on behind the body.
+        // The connection's task writes `100 Continue`, and reads the next request after the body.
         if !self.running.get()
             && (!inner.write_buf.is_empty() || !matches!(inner.upload, Upload::Reading { .. }))
         {

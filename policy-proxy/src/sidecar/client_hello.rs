@@ -1,20 +1,20 @@
-//! Recognises a TLS ClientHello in the first bytes of a connection and reads its server name,
+//! Detects a TLS ClientHello in the first bytes of a connection and reads its server name (SNI),
 //! without consuming anything (RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3).
 //!
-//! The caller collects bytes and asks again after each read. What is collected is bounded by
-//! [`MAX_CLIENT_HELLO`] and the headers of the records that carry it; one byte at a time and several
-//! records are both legal.
+//! The caller collects bytes and scans again after each read. The bytes to collect are bounded by
+//! [`MAX_CLIENT_HELLO`] and the headers of the records that carry it; one byte at a time and
+//! several records are both legal.
 
-/// The longest ClientHello that is looked at, in bytes, without record headers.
+/// Bytes of the longest ClientHello that is scanned, without record headers.
 pub const MAX_CLIENT_HELLO: usize = 16 * 1024;
 
-/// The most bytes that [`scan`] ever asks for.
+/// Bytes after which [`scan`] never needs more.
 pub const MAX_SCAN: usize = MAX_CLIENT_HELLO + MAX_RECORDS * RECORD_HEADER;
 
-/// What the bytes so far are.
+/// Result of [`scan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// They cannot become a ClientHello.
+    /// The bytes cannot become a ClientHello.
     NotTls,
     /// More bytes are needed.
     Partial,
@@ -22,7 +22,7 @@ pub enum Scan {
     ClientHello(Option<String>),
 }
 
-/// Looks at the first bytes of a connection.
+/// Scans the first bytes of a connection.
 pub fn scan(bytes: &[u8]) -> Scan {
     let mut message = Vec::new();
     let mut rest = bytes;
@@ -31,7 +31,7 @@ pub fn scan(bytes: &[u8]) -> Scan {
         match record(rest) {
             Err(RecordError::NotTls) => return Scan::NotTls,
             Err(RecordError::Incomplete(available)) => {
-                // A hello may be told from its first bytes before the record is complete.
+                // An incomplete record may already rule a ClientHello out.
                 message.extend_from_slice(available);
                 return match handshake(&message) {
                     Handshake::Invalid => Scan::NotTls,
@@ -55,7 +55,7 @@ pub fn scan(bytes: &[u8]) -> Scan {
 
 enum RecordError<'a> {
     NotTls,
-    /// The record is incomplete; this much of its fragment is there.
+    /// The record is incomplete; these are the bytes of its fragment so far.
     Incomplete(&'a [u8]),
 }
 
@@ -86,7 +86,7 @@ fn record(bytes: &[u8]) -> Result<(&[u8], &[u8]), RecordError<'_>> {
     rest.split_at_checked(length).ok_or(RecordError::Incomplete(rest))
 }
 
-/// Reads the handshake header: type 1 and a length that is not absurd.
+/// Reads the handshake header: type 1 and a plausible length.
 fn handshake(message: &[u8]) -> Handshake<'_> {
     if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
         return Handshake::Invalid;
@@ -108,7 +108,8 @@ fn handshake(message: &[u8]) -> Handshake<'_> {
     }
 }
 
-/// Reads the body of a ClientHello. One that does not parse is TLS without a name: it is never ours.
+/// Reads the body of a ClientHello. One that does not parse is TLS without a name, which is passed
+/// through.
 fn client_hello(body: &[u8]) -> Scan {
     Scan::ClientHello(extensions(body).and_then(server_name))
 }
@@ -177,7 +178,7 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 const RECORD_HEADER: usize = 5;
-/// Enough for a hello that is cut into pieces on purpose; more is an attack.
+/// Enough for a ClientHello that is fragmented on purpose; more records are an attack.
 const MAX_RECORDS: usize = 64;
 /// Version, random, and the three empty vectors.
 const MIN_BODY: usize = 38;

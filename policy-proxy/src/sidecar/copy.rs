@@ -1,5 +1,5 @@
-//! Copies bytes both ways with half-close. Buffers are small until there is much to carry, and small
-//! again afterwards.
+//! Copies bytes in both directions with half-close. Buffers are small, grow under load, and shrink
+//! again.
 
 use super::first_line::{FirstLine, Verdict, WireProtocol};
 use super::io::{ClientIo, Metered};
@@ -9,27 +9,27 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How the client's first line is looked at while bytes are carried.
+/// Detection of HTTP in the client's first line while bytes are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpWatch {
-    /// Not at all.
+    /// No detection.
     Off,
-    /// The bytes are held back until they are told from HTTP.
+    /// Bytes are held back until they are ruled out as HTTP.
     Hold,
-    /// The bytes are passed on; the piece that makes the line HTTP is not.
+    /// Bytes are forwarded, except for the one that makes the line HTTP.
     Observe,
 }
 
-/// The end of copying.
+/// Result of a finished copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyEnd {
-    /// Both sides have said all they had to say.
+    /// Both sides have closed.
     Done,
-    /// The client's first line is HTTP, which was not to be carried.
+    /// The client's first line is HTTP, which must not be forwarded as bytes.
     SpokeHttp,
 }
 
-/// Two directions between two streams.
+/// A copy between two streams, in both directions.
 #[derive(Debug)]
 pub(super) struct CopyBidirectional<C = Metered<ClientIo>, S = Metered<TcpStream>> {
     client: C,
@@ -38,21 +38,21 @@ pub(super) struct CopyBidirectional<C = Metered<ClientIo>, S = Metered<TcpStream
     down: Pipe,
 }
 
-/// One direction: what was read and is still to be written.
+/// One direction: its buffer and state.
 #[derive(Debug)]
 struct Pipe {
     buffer: Vec<u8>,
     from: usize,
     to: usize,
-    /// Bytes written since the last pause.
+    /// Bytes written since the reader was last idle.
     carried: usize,
-    /// Bytes written in all.
+    /// Bytes written in total.
     passed: u64,
-    /// Whether bytes were written that may sit in the writer.
+    /// True if the writer may hold bytes that are not flushed.
     unflushed: bool,
-    /// The first line, while HTTP is looked for.
+    /// The first line, while HTTP is detected.
     line: Option<Box<FirstLine>>,
-    /// Whether nothing is passed on until it is told from HTTP.
+    /// True while bytes are held back until they are ruled out as HTTP.
     hold: bool,
     state: PipeState,
 }
@@ -60,12 +60,12 @@ struct Pipe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PipeState {
     Open,
-    /// The reader has ended; the writer is yet to be told.
+    /// The reader has closed; the writer is still to be shut down.
     Ending,
     Ended,
 }
 
-/// One direction's progress.
+/// Result of one direction.
 enum Step {
     Ended,
     SpokeHttp,
@@ -76,18 +76,18 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    /// Copies between `client`, whose first line is looked at, and `server`.
+    /// Copies between `client`, whose first line is inspected according to `watch`, and `server`.
     pub(super) fn new(client: C, server: S, watch: HttpWatch) -> Self {
         Self { client, server, up: Pipe::new(watch), down: Pipe::new(HttpWatch::Off) }
     }
 
-    /// Bytes that were passed on, from the client and to it.
+    /// Bytes forwarded from the client and to it.
     pub(super) fn passed(&self) -> (u64, u64) {
         (self.up.passed, self.down.passed)
     }
 
-    /// Copies as much as can be copied now. Ready when both directions have ended; an error on
-    /// either side ends both.
+    /// Copies until it would block. Ready when both directions have closed; an error on either side
+    /// ends both.
     pub(super) fn poll_copy(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -128,7 +128,7 @@ impl Pipe {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        // Gives way to other tasks of the worker after a while.
+        // Yields to other tasks of the worker after some rounds.
         for _ in 0..MAX_ROUNDS {
             match self.state {
                 PipeState::Ended => return Poll::Ready(Ok(Step::Ended)),
@@ -205,7 +205,7 @@ impl Pipe {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 if self.to == 0 && self.buffer.len() > SMALL_BUFFER {
-                    // Idle: large buffers are for those who use them.
+                    // An idle connection gives up a large buffer.
                     self.carried = 0;
                     self.buffer = Vec::new();
                 }
@@ -223,7 +223,8 @@ impl Pipe {
         }
     }
 
-    /// Looks at what was read after `before`. True: the line is HTTP, and its last piece is still here.
+    /// Inspects the bytes after `before`. True if the line is HTTP; its last bytes are still in the
+    /// buffer.
     fn inspect(&mut self, before: usize) -> bool {
         let Some(line) = &mut self.line else { return false };
         let verdict = line.feed(self.buffer.get(before..self.to).unwrap_or_default());
@@ -233,7 +234,7 @@ impl Pipe {
             }
             Verdict::Known(WireProtocol::Other) => (self.line, self.hold) = (None, false),
             Verdict::Doubtful => self.hold = false,
-            // Nothing at all is not HTTP; half a request line is.
+            // A client that closes without a byte did not speak HTTP; half a request line is HTTP.
             Verdict::Incomplete if self.state == PipeState::Ending => {
                 (self.line, self.hold) = (None, false);
                 return self.to > 0;
@@ -248,10 +249,10 @@ const MAX_ROUNDS: usize = 16;
 const SMALL_BUFFER: usize = 2 * 1024;
 const MEDIUM_BUFFER: usize = 16 * 1024;
 const LARGE_BUFFER: usize = 64 * 1024;
-/// Bytes carried without a pause before a buffer grows.
+/// Bytes copied without a pause after which the buffer grows.
 const GROW_TO_MEDIUM: usize = 64 * 1024;
 const GROW_TO_LARGE: usize = 4 * 1024 * 1024;
-/// More than it can take to tell.
+/// Larger than the bytes that a verdict can take.
 const HOLD_BUFFER: usize = 16 * 1024;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The direct path: a meshed client connects to our own port and says in a transport header which port
-//! of the workload it wants (proxy-semantics 1.6).
+//! The direct path: a meshed client connects to the proxy's own port and names the workload's port
+//! in a transport header (proxy-semantics 1.6).
 //!
-//! The port's policy decides as it does on a redirected connection. What the header says of the protocol
-//! spares looking for it and grants nothing: where it says nothing, HTTP is looked for, so that nobody
-//! passes by HTTP policy by keeping silent.
+//! The port's policy decides as it does on a redirected connection. The protocol in the header
+//! saves its detection and grants nothing: without it HTTP is detected, so that a client cannot
+//! evade HTTP policy by leaving it out.
 
 use super::accepted::AcceptedConnection;
 use super::dispatch;
@@ -36,7 +36,7 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-/// A connection to our own port.
+/// A connection to the proxy's own port.
 pub(super) struct DirectConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) permit: ConnectionPermit,
@@ -46,7 +46,7 @@ pub(super) struct DirectConnection {
     pub(super) at: SystemTime,
 }
 
-/// Finds out who the client is and which port it wants, and hands the connection on.
+/// Authenticates the client, reads the transport header, and dispatches the connection.
 pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
     let (peer, io, header) = match authenticate(&direct, stream).await {
         Ok(authenticated) => authenticated,
@@ -84,10 +84,10 @@ pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
     }
     let admin = accepted.worker.shared.config.admin.clone();
     if let Some(admin) = admin.filter(|admin| admin.port() == port.get()) {
-        // A scraper that keeps its connection open does not hold up draining.
+        // An idle connection of a scraper must not delay draining.
         drop(accepted);
         spawn_local(async move {
-            // Whatever goes wrong on an admin connection concerns its client alone.
+            // An error on an admin connection concerns its client alone.
             let _ = admin.serve_connection(io, peer).await;
         });
         return;
@@ -99,12 +99,12 @@ pub(super) async fn accept(direct: DirectConnection, stream: TcpStream) {
     dispatch::dispatch(accepted, peer, io, hint).await;
 }
 
-/// Loopback is the pod's only where that is stated.
+/// The address, unless it is loopback: loopback belongs to the pod only where it is stated.
 fn not_loopback(address: IpAddr) -> Option<IpAddr> {
     (!address.is_loopback()).then_some(address)
 }
 
-/// Terminates TLS, which has to reverify an identity, and reads the header.
+/// Terminates TLS, which must authenticate the client, and reads the transport header.
 async fn authenticate(
     direct: &DirectConnection,
     stream: TcpStream,
@@ -129,7 +129,7 @@ async fn authenticate(
     }
 }
 
-/// Reads the header, bounded in bytes; what follows it is put back.
+/// Reads the transport header, bounded in bytes, and puts the bytes behind it back.
 async fn read_header(io: &mut ClientIo) -> io::Result<Header> {
     let mut seen = BytesMut::with_capacity(FIRST_READ);
     loop {
@@ -147,7 +147,7 @@ async fn read_header(io: &mut ClientIo) -> io::Result<Header> {
     }
 }
 
-/// HTTP is told that there is no gateway here; everything else is closed.
+/// Refuses a connection for a gateway: with an HTTP response if HTTP follows, else by closing.
 async fn refuse_gateway(
     direct: &DirectConnection,
     peer: &Peer,
@@ -162,7 +162,7 @@ async fn refuse_gateway(
         Ok::<Response<_>, Infallible>(answer.map(Full::new))
     });
     let (io, bound) = (TokioIo::new(io), direct.worker.shared.config.timeouts.request_head);
-    // What goes wrong meanwhile concerns a client that is refused anyway.
+    // Errors concern a client that is refused anyway.
     match session {
         Session::Http1 => {
             let mut builder = http1::Builder::new();
@@ -177,7 +177,7 @@ async fn refuse_gateway(
     }
 }
 
-/// Runs the tasks of a connection that is refused on the worker's thread.
+/// Spawns the tasks of a refused connection on the worker's thread.
 #[derive(Clone, Copy, Debug)]
 struct LocalExecutor;
 
@@ -190,7 +190,7 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 }
 
 impl Worker {
-    /// Whether a connection to `port` would come back to us.
+    /// True if a connection to `port` would come back to the proxy.
     fn is_own_listener(&self, port: NonZeroU16) -> bool {
         self.shared.listening.iter().any(|own| match own.target {
             Target::Original | Target::Direct => own.address.port() == port.get(),
@@ -198,7 +198,7 @@ impl Worker {
         })
     }
 
-    /// The application of `port`, where a listener states it.
+    /// The fixed upstream of `port`, if a listener states one.
     fn fixed_upstream(&self, port: NonZeroU16) -> Option<SocketAddr> {
         self.shared.listening.iter().find_map(|own| match own.target {
             Target::Fixed { port: of, upstream } if of == port => Some(upstream),
@@ -211,7 +211,7 @@ impl Worker {
     }
 }
 
-/// Holds a usual header and the head of a request behind it.
+/// Bytes that hold a usual header and the request head behind it.
 const FIRST_READ: usize = 2048;
-/// Streams of one client that are refused at a time.
+/// Concurrent streams of a refused client.
 const REFUSED_STREAMS: u32 = 16;

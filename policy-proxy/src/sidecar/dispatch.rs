@@ -1,4 +1,4 @@
-//! Finds out what a client speaks, and hands its connection to what carries that.
+//! Detects the protocol of a connection and dispatches it to HTTP or opaque forwarding.
 
 use super::accepted::AcceptedConnection;
 use super::client_hello::Scan;
@@ -13,9 +13,9 @@ use policy_tls::peer::{Peer, PeerTls};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_local;
 
-/// Carries a connection whose client is known. `said`: what a transport header says is spoken; without
-/// it, HTTP is looked for. It changes nothing about what is permitted: on a port where bytes decide,
-/// they do.
+/// Dispatches a connection whose client is known. `hint`: the protocol that a transport header
+/// states; without it, HTTP is detected. The hint does not change what is permitted: an opaque port
+/// is decided on as opaque.
 pub(super) async fn dispatch(
     accepted: AcceptedConnection,
     peer: Peer,
@@ -27,7 +27,7 @@ pub(super) async fn dispatch(
             spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
             return;
         }
-        // A server of HTTP may find a request in what looks like a ClientHello.
+        // A server of HTTP may read a request in what looks like a ClientHello.
         (_, PeerTls::Passthrough) => {
             spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Observe));
             return;
@@ -45,8 +45,8 @@ pub(super) async fn dispatch(
     }
 }
 
-/// A Server whose protocol is TLS wants a ClientHello of the workload's own, inside a mesh
-/// connection too.
+/// Serves a port whose Server declares TLS: it needs a ClientHello of the workload's own, inside a
+/// mesh connection too.
 async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     let bound = accepted.worker.shared.config.timeouts.detect;
     let read = tokio::time::timeout(bound, tls::read_client_hello(&mut io)).await;
@@ -61,7 +61,7 @@ async fn inner_tls(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo) {
     }
 }
 
-/// Looks for HTTP, and carries what is found if the Server declares it.
+/// Detects HTTP, and serves the connection if the Server declares its protocol.
 async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo, bound: Duration) {
     let begun = Instant::now();
     let detected = match detect::detect(&mut io, bound).await {
@@ -72,13 +72,13 @@ async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo,
     serve_detected(accepted, peer, io, detected);
 }
 
-/// Carries what is spoken if the Server declares it.
+/// Serves the detected protocol if the Server declares it.
 fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detected: Detection) {
     let protocol = accepted.protocol();
     let spoken = match detected {
         Detection::Eof => return,
         Detection::Protocol(spoken) => spoken,
-        // Where nothing but HTTP is carried, a silent client may take its time.
+        // Where only HTTP is permitted, a silent client may take its time.
         Detection::Timeout if may_be_http1(protocol) && accepted.refuses_bytes() => {
             WireProtocol::Http1
         }
@@ -90,7 +90,7 @@ fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detect
             spawn_local(opaque::forward(accepted, peer, io, HttpWatch::Off));
         }
         (WireProtocol::Other, Protocol::Detect { .. }) => {
-            // A client that was silent, or whose first line has not ended, may still turn out to
+            // A client that was silent, or whose first line is incomplete, may still turn out to
             // speak HTTP.
             let watch = if detected == Detection::Timeout { HttpWatch::Hold } else { HttpWatch::Observe };
             spawn_local(opaque::forward(accepted, peer, io, watch));
@@ -107,7 +107,7 @@ fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detect
         }
         (WireProtocol::Http1 | WireProtocol::Other, Protocol::Http2 | Protocol::Grpc)
         | (WireProtocol::Http2 | WireProtocol::Other, Protocol::Http1)
-        // Behind a PROXY header the application reads what nobody judged.
+        // Behind a PROXY header the application would read a request that was not decided on.
         | (WireProtocol::Proxy, _) => {
             accepted.refuse(&peer, Denied::ProtocolMismatch);
         }

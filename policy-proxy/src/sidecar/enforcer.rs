@@ -1,4 +1,5 @@
-//! A client's connection as the steps of every request use it ([`policy_enforce::middleware::pipeline`]).
+//! Implements the request pipeline's [`Enforcer`] for a client's connection
+//! ([`policy_enforce::middleware::pipeline`]).
 
 use super::inflight::{HttpConnection, InflightGuard};
 use http::header::MaxSizeReached;
@@ -16,13 +17,13 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-/// The connection, which each of its open requests keeps.
+/// A connection that enforces policy, kept alive by each of its in-flight requests.
 pub(super) struct ConnectionEnforcer<'a>(pub(super) &'a Rc<HttpConnection>);
 
 impl Enforcer for ConnectionEnforcer<'_> {
     type Open = InflightGuard;
-    /// A worker tells its connections of changes, and nothing runs on its thread between the decision and
-    /// the request's place among those that are open.
+    /// Nothing to compare: a worker reviews its connections on its own thread, where nothing runs
+    /// between the decision and the registration of the request.
     type Changes = ();
 
     fn handle(&self) -> &PortHandle {
@@ -89,7 +90,7 @@ impl OpenRequest for InflightGuard {
     }
 }
 
-/// The error that an answer stands for; none if it was decided on.
+/// The error kind of an answer; none if the answer is a decision.
 fn failure(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),

@@ -1,4 +1,4 @@
-//! Starts the workers, tells them to drain or stop, and waits for them.
+//! Starts the workers, drains and stops them, and waits for them.
 
 use super::listen::{self, BoundListener, StartError};
 use super::permits::{ConnectionPermits, RequestPermits};
@@ -24,8 +24,8 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Listens and serves until phase_changes to drain or stop. Returns once every address is bound.
-    /// `recorder` takes one record per decision; without it none is made.
+    /// Binds the listeners and starts the workers. Returns once every address is bound. `recorder`
+    /// receives one record per decision; without it none is made.
     ///
     /// # Errors
     /// The address that cannot be listened on, or the worker that cannot be started.
@@ -62,7 +62,7 @@ impl Sidecar {
             std::thread::Builder::new()
                 .name(format!("proxy-{number}"))
                 .spawn(move || {
-                    // On this thread, which it cannot leave.
+                    // Built on the worker's thread, because it cannot move.
                     let mut runtime = Builder::new_current_thread();
                     match runtime.enable_all().build_local(LocalOptions::default()) {
                         Ok(runtime) => {
@@ -105,8 +105,7 @@ impl Sidecar {
         self.phase.send_replace(Phase::Stopped);
     }
 
-    /// Waits until every worker has ended. To be preceded by [`Sidecar::drain`] or
-    /// [`Sidecar::stop`].
+    /// Waits until every worker has ended. Call [`Sidecar::drain`] or [`Sidecar::stop`] first.
     pub async fn ended(&mut self) {
         while self.ended.recv().await.is_some() {}
     }
@@ -118,5 +117,5 @@ impl Drop for Sidecar {
     }
 }
 
-/// Errors of one kind are logged once in this time.
+/// Interval in which errors of one kind are logged once.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,4 +1,5 @@
-//! Carries HTTP: each request is decided on, forwarded as it was judged, and watched while open.
+//! Serves HTTP: each request is decided on, forwarded as it was decided on, and re-evaluated while
+//! it is in flight.
 
 use super::accepted::AcceptedConnection;
 use super::body::ResponseBody;
@@ -44,8 +45,8 @@ pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo
     }
 }
 
-/// Decides on a request, and answers it or has it answered.
-/// The head is boxed, since it is handed on a good many times.
+/// Decides on a request, and answers it or forwards it to the application. The head is boxed,
+/// because it moves through many calls.
 pub(super) async fn answer(
     connection: Rc<HttpConnection>,
     mut head: Box<Parts>,
@@ -61,7 +62,7 @@ pub(super) async fn answer(
         Admission::Refused(refused) => return refused.into(),
     };
     let body = RequestBody::new(body, &admitted.held.open);
-    // Asked for by records alone.
+    // Read by records alone.
     let sent = admitted.is_recorded().then(Instant::now);
     let carried = admitted.asked.carried;
     let forwarded = forward(&connection, (head, body), &mut admitted.held, carried).await;
@@ -72,7 +73,7 @@ pub(super) async fn answer(
             return admitted.refuse(&ConnectionEnforcer(&connection), answer, waited).into();
         }
     };
-    // In place: a response that is handed on by value is copied at every step.
+    // In place: a response that moves by value is copied at every step.
     if let Some(refused) = admitted.pass(&ConnectionEnforcer(&connection), &mut response, waited) {
         return refused.into();
     }
@@ -87,8 +88,8 @@ pub(super) async fn answer(
     response.map(|body| ResponseBody::upstream(body, admitted.held, asker)).into()
 }
 
-/// Sends the request on and waits for the response's head, or for a reason to give up. `carried`: the
-/// version of HTTP/1 that a meshed peer carries in HTTP/2.
+/// Forwards the request and waits for the response head, or for a reason to give up. `carried`: the
+/// HTTP/1 version of a request that a meshed peer sends in HTTP/2.
 async fn forward(
     connection: &Rc<HttpConnection>,
     (mut head, body): (Box<Parts>, RequestBody),
@@ -103,7 +104,7 @@ async fn forward(
         headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
         until(Box::pin(upstream.http1_multiplexed(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
-        // Boxed: larger than what HTTP/1 needs.
+        // Boxed: larger than the future for HTTP/1.
         let request = Request::from_parts(*head, body);
         until(Box::pin(upstream.http2(request)), held).await
     } else {
@@ -126,7 +127,7 @@ where
     .await
 }
 
-/// Passes a 101 on. What follows is carried under the request's permission.
+/// Forwards a 101. The tunnel behind it lasts as long as the request is permitted.
 fn upgrade(
     response: Response<UpstreamBody<RequestBody>>,
     guard: InflightGuard,
@@ -151,7 +152,7 @@ impl HttpConnection {
             }
             ClientConnError::Head(Bad::Malformed) => ErrorKind::BadRequestHead,
             ClientConnError::Io(_) => ErrorKind::Io,
-            // What broke off was recorded where it happened.
+            // Recorded where it happened.
             ClientConnError::ResponseAborted | ClientConnError::Closed => return,
         };
         self.http_error(kind);
@@ -171,7 +172,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// What a connection's task costs beside its buffers. A future grows by a kilobyte through one
+    /// Memory of a connection's task without its buffers. A future grows by a kilobyte through one
     /// careless `await`; a thousand idle connections then cost a megabyte more.
     #[test]
     fn tasks_of_connections_stay_small() {
@@ -180,7 +181,7 @@ mod tests {
         assert!(sizes.iter().zip(bounds).all(|(size, bound)| *size <= bound), "{sizes:?}");
         // Moved into its place once, and polled there.
         assert!(size_of_answer(answer) <= 1024, "{}", size_of_answer(answer));
-        // Handed from its future to the client's task.
+        // Moved from its future to the client's task.
         assert!(size_of::<ClientResponse>() <= 240, "{}", size_of::<ClientResponse>());
         assert!(size_of::<HttpConnection>() <= 1024, "{}", size_of::<HttpConnection>());
         assert!(size_of::<ResponseBody>() <= 128, "{}", size_of::<ResponseBody>());

@@ -1,7 +1,7 @@
-//! One client's HTTP/1 connection: requests in turn, each answered before the next is looked at.
+//! A client's HTTP/1 connection: requests in turn, each answered before the next is parsed.
 //!
-//! All of it is one task. While a request is answered, the application's side and the request's body
-//! are polled from here too; nothing passes between tasks.
+//! All of it is one task. While a request is in flight, the upstream connection and the request
+//! body are polled from here too; nothing passes between tasks.
 
 use super::body::ResponseBody;
 use super::bounds::MIN_HEAD_LIMIT;
@@ -28,7 +28,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::task::spawn_local;
 
-/// Serves requests until the connection ends. `service`: what answers a request.
+/// Serves requests until the connection ends. `service` answers a request.
 pub(super) async fn serve<A, F>(
     connection: &Rc<HttpConnection>,
     io: Metered<ClientIo>,
@@ -57,12 +57,12 @@ struct Http1Connection<'a, A> {
     service: A,
 }
 
-/// An answer that is being written.
+/// A response that is being written.
 struct ResponseWriter {
-    /// What is still to be request for.
+    /// The body, until its end was read.
     body: Option<ResponseBody>,
     framing: Framing,
-    /// Whether the connection ends with it.
+    /// True if the connection ends with this response.
     last: bool,
 }
 
@@ -71,7 +71,7 @@ where
     A: Fn(Rc<HttpConnection>, Box<Parts>, ClientBody) -> F,
     F: Future<Output = ClientResponse> + 'static,
 {
-    /// One poll of the connection's work, unless it is to end at once.
+    /// Polls the connection's work, unless the connection is to be closed at once.
     fn run(
         &self,
         cx: &mut Context<'_>,
@@ -114,7 +114,8 @@ where
         self.close().await
     }
 
-    /// Ends a connection on which all is said. Closing says as much as shutting down, but inside TLS.
+    /// Closes a connection after its last response. In plaintext, closing is as good as a shutdown;
+    /// TLS needs a close_notify.
     async fn close(&self) -> Result<(), ClientConnError> {
         if self.conn.is_plain() {
             poll_fn(|cx| self.conn.poll_flush(cx)).await?;
@@ -128,7 +129,8 @@ where
         self.connection.ending.get().is_some()
     }
 
-    /// The next head. What the client began to send is served even if the connection is to end.
+    /// Reads the next request head. A request that the client began to send is served even while
+    /// draining.
     fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Head>, ClientConnError>> {
         match self.conn.poll_head(cx, self.bounds) {
             Poll::Pending if self.conn.has_buffered() => self.connection.unfinished(),
@@ -139,7 +141,7 @@ where
         Poll::Pending
     }
 
-    /// Has the request answered, and begins to write the answer.
+    /// Calls the service, and writes the head of its response.
     async fn respond(
         &self,
         head: Head,
@@ -171,12 +173,12 @@ where
         let (written, body) = self.conn.write(|out| {
             out.head(|small| response::write(response, (request, length), small, second))
         });
-        // A body that is not written is not request for.
+        // A body that is not written is not polled.
         let body = (written.framing != Framing::None).then_some(body);
         ResponseWriter { body, framing: written.framing, last: written.last }
     }
 
-    /// Writes the answer and what its body gives; ready once all is written.
+    /// Writes the response body; ready once all is written.
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -185,7 +187,7 @@ where
         loop {
             let more = self.fill_write_buf(cx, writer);
             let flushed = self.conn.poll_flush(cx)?;
-            // What was written before the body broke off is for the client.
+            // Bytes before the failure of the body are still sent.
             let waits = more?;
             match (flushed, &writer.body) {
                 (Poll::Ready(()), None) => return Poll::Ready(Ok(())),
@@ -197,7 +199,7 @@ where
         Poll::Pending
     }
 
-    /// Takes from the body what fits. `true`: the body has nothing more for now.
+    /// Fills the write buffer from the body. `true`: the body is pending.
     fn fill_write_buf(
         &self,
         cx: &mut Context<'_>,
@@ -215,7 +217,7 @@ where
         Ok(false)
     }
 
-    /// Answers what is no request, as far as it can be.
+    /// Answers a malformed request head with its status, as far as possible.
     async fn reject(&self, bad: Bad) -> Result<(), ClientConnError> {
         let status = match bad {
             Bad::Malformed => StatusCode::BAD_REQUEST,
@@ -232,7 +234,7 @@ where
             out.head(|small| response::write(response, (request, Length::Known(0)), small, second))
         });
         self.shutdown().await?;
-        // Of a head without end nobody hears more than is bounded.
+        // An oversized head is not read to its end.
         if bad == Bad::TooLarge { Ok(()) } else { self.linger().await }
     }
 
@@ -244,15 +246,15 @@ where
         .await
     }
 
-    /// Reads what the client still sends, until it ends or the time that a head may take is over: a
-    /// connection that is closed with bytes unread is reset, and the client may lose the answer that
-    /// says why (RFC 9112 section 9.6).
+    /// Lingering close: discards input until the client closes or the timeout of a request head
+    /// expires. Closing a socket with unread bytes resets the connection, and the client may lose
+    /// the response that states the reason (RFC 9112 section 9.6).
     async fn linger(&self) -> Result<(), ClientConnError> {
         self.connection.unfinished();
         poll_fn(|cx| self.conn.poll_discard(cx).map(Ok)).await
     }
 
-    /// Gives the stream to the tunnel that the client and the application agreed on.
+    /// Hands the stream over to the tunnel of an upgrade.
     fn start_tunnel(&self, upgrade: Upgrade) {
         if let Some((io, read)) = self.conn.take_stream() {
             spawn_local(tunnel::forward(Prefixed::new(read, io), upgrade));
@@ -290,6 +292,6 @@ fn body_incomplete() -> ClientConnError {
     ClientConnError::Io(std::io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Bytes, and pieces, of a body that are gathered before they are written.
+/// Bytes, and chunks, of a body that are buffered before they are written.
 const MAX_BUFFERED: usize = 64 * 1024;
 const MAX_CHUNKS: usize = 16;

@@ -1,4 +1,4 @@
-//! What the driver of HTTP/2 asks of a client's connection.
+//! Implements the HTTP/2 driver's [`ClientConnection`] for a client's connection.
 
 use super::body::ResponseBody;
 use super::inflight::{HttpConnection, RequestBody};

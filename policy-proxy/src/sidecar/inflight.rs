@@ -1,4 +1,4 @@
-//! One HTTP connection, the requests that are open on it, and their bodies.
+//! An HTTP connection, its in-flight requests, and their bodies.
 
 mod watch;
 
@@ -34,50 +34,51 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// One HTTP connection.
+/// An HTTP connection of a client.
 pub(super) struct HttpConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) handle: PortHandle,
     pub(super) peer: Peer,
     pub(super) authorizer: RefCell<Gate>,
     pub(super) upstream: Upstream<RequestBody>,
-    /// Since when the client has been sending what is not yet a request, by the worker's clock; 0 while it
-    /// does not.
+    /// Time since which the client has been sending an incomplete request head, by the worker's
+    /// clock; 0 if it is not.
     unfinished_since: Cell<u32>,
-    /// Whether it is HTTP/2, whose frames between requests are no unfinished request.
+    /// True for HTTP/2, whose frames between requests are no incomplete request.
     http2: bool,
-    /// Raised to end the connection.
+    /// Signalled to end the connection.
     pub(super) ending: Signal<Ending>,
     caller: Caller,
-    /// What the application is told of the client.
+    /// Headers that inform the application of the client.
     pub(super) informed: Informed,
     inflight: RefCell<Slab<InflightRequest>>,
-    /// Since when nothing is open, by the worker's clock.
+    /// Time since which the connection is idle, by the worker's clock.
     idle_since: Cell<u32>,
     _permit: ConnectionPermit,
-    /// Kept here, so that a tunnel that outlives the HTTP connection is still told of changes.
+    /// Registration with the worker; held here, so that a tunnel that outlives the HTTP connection
+    /// is still reviewed.
     registration: OnceCell<Registration>,
 }
 
-/// One open request.
+/// An in-flight request.
 struct InflightRequest {
     request: Box<Kept>,
     permit: Permit,
     policy: Arc<InForce>,
-    /// Tells whoever answers that permission is lost.
+    /// Signals the response that permission is lost.
     lost: Signal<Denied>,
-    /// Tells whoever sends the request's body.
+    /// Signals the request body that permission is lost.
     lost_upload: Signal<Denied>,
-    /// When it was lost, by the worker's clock.
+    /// Time of the loss, by the worker's clock.
     lost_at: u32,
     exchange: Exchange,
-    /// How the answer began; none before it did, and where nobody records.
+    /// Start of the response; none before it, and while nothing is recorded.
     begun: Option<ResponseStart>,
-    /// Guards that keep it open.
+    /// Number of guards.
     guards: u8,
 }
 
-/// How an answer began.
+/// Start of a response.
 #[derive(Clone, Copy)]
 struct ResponseStart {
     status: StatusCode,
@@ -85,7 +86,7 @@ struct ResponseStart {
     waited: Duration,
 }
 
-/// Keeps a request open; it is closed when the last of its guards is dropped.
+/// Keeps a request in flight, which ends when the last of its guards is dropped.
 pub(super) struct InflightGuard {
     connection: Rc<HttpConnection>,
     key: usize,
@@ -120,20 +121,20 @@ impl HttpConnection {
         self.peer.address()
     }
 
-    /// A request's head is complete.
+    /// Notes that a request head is complete.
     pub(super) fn begin(&self) {
         self.unfinished_since.set(0);
         self.idle_since.set(self.worker.now());
     }
 
-    /// A part of a request's head is there.
+    /// Notes that a part of a request head has arrived.
     pub(super) fn unfinished(&self) {
         if self.unfinished_since.get() == 0 {
             self.unfinished_since.set(self.worker.now().max(1));
         }
     }
 
-    /// Counts bytes to and from the client.
+    /// Wraps the client's stream to count its bytes.
     pub(super) fn metered(&self, io: ClientIo) -> Metered<ClientIo> {
         let series = self.worker.tcp(Side::Source, &self.handle, self.caller);
         let bound = self.worker.shared.config.timeouts.stall;
@@ -163,7 +164,8 @@ impl HttpConnection {
         };
         let mut all = self.inflight.borrow_mut();
         if all.capacity() == 0 {
-            // Most connections never have more than one; a vector would begin with room for four.
+            // Most connections never have more than one; a vector would start with a capacity of
+            // four.
             all.reserve_exact(1);
         }
         let key = all.insert(request);
@@ -171,12 +173,12 @@ impl HttpConnection {
         InflightGuard { connection: Rc::clone(self), key, upload: false }
     }
 
-    /// Whether a body of a request is being sent.
+    /// True while a request body is being forwarded.
     fn is_uploading(&self) -> bool {
         self.inflight.borrow().iter().any(|(_, open)| open.exchange.is_uploading())
     }
 
-    /// Whether a request is open.
+    /// True while a request is in flight.
     pub(super) fn has_inflight(&self) -> bool {
         !self.inflight.borrow().is_empty()
     }
@@ -196,7 +198,7 @@ impl HttpConnection {
 }
 
 impl InflightRequest {
-    /// What a record of its end tells.
+    /// The record of the request's end.
     fn record(&self, begun: ResponseStart) -> RequestRecord<'_> {
         RequestRecord {
             method: self.request.method(),
@@ -215,14 +217,14 @@ impl InflightRequest {
 }
 
 impl InflightGuard {
-    /// Why permission was lost, or a promise to wake `cx` when it is.
+    /// The reason of the lost permission; none wakes `cx` when it is lost.
     pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Option<Denied> {
         let open = self.connection.inflight.borrow();
         let open = open.get(self.key)?;
         if self.upload { open.lost_upload.poll(cx) } else { open.lost.poll(cx) }
     }
 
-    /// Another guard of the same request, for whoever sends its body.
+    /// Another guard of the same request, for its body.
     pub(super) fn for_upload(&self) -> InflightGuard {
         if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.guards = open.guards.saturating_add(1);
@@ -231,14 +233,14 @@ impl InflightGuard {
         InflightGuard { connection: Rc::clone(&self.connection), key: self.key, upload: true }
     }
 
-    /// Takes out of trailers what the policy judged in the head.
+    /// Removes the fields from trailers that the policy decided on in the head.
     pub(super) fn take_judged(&self, trailers: &mut HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow().get(self.key) {
             open.request.take_judged(trailers);
         }
     }
 
-    /// The answer began, and was recorded if somebody records.
+    /// Notes the start of the response, which was recorded if a recorder is set.
     pub(super) fn begun<B>(&self, response: &Response<B>, (started, waited): (Instant, Duration)) {
         if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.begun(response);
@@ -249,24 +251,24 @@ impl InflightGuard {
         }
     }
 
-    /// The answer's trailers are there.
+    /// Notes the response's trailers.
     pub(super) fn trailers(&self, fields: &HeaderMap) {
         if let Some(open) = self.connection.inflight.borrow_mut().get_mut(self.key) {
             open.exchange.trailers(fields);
         }
     }
 
-    /// A piece of the answer's body is forwarded; `last`: nothing follows.
+    /// Counts a forwarded frame of the response body; `last`: nothing follows.
     pub(super) fn frame(&self, bytes: usize, last: bool) {
         self.count(|exchange, series| exchange.frame(series, bytes, last));
     }
 
-    /// The answer ended; `broken`: before it was complete.
+    /// Notes the end of the response; `broken`: before it was complete.
     pub(super) fn ended(&self, broken: bool) {
         self.count(|exchange, series| exchange.ended(series, broken));
     }
 
-    /// A piece of the request's body is forwarded.
+    /// Counts a forwarded frame of the request body.
     pub(super) fn request_frame(&self, bytes: usize) {
         self.count(|_, series| series.request_frame(bytes));
     }
@@ -298,19 +300,19 @@ impl Drop for InflightGuard {
     }
 }
 
-/// What is sent to the application. It is watched on its own, since a client that takes no response
-/// keeps the response's body from being asked for.
+/// The request body to the application. It checks permission on its own, because a client that
+/// reads no response keeps the response body from being polled.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     body: ClientBody,
-    /// Absent where there is nothing to send, and once all is sent.
+    /// Absent if the request has no body, and once the body is sent.
     guard: Option<InflightGuard>,
     /// Permission was lost before the end.
     cut: bool,
 }
 
 impl RequestBody {
-    /// The client's, for as long as `open` is permitted. It keeps the request open too.
+    /// The client's body, forwarded while `open` is permitted. It keeps the request in flight too.
     pub(super) fn new(body: ClientBody, open: &InflightGuard) -> Self {
         let guard = (!body.is_end_stream()).then(|| open.for_upload());
         Self { body, guard, cut: false }

@@ -15,18 +15,18 @@ pub(super) struct BoundListener {
     pub(super) target: Target,
 }
 
-/// Why a sidecar does not start.
+/// Error of starting a sidecar.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("cannot listen on `{address}`: {error}")]
     Listen {
         /// As configured.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// A thread or its runtime cannot be made.
+    /// A worker's thread or runtime cannot be created.
     #[error("cannot start a worker: {0}")]
     Worker(#[source] io::Error),
 }
@@ -42,7 +42,8 @@ pub(super) fn bind(
         let failed = |error| StartError::Listen { address: listener.address, error };
         let shared = workers.get() > 1;
         if shared && listener.address.port() != 0 {
-            // With SO_REUSEPORT alone, another process of the same user would go unnoticed.
+            // With SO_REUSEPORT alone, another process of the same user on the same port would go
+            // unnoticed.
             listen(listener.address, false, sockets).map_err(failed)?;
         }
         let mut address = listener.address;
@@ -67,8 +68,8 @@ fn listen(
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Connections inherit these. Small writes do not wait for acknowledgements, and a client that vanished
-    // without a word does not stay for ever.
+    // Accepted connections inherit these. Small writes do not wait for acknowledgements, and a
+    // client that vanished without closing is detected.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&keepalive(sockets.accept_keepalive))?;
     if let Some(bound) = sockets.accept_user_timeout {
@@ -78,7 +79,7 @@ fn listen(
     Ok(socket.into())
 }
 
-/// Asks after `quiet` without a byte, and again and again.
+/// TCP keepalive after `quiet` without a byte, then at a fixed interval.
 pub(super) fn keepalive(quiet: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(quiet).with_interval(KEEPALIVE_INTERVAL)
 }

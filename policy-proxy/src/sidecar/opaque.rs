@@ -1,7 +1,8 @@
-//! Carries bytes both ways, and ends the connection when policy takes its permission back.
+//! Forwards an opaque connection in both directions, and ends it when policy revokes its
+//! permission.
 //!
-//! The connection is registered with its worker before it is decided on, so that no change of policy
-//! falls between the decision and the watch.
+//! The connection is registered with its worker before it is decided on, so that no policy change
+//! falls between the decision and the review.
 
 use super::accepted::AcceptedConnection;
 use super::copy::{CopyBidirectional, CopyEnd, HttpWatch};
@@ -25,32 +26,33 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::SystemTime;
 
-/// An open connection that carries bytes.
+/// An open opaque connection.
 struct OpaqueConnection {
     worker: Rc<Worker>,
     handle: PortHandle,
     peer: Peer,
     caller: Caller,
     at: SystemTime,
-    /// Whether HTTP was not looked for, because of the protocol that the port had.
+    /// True if HTTP was not detected, because of the protocol that the port had.
     undetected: bool,
-    /// Raised to end the connection.
+    /// Signalled to end the connection.
     close: Signal<CloseReason>,
-    /// When bytes were last connection, by the worker's clock.
+    /// Time of the last byte, by the worker's clock.
     active: Cell<u32>,
 }
 
-/// Why an open connection ends from this side.
+/// Reason for which the proxy closes an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseReason {
-    /// Its permission was lost.
+    /// Permission was lost.
     Revoked,
-    /// Nothing was connection for longer than the bound.
+    /// No byte within the idle timeout.
     Idle,
 }
 
-/// Decides on a connection and carries it. Where HTTP was looked for and not found, `watch` goes on
-/// looking: a client that turns out to speak HTTP is refused, lest waiting be a way around HTTP policy.
+/// Decides on a connection and forwards it. Where HTTP was not detected in time, `watch` continues
+/// the detection: a client that turns out to speak HTTP is refused, so that delaying the request
+/// does not evade HTTP policy.
 pub(super) async fn forward(
     accepted: AcceptedConnection,
     peer: Peer,
@@ -96,7 +98,7 @@ pub(super) async fn forward(
 }
 
 impl OpaqueConnection {
-    /// Decides, counts and records. False: refused.
+    /// Decides, counts and records. False if the connection is denied.
     fn decide(&self) -> bool {
         let live = self.handle.live();
         let policy = live.in_force();
@@ -144,7 +146,7 @@ impl OpaqueConnection {
         self.worker.record_connection(&decided);
     }
 
-    /// Copies until both sides have ended, or permission is lost. Revocation is looked at first.
+    /// Copies until both sides have closed, or permission is lost, which is checked first.
     async fn copy(&self, copy: CopyBidirectional) -> std::io::Result<CopyEnd> {
         let mut copy = pin!(copy);
         let mut before = (0, 0);
@@ -234,6 +236,6 @@ impl TrackedConnection for OpaqueConnection {
         self.close.raise(CloseReason::Revoked);
     }
 
-    /// Bytes run on until they end by themselves or the grace period is close.
+    /// Opaque connections last until they end by themselves or the grace period is over.
     fn drain(&self) {}
 }

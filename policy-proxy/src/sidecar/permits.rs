@@ -1,25 +1,25 @@
-//! How many connections each port has, and how many requests wait for the application: bounds that hold
-//! for the whole sidecar, whichever workers serve them.
+//! Concurrency limits of the whole sidecar, shared by its workers: connections per port, and
+//! requests that wait for the application.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Connections by port. Taken and given back once per connection.
+/// Open connections by port. Locked once per connection.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPermits(Mutex<HashMap<NonZeroU16, usize>>);
 
-/// Requests that the application is yet to answer.
+/// Number of requests that wait for the application's response.
 #[derive(Debug, Default)]
 pub(super) struct RequestPermits(AtomicUsize);
 
-/// One such request; given back when dropped.
+/// Permit of one such request; released on drop.
 #[derive(Debug)]
 pub(super) struct RequestPermit<'a>(&'a RequestPermits);
 
 impl ConnectionPermits {
-    /// One more connection of `port`; false: there are `bound` already.
+    /// Counts another connection of `port`; false if there are `bound` already.
     pub(super) fn acquire(&self, port: NonZeroU16, bound: usize) -> bool {
         let mut ports = self.0.lock();
         let open = ports.entry(port).or_insert(0);
@@ -32,7 +32,7 @@ impl ConnectionPermits {
         free
     }
 
-    /// One connection of `port` less.
+    /// Releases a connection of `port`.
     pub(super) fn release(&self, port: NonZeroU16) {
         let mut ports = self.0.lock();
         if let Some(open) = ports.get_mut(&port) {
@@ -45,10 +45,10 @@ impl ConnectionPermits {
 }
 
 impl RequestPermits {
-    /// One more request; none: there are `bound` already.
+    /// Returns a permit for another request; none if there are `bound` already.
     pub(super) fn acquire(&self, bound: usize) -> Option<RequestPermit<'_>> {
         let before = self.0.fetch_add(1, Ordering::Relaxed);
-        // Made first, so that it is given back in any case.
+        // Created before the check, so that it is released in any case.
         let permit = RequestPermit(self);
         (before < bound).then_some(permit)
     }

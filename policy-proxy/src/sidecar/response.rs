@@ -1,14 +1,14 @@
-//! What a request is answered with.
+//! The response to a request, as the connection's task receives it.
 
 use super::body::ResponseBody;
 use super::tunnel::Upgrade;
 use http::Response;
 use policy_enforce::middleware::pipeline::Refused;
 
-/// An answer, and what it switches to.
+/// A response, and the protocol upgrade behind it.
 pub(super) struct ClientResponse {
     pub(super) response: Response<ResponseBody>,
-    /// Boxed, because it is rare and answers are handed on by value.
+    /// Boxed, because it is rare and responses move by value.
     pub(super) upgrade: Option<Box<Upgrade>>,
 }
 
@@ -24,7 +24,7 @@ impl From<Refused> for ClientResponse {
     }
 }
 
-/// For HTTP/2, which switches to nothing.
+/// HTTP/2 has no upgrades.
 impl From<ClientResponse> for Response<ResponseBody> {
     fn from(response: ClientResponse) -> Self {
         response.response

@@ -1,4 +1,4 @@
-//! A worker's thread, from its first connection to its last.
+//! The main loop of a worker's thread.
 
 use super::accept;
 use super::listen::BoundListener;
@@ -9,7 +9,8 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-/// Runs a worker until it is phase_changes to stop. Dropping the runtime's tasks closes whatever is still open.
+/// Runs a worker until its phase is [`Phase::Stopped`] or it has drained. Dropping the runtime's
+/// tasks closes all remaining connections.
 pub(super) fn run(
     runtime: LocalRuntime,
     shared: Arc<SidecarState>,

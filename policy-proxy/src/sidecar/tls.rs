@@ -1,4 +1,5 @@
-//! Looks for a ClientHello, terminates TLS that is meant for us, passes all other TLS through.
+//! Detects a ClientHello, terminates TLS for the proxy's server name, and passes all other TLS
+//! through.
 
 use super::client_hello::{self, Scan};
 use super::io::{ClientIo, Prefixed};
@@ -16,16 +17,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// What a ClientHello, or its absence, makes of a connection.
+/// Result of the detection: the stream, and its TLS.
 pub(super) struct TlsDetection {
     pub(super) io: ClientIo,
     pub(super) tls: PeerTls,
-    /// What proved the client's identity.
+    /// Certificate chain that authenticated the client.
     pub(super) proof: Option<Arc<Proof>>,
 }
 
 impl TlsDetection {
-    /// Nothing was proved.
+    /// A connection without an authenticated client.
     fn unauthenticated(io: ClientIo, tls: PeerTls) -> Self {
         Self { io, tls, proof: None }
     }
@@ -47,19 +48,21 @@ impl Bounds {
     }
 }
 
-/// On which of our two faces a connection arrives.
+/// The way by which a connection reached the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboundPath {
-    /// It was going to the application: a certificate is asked for but optional, and no application
-    /// protocol is negotiated.
+    /// Its destination is the application: a client certificate is requested but optional, and no
+    /// ALPN protocol is negotiated.
     Application,
-    /// It was going to us: a certificate and the transport header's protocol are needed.
+    /// Its destination is the proxy: a client certificate and the transport header's ALPN protocol
+    /// are required.
     Direct,
 }
 
-/// Reads until a ClientHello is complete or cannot follow. TLS for our server name is terminated;
-/// other TLS, and TLS without a name, is passed through; what is not TLS is plaintext. A client that
-/// sends nothing within the bound is refused: ports whose server speaks first have to be opaque.
+/// Reads until a ClientHello is complete or ruled out. TLS for the proxy's server name is
+/// terminated; other TLS, and TLS without a name, is passed through; anything else is plaintext. A
+/// client that sends nothing before the timeout is refused: ports whose server speaks first have to
+/// be opaque.
 pub(super) async fn detect(
     mut stream: TcpStream,
     identity: &IdentityHandle,
@@ -93,8 +96,8 @@ pub(super) async fn detect(
     }
 }
 
-/// Collects bytes until they are told apart; what was read is returned with the result.
-/// [`Scan::Partial`]: the client stopped sending in the middle.
+/// Reads bytes until a ClientHello is complete or ruled out, and returns them with the result.
+/// [`Scan::Partial`]: the client closed in the middle.
 pub(super) async fn read_client_hello<S: AsyncRead + Unpin>(
     stream: &mut S,
 ) -> std::io::Result<(Bytes, Scan)> {
@@ -139,7 +142,7 @@ async fn terminate(
     }
     let chain = connection.peer_certificates();
     let identity = chain.and_then(<[_]>::first).and_then(|leaf| identity_of(leaf));
-    // Who proved nothing has nothing to lose.
+    // Without an identity there is nothing to reverify.
     let proof = identity.as_ref().and_then(|_| Proof::of(own, chain));
     let io = ClientIo::Tls(Box::new(Prefixed::new(Bytes::new(), stream)));
     Ok(TlsDetection { io, tls: PeerTls::Terminated(identity), proof })

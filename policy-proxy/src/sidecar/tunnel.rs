@@ -1,4 +1,4 @@
-//! Carries what follows an upgrade, for as long as the request that asked for it is permitted.
+//! Forwards the bytes behind a protocol upgrade while its request is permitted.
 
 use super::copy::{CopyBidirectional, HttpWatch};
 use super::inflight::InflightGuard;
@@ -8,15 +8,15 @@ use std::pin::pin;
 use std::task::Poll;
 use tokio::net::TcpStream;
 
-/// What the application switched to.
+/// A protocol upgrade that the application accepted.
 pub(super) struct Upgrade {
-    /// Its side, behind its 101.
+    /// The application's stream, behind its 101.
     pub(super) server: Prefixed<Metered<TcpStream>>,
-    /// The request that asked for it.
+    /// The in-flight request of the upgrade.
     pub(super) guard: InflightGuard,
 }
 
-/// Copies until both sides have ended. Ends at any time once permission is lost.
+/// Copies until both sides have closed or permission is lost.
 pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
     let Upgrade { server, guard } = upgrade;
     let mut copy =

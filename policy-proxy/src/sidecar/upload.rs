@@ -1,4 +1,4 @@
-//! The body of a client's HTTP/1 request: read by whoever sends it on, and let go of where nobody does.
+//! The body of a client's HTTP/1 request, read by the task that forwards it.
 
 use super::client_conn::{ClientConn, Upload, UploadError};
 use bytes::Bytes;
@@ -9,15 +9,15 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// The body of a client's request. Dropped before its end, it lets the connection know that nobody wants
-/// the rest.
+/// The body of a client's HTTP/1 request. Dropped before its end, it notifies the connection that
+/// the rest is unwanted.
 pub(super) struct UploadBody {
-    /// Absent where there is nothing to read, and once all is read.
+    /// Absent if the request has no body, and once the body is read.
     conn: Option<Rc<ClientConn>>,
 }
 
 impl UploadBody {
-    /// The body behind a head.
+    /// The body behind a request head.
     pub(super) fn behind(conn: &Rc<ClientConn>, framing: Framing, head: (bool, Bounds)) -> Self {
         let (expects, bounds) = head;
         let decoder = match framing {
@@ -29,7 +29,7 @@ impl UploadBody {
         Self { conn: Some(Rc::clone(conn)) }
     }
 
-    /// Whether the client broke it off. Else wakes `cx` when it does.
+    /// True if the client broke off the body; otherwise wakes `cx` when it does.
     pub(super) fn is_broken(&self, cx: &Context<'_>) -> bool {
         self.conn.as_ref().is_some_and(|conn| conn.inner.borrow_mut().is_broken(cx))
     }
@@ -84,5 +84,5 @@ impl Drop for UploadBody {
     }
 }
 
-/// Bytes of a request's trailers.
+/// Bytes of a request's trailers, at most.
 const MAX_TRAILERS: usize = 16 * 1024;

@@ -1,4 +1,5 @@
-//! The application's side: connections that belong to one client's connection and nobody else's.
+//! Connections to the application. Each belongs to one client's connection and is never shared
+//! between clients.
 
 mod pool;
 
@@ -30,38 +31,37 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_local};
 
-/// One client's way to the application.
+/// Upstream connections of one client's connection.
 #[derive(Debug)]
 pub(super) struct Upstream<B> {
     address: SocketAddr,
-    /// Where its connections are counted, and by which worker.
+    /// Series of its connections, and the worker's index in them.
     counted: (Arc<TcpSeries>, usize),
     connect: Duration,
-    /// How long the application may take nothing of what is to be sent.
+    /// Timeout of a write that makes no progress.
     stall: Option<Duration>,
     sockets: Sockets,
     settings: Settings,
-    /// HTTP/1 connections while no request uses them: one, or some for requests that the client
-    /// carries in HTTP/2.
+    /// Idle HTTP/1 connections: one, or several for a client that sends HTTP/1 requests in HTTP/2.
     idle: Rc<IdlePool<B>>,
     /// HTTP/2 connections, which the client's own task polls.
     pub(super) streams: Streams<Metered<TcpStream>, B>,
-    /// Held while such a connection is being made, so that streams do not make one each.
+    /// Held while an HTTP/2 connection is being established, so that concurrent streams share it.
     connecting: OnceCell<Box<Mutex<Connecting>>>,
-    /// HTTP/1 requests that may be open at a time where the client carries them in HTTP/2.
+    /// Concurrent HTTP/1 requests of a client that sends them in HTTP/2.
     carried: usize,
 }
 
-/// The HTTP/2 connection that is being made. Its attempt belongs to no stream: one that is taken back
-/// does not make those that wait begin anew.
+/// The HTTP/2 connection that is being established. The attempt belongs to no stream: cancelling a
+/// stream does not restart it for the others.
 #[derive(Debug, Default)]
 struct Connecting {
     attempt: Option<JoinHandle<Attempt>>,
-    /// How and when the last one failed. Whoever waited for it shares the failure.
+    /// The last failure and its time, shared by all streams that waited for the attempt.
     failed: Option<(Fault, Instant)>,
 }
 
-/// What requested_at of an attempt, and when.
+/// Result of an attempt to connect, and its time.
 type Attempt = (Result<TcpStream, Fault>, Instant);
 
 /// Connects to the application.
@@ -72,7 +72,8 @@ pub(super) async fn connect(
 ) -> Result<TcpStream, Fault> {
     match tokio::time::timeout(bound, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
-            // Without it, small writes wait for acknowledgements; a dead socket tells soon.
+            // Without nodelay, small writes wait for acknowledgements; keepalive and user timeout
+            // detect a dead peer early.
             let _ = stream.set_nodelay(true);
             let socket = SockRef::from(&stream);
             if let Some(quiet) = sockets.connect_keepalive {
@@ -116,8 +117,8 @@ where
         }
     }
 
-    /// Sends one HTTP/1 request at a time. A request of which a idle connection took nothing is sent
-    /// again on a new one, once.
+    /// Sends one HTTP/1 request at a time. A request that failed on a reused connection before any
+    /// of it was read is retried once on a new one.
     pub(super) async fn http1(
         &self,
         mut head: Box<Parts>,
@@ -129,7 +130,7 @@ where
         let conn = match idle {
             Some(conn) => conn,
             None => {
-                // Boxed, here and below: larger than all the rest, and rare.
+                // Boxed, here and below: larger than everything else, and rare.
                 let stream = Box::pin(while_waiting(&mut body, self.connect())).await?;
                 UpstreamConn::new(Connection::new(stream, self.bounds()))
             }
@@ -152,7 +153,7 @@ where
         Bounds { fields: MAX_RESPONSE_FIELDS, bytes }
     }
 
-    /// Lets go of connections that the application has closed.
+    /// Closes idle connections that the application has closed.
     pub(super) fn remove_closed(&self) {
         self.idle.remove_closed();
     }
@@ -166,8 +167,9 @@ where
         Metered::new(stream, Meter::open(series, *worker)).within(self.stall)
     }
 
-    /// Sends one of several HTTP/1 requests that are open at once. Each has a connection until it and
-    /// its response are over. Who finds that they are too many waits as long as a connection may take.
+    /// Sends one of several concurrent HTTP/1 requests. Each has a connection of its own until its
+    /// request and response are complete. Beyond the limit it waits, at most for the connect
+    /// timeout.
     pub(super) async fn http1_multiplexed(
         &self,
         head: Box<Parts>,
@@ -178,7 +180,7 @@ where
         self.http1(head, body, Some(permit)).await.map_err(Answer::Upstream)
     }
 
-    /// Sends a request as one of many on the client's HTTP/2 connection.
+    /// Sends a request on the client's HTTP/2 connection to the application.
     pub(super) async fn http2(
         &self,
         request: Request<B>,
@@ -195,14 +197,14 @@ where
             };
             match self.streams.send(sender, request).await {
                 Ok(response) => return Ok(response.map(UpstreamBody::Http2)),
-                // It has ended meanwhile, and is asked no more.
+                // The connection has closed in the meantime and takes no further requests.
                 Err(Some(unsent)) if !is_new => request = unsent,
                 Err(_) => return Err(Fault::Broken),
             }
         }
     }
 
-    /// A connection, and whether it was made for whoever asks.
+    /// Returns a connection, and true if this call established it.
     async fn connect_http2(&self) -> Result<(Sender, bool), Fault> {
         let requested_at = Instant::now();
         let mut connecting = self.connecting.get_or_init(Box::default).lock().await;
@@ -223,7 +225,7 @@ where
         }
     }
 
-    /// Waits for the attempt that is being made, or for a new one.
+    /// Waits for the attempt in progress, or for a new one.
     async fn start_http2(
         &self,
         attempt: &mut Option<JoinHandle<Attempt>>,
@@ -234,7 +236,7 @@ where
             let ended = started.await;
             *attempt = None;
             match ended.map_err(|_| Fault::Connect)? {
-                // Nobody was left who waited for it, and it is of unknown age.
+                // An abandoned attempt of unknown age: its waiters were cancelled.
                 (_, at) if at < requested_at => {}
                 (stream, _) => break stream?,
             }
@@ -252,8 +254,8 @@ where
     }
 }
 
-/// Sends a request and waits for the response's head, and notices that the client breaks off what nobody
-/// takes.
+/// Sends a request and waits for the response head; fails if the client breaks off a body that is
+/// not being read.
 fn poll_head<B>(conn: &SharedConn<B>, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>>
 where
     B: Body<Data = Bytes> + Watched + Unpin,
@@ -266,5 +268,5 @@ where
     head
 }
 
-/// Header fields of a response.
+/// Header fields of a response, at most.
 const MAX_RESPONSE_FIELDS: usize = 100;

@@ -1,4 +1,4 @@
-//! One worker: a thread, a runtime, listeners and connections of its own.
+//! A worker: a thread with a runtime, listeners and connections of its own.
 
 use super::permits::{ConnectionPermits, RequestPermits};
 use super::settings::{Listener, SidecarConfig};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What a sidecar is doing.
+/// Lifecycle phase of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -26,52 +26,54 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// What all workers have in common.
+/// State that all workers share.
 pub(super) struct SidecarState {
     pub(super) config: SidecarConfig,
     pub(super) store: PolicyStore,
     pub(super) identity: IdentityHandle,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
-    /// Where we listen, with the ports that were found for 0. Nothing is forwarded there.
+    /// The listening addresses, with the ports that the system picked for 0. Connections to them
+    /// are never forwarded.
     pub(super) listening: Vec<Listener>,
     pub(super) connection_permits: ConnectionPermits,
     pub(super) request_permits: RequestPermits,
     pub(super) sampler: Sampler,
 }
 
-/// One worker. Everything here stays on its thread.
+/// A worker. Everything here stays on its thread.
 pub(super) struct Worker {
     pub(super) shared: Arc<SidecarState>,
-    /// Its number in counter calls.
+    /// Index of its counters.
     pub(super) index: usize,
-    /// Seconds since the worker began, plus one; coarse on purpose.
+    /// Seconds since the worker started, plus one; coarse on purpose.
     pub(super) clock: Arc<AtomicU32>,
     draining: Cell<bool>,
     tracked: RefCell<Slab<Weak<dyn TrackedConnection>>>,
-    /// Connections of this worker.
+    /// Number of the worker's connections.
     connections: Cell<usize>,
     emptied: Notify,
 }
 
-/// A connection or tunnel that has to be told of changes.
+/// A connection or tunnel that the worker notifies of changes.
 pub(super) trait TrackedConnection {
-    /// The policy may have changed: what lost its permission ends.
+    /// Re-evaluates the connection after a policy change, and revokes what is not permitted any
+    /// more.
     fn review(&self);
-    /// A second has passed.
+    /// Called every second.
     fn tick(&self);
-    /// What the client proved its identity with may not count any longer; asked every second.
+    /// Checks every second that the client's certificate is still valid and trusted.
     fn reverify(&self, judge: &mut Judge);
-    /// Ends as soon as nothing is open.
+    /// Drains gracefully: ends once no request is in flight.
     fn drain(&self);
 }
 
-/// One connection's place among those of its port; given back when dropped.
+/// Permit of one connection of a port; released on drop.
 pub(super) struct ConnectionPermit {
     worker: Rc<Worker>,
     port: NonZeroU16,
 }
 
-/// A connection's place in its worker; given back when dropped.
+/// Registration of a connection with its worker; removed on drop.
 pub(super) struct Registration {
     worker: Rc<Worker>,
     key: usize,
@@ -90,28 +92,29 @@ impl Worker {
         }
     }
 
-    /// Makes new connections and requests the last, and tells every connection.
+    /// Starts draining, and drains every connection.
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.for_each(|connection| connection.drain());
     }
 
-    /// Waits until the last connection has left; to be asked again, for others may have come.
+    /// Waits until the last connection has closed. Others may have been accepted since: check
+    /// [`Self::has_connections`] again.
     pub(super) async fn emptied(&self) {
         self.emptied.notified().await;
     }
 
-    /// Whether new connections and requests are to be the last.
+    /// True while draining.
     pub(super) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// The coarse clock's time.
+    /// Time of the coarse clock.
     pub(super) fn now(&self) -> u32 {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// A place for one more connection of `port`; none if they are too many.
+    /// Acquires a permit for another connection of `port`; none beyond the limit.
     pub(super) fn acquire_connection(
         self: &Rc<Self>,
         port: NonZeroU16,
@@ -124,7 +127,7 @@ impl Worker {
         Some(ConnectionPermit { worker: Rc::clone(self), port })
     }
 
-    /// Makes a connection known. It has to be known before it is first decided on.
+    /// Registers a connection. Must precede its first decision, so that no policy change is missed.
     pub(super) fn register(
         self: &Rc<Self>,
         connection: Weak<dyn TrackedConnection>,
@@ -133,7 +136,7 @@ impl Worker {
         Registration { worker: Rc::clone(self), key }
     }
 
-    /// What a client's address stands for.
+    /// The client's address for policy and records.
     pub(super) fn client(&self, from: SocketAddr) -> SocketAddr {
         let folded: IpAddr = policy_core::fold_mapped(from.ip());
         match &self.shared.config.client_address {
@@ -142,18 +145,18 @@ impl Worker {
         }
     }
 
-    /// Counts a failed connection, and logs the first of its kind in a while.
+    /// Counts a failed connection, and logs it (sampled by kind).
     pub(super) fn tcp_error(&self, kind: ErrorKind, client: SocketAddr) {
         self.count_tcp_error(kind);
         self.log(kind, client, "connection failed");
     }
 
-    /// Counts a failed connection of which the log is told otherwise.
+    /// Counts a failed connection that is logged elsewhere.
     pub(super) fn count_tcp_error(&self, kind: ErrorKind) {
         self.shared.store.telemetry().tcp_error(kind.as_str());
     }
 
-    /// Counts a failed request under the policy of its port, and logs the first of its kind in a while.
+    /// Counts a failed request under the policy of its port, and logs it (sampled by kind).
     pub(super) fn http_error(&self, kind: ErrorKind, handle: &PortHandle, client: SocketAddr) {
         match handle.live().in_force() {
             Ok(policy) => policy.counters.http_error(self.index, kind),
@@ -162,7 +165,7 @@ impl Worker {
         self.log(kind, client, "request failed");
     }
 
-    /// Counts connections of one side of `handle`'s port, whose client is `caller`.
+    /// The series of one side of connections to `handle`'s port by `caller`.
     pub(super) fn tcp(&self, side: Side, handle: &PortHandle, caller: Caller) -> Arc<TcpSeries> {
         let live = handle.live();
         let policy = live.in_force().ok().map(|policy| &**policy.evaluator.policy());
@@ -176,19 +179,19 @@ impl Worker {
         }
     }
 
-    /// Whether somebody takes records.
+    /// True if decisions are recorded.
     pub(super) fn is_recording(&self) -> bool {
         self.shared.recorder.as_ref().is_some_and(|recorder| recorder.is_recording())
     }
 
-    /// Hands a decision on a request to the recorder.
+    /// Records a decision on a request.
     pub(super) fn record(&self, decided: &Decided<'_>, request: RequestRecord<'_>) {
         if let Some(recorder) = &self.shared.recorder {
             recorder.record(&decided.record(&self.shared.config.workload, Some(request)));
         }
     }
 
-    /// Hands a decision on a connection to the recorder and, if it is a refusal or audited, to the log.
+    /// Records a decision on a connection, and logs it if it is a denial or audited.
     pub(super) fn record_connection(&self, decided: &Decided<'_>) {
         self.shared.config.notices.tell(decided, None, Instant::now());
         if let Some(recorder) = &self.shared.recorder {
@@ -197,7 +200,7 @@ impl Worker {
     }
 
     fn for_each(&self, act: impl Fn(&dyn TrackedConnection)) {
-        // Connections may leave, or join, while they are told.
+        // Connections may register and close during the calls.
         let tracked: Vec<_> = self
             .tracked
             .borrow()
@@ -207,8 +210,9 @@ impl Worker {
         tracked.iter().for_each(|connection| act(&**connection));
     }
 
-    /// Lets every connection decide again, and other tasks run in between. Who joins meanwhile has decided
-    /// by what is published already, so that it does not matter on which side of the review it stands.
+    /// Re-evaluates every connection, and yields to other tasks in between. A connection that
+    /// registers in the meantime was decided on by the current policy, so that it may be reviewed
+    /// or not.
     pub(super) async fn review(&self) {
         let places = self.tracked.borrow().capacity();
         for place in 0..places {
@@ -239,8 +243,7 @@ impl Worker {
         }
     }
 
-    /// Lets every connection judge again what its client proved itself with, and other tasks run in
-    /// between.
+    /// Reverifies the certificate of every connection, and yields to other tasks in between.
     async fn reverify(&self) {
         let mut judge = Judge::new(self.shared.identity.current().clone());
         let places = self.tracked.borrow().capacity();
@@ -257,7 +260,7 @@ impl Worker {
 }
 
 impl ConnectionPermit {
-    /// Makes it a place among those of `port`; false: they are too many, and it stays what it was.
+    /// Moves the permit to `port`; false beyond its limit, and the permit stays unchanged.
     pub(super) fn move_to(&mut self, port: NonZeroU16) -> bool {
         let shared = &self.worker.shared;
         let room = shared.connection_permits.acquire(port, shared.config.limits.connections);
@@ -288,10 +291,10 @@ impl Drop for Registration {
     }
 }
 
-/// Connections that decide again before other tasks have their turn.
+/// Connections that are reviewed before other tasks run.
 const REVIEW_BATCH: usize = 32;
 
-/// A decision as records take it.
+/// Converts a decision to the result that records take.
 pub(super) fn into_result(decision: Decision) -> Result<Permit, Denial> {
     match decision {
         Decision::Permit(permit) => Ok(permit),

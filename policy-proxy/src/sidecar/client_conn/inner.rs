@@ -1,5 +1,4 @@
-//! The bytes of one client's HTTP/1 connection: what was read, what is to be written, and how far the
-//! request's body is.
+//! Buffers of a client's HTTP/1 connection, and the state of the request body that is read from it.
 
 use crate::sidecar::io::{ClientIo, Metered};
 use bytes::{Buf, Bytes, BytesMut};
@@ -15,13 +14,13 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
-/// What [`super::ClientConn`] shares.
+/// State behind the `RefCell` of [`super::ClientConn`].
 pub(crate) struct Inner {
-    /// Absent once it was handed on.
+    /// The stream; absent once [`super::ClientConn::take_stream`] took it.
     pub(super) io: Option<Metered<ClientIo>>,
-    /// What was read and is not used yet.
+    /// Bytes that were read and are not parsed yet.
     pub(super) read_buf: BytesMut,
-    /// How much of it was looked at for a head in vain.
+    /// Bytes of `read_buf` that were already scanned without finding the end of a head.
     scanned: usize,
     pub(crate) upload: Upload,
     pub(super) write_buf: Out,
@@ -30,41 +29,42 @@ pub(crate) struct Inner {
     stalled: Option<Box<StalledUpload>>,
 }
 
-/// A body that nobody takes, or that has to wait for more.
+/// A body that is not being read, or whose reader waits for more bytes.
 #[derive(Default)]
 struct StalledUpload {
-    /// Who sends the body on, if that is another task.
+    /// Waker of the task that forwards the body, if that is not the connection's own.
     waker: Option<Waker>,
-    /// Since when nobody has taken anything of the body.
+    /// Time since which the body has not been read.
     since: Option<Instant>,
-    /// Whether all that the client will ever send has come, and the request is whole.
+    /// True once the client has closed its side after sending the whole request.
     ended: bool,
 }
 
-/// The body of the request that is being answered.
+/// State of the body of the request that is being answered.
 pub(crate) enum Upload {
-    /// It is complete, or there is none.
+    /// The body is complete, or the request has none.
     Complete,
-    /// Somebody reads it.
+    /// The body has a reader.
     Reading {
         decoder: Decoder,
         /// The client waits for `100 Continue`.
         expects: bool,
-        /// How much is read at a time.
+        /// Bytes to read at a time.
         step: usize,
     },
-    /// Nobody wants the rest.
+    /// The reader was dropped before the end of the body.
     Dropped(Decoder),
-    /// Nobody wanted the rest, and it was too long to be read for the sake of what follows it.
+    /// The reader was dropped, and the rest is too long to be drained for the sake of the next
+    /// request.
     Undrained,
-    /// What the client sends is no body, or it is gone.
+    /// The body is malformed, or the client is gone.
     Failed,
 }
 
-/// Why a request's body breaks off.
+/// Error of reading a request body.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UploadError {
-    /// What the client sends is not a body.
+    /// The body is malformed.
     #[error(transparent)]
     Bad(#[from] BadBody),
     /// Reading failed.
@@ -73,25 +73,25 @@ pub(crate) enum UploadError {
 }
 
 impl Upload {
-    /// A body that somebody is about to read.
+    /// The state of a body that is about to be read.
     pub(crate) fn of(decoder: Decoder, expects: bool) -> Self {
         Self::Reading { decoder, expects, step: MIN_READ }
     }
 }
 
-/// Why a connection ends before its client ended it between two requests.
+/// Error that ends a connection, other than the client closing it between two requests.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientConnError {
-    /// What should be a request is none.
+    /// The request head is malformed or too large.
     #[error(transparent)]
     Head(#[from] Bad),
-    /// Reading or writing failed, or the client is gone in the middle of an exchange.
+    /// Reading or writing failed, or the client closed during an exchange.
     #[error("client: {0}")]
     Io(#[from] io::Error),
-    /// The answer breaks off, which was counted where it happened.
+    /// The response body failed, which was counted there.
     #[error("the answer breaks off")]
     ResponseAborted,
-    /// It was told to end at once.
+    /// The connection was closed at once, for example by a revocation.
     #[error("told to end")]
     Closed,
 }
@@ -128,7 +128,7 @@ impl Inner {
         }
         self.scanned = self.read_buf.len();
         if self.read_buf.is_empty() {
-            // Gives the memory back.
+            // Frees the buffer of an idle connection.
             self.read_buf = BytesMut::new();
         }
         loop {
@@ -154,7 +154,7 @@ impl Inner {
         head
     }
 
-    /// Whether nothing was read but the empty lines that may stand in front of a request.
+    /// True if nothing was read but the empty lines that may precede a request.
     fn is_blank(&self) -> bool {
         self.read_buf.iter().all(|byte| matches!(byte, b'\r' | b'\n'))
     }
@@ -167,8 +167,8 @@ impl Inner {
         self.write_buf.poll_flush(io, cx).map_err(ClientConnError::Io)
     }
 
-    /// Notices that the client is gone, also behind what it sent for later; whoever sent much is left to
-    /// what is written to it.
+    /// Fails if the client is gone, also behind pipelined requests. A client that has sent many of
+    /// these is not checked: writes to it will fail.
     pub(super) fn detect_close(&mut self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
         let has_ended = self.stalled.as_ref().is_some_and(|stalled| stalled.ended);
         loop {
@@ -177,7 +177,8 @@ impl Inner {
                 Upload::Reading { .. } => return self.detect_close_mid_upload(cx),
                 Upload::Dropped(_) => return Ok(()),
                 Upload::Undrained => true,
-                // Its end was seen while its request waited, and is not what tells that it is gone.
+                // A client that closed its side after the whole request may still read the
+                // response; only a reset means that it is gone.
                 Upload::Complete if has_ended => {
                     let reset = self.io.as_ref().is_some_and(|io| io.get().is_reset());
                     return if reset { Err(unexpected_eof().into()) } else { Ok(()) };
@@ -201,8 +202,8 @@ impl Inner {
         }
     }
 
-    /// Notices that the client is gone while nobody takes its request's body. What a client sent before
-    /// it ended may be all of it.
+    /// Fails if the client is gone while its request body is not read. The bytes before the end of
+    /// the stream may be the whole body, which is no failure.
     fn detect_close_mid_upload(&mut self, cx: &mut Context<'_>) -> Result<(), ClientConnError> {
         let stalled = self.stalled.get_or_insert_default();
         let since = *stalled.since.get_or_insert_with(Instant::now);
@@ -215,7 +216,7 @@ impl Inner {
         let is_whole = if io.get().is_reset() {
             false
         } else if let (Some(left), Some(unread)) = (decoder.remaining(), io.get().unread_bytes()) {
-            // It stays where it is, for it may be as much as the system keeps.
+            // Left in the socket's buffer, because it may be as much as the system buffers.
             let read = u64::try_from(self.read_buf.len()).unwrap_or(u64::MAX);
             left <= read.saturating_add(unread)
         } else {
@@ -228,7 +229,7 @@ impl Inner {
                     Poll::Pending => return Ok(()),
                     Poll::Ready(Ok(1..)) => {}
                     Poll::Ready(Ok(0)) => break false,
-                    // TLS without its own end.
+                    // TLS that ends without close_notify.
                     Poll::Ready(Err(error)) => break error.kind() != io::ErrorKind::UnexpectedEof,
                 }
             };
@@ -246,7 +247,7 @@ impl Inner {
         Err(unexpected_eof().into())
     }
 
-    /// Whether the client broke its request's body off. Else wakes `cx` when it does.
+    /// True if the client broke off its request body; otherwise wakes `cx` when it does.
     pub(crate) fn is_broken(&mut self, cx: &Context<'_>) -> bool {
         remember(&mut self.stalled.get_or_insert_default().waker, cx);
         matches!(self.upload, Upload::Failed)
@@ -297,7 +298,7 @@ impl Inner {
             return Poll::Ready(Err(unexpected_eof().into()));
         };
         let left = decoder.remaining().and_then(|left| usize::try_from(left).ok());
-        // One more than there should be: a read that fills its room has to be followed by another.
+        // One byte more than expected: a read that fills its buffer has to be followed by another.
         let room = left.map_or(*step, |left| left.saturating_add(1).min(*step));
         self.read_buf.reserve(room);
         let read = ready!(pin!(io.read_buf(&mut self.read_buf)).poll(cx))?;
@@ -311,7 +312,8 @@ impl Inner {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the rest of a body that nobody wants, if it is short and there; else nothing can follow it.
+    /// Drains a body without a reader if its rest is short and already received; otherwise the
+    /// connection cannot be reused.
     pub(super) fn drain_upload(&mut self, cx: &mut Context<'_>) {
         let Upload::Dropped(decoder) = &mut self.upload else { return };
         let mut left = MAX_DRAIN;
@@ -341,8 +343,8 @@ impl Inner {
     }
 }
 
-/// Looks for a head in what was read before and `fresh`; keeps what is not used. The number: how much
-/// was looked at in vain.
+/// Scans `read` and `fresh` for a request head, and keeps the bytes behind it. `scanned`: bytes
+/// that were scanned before without finding its end.
 fn scan_head(
     (read, scanned): (&mut BytesMut, &mut usize),
     fresh: &[u8],
@@ -352,7 +354,7 @@ fn scan_head(
         return Ok(Scanned::Eof);
     }
     if read.is_empty() {
-        // Usually nothing is left of it, and nothing has to be kept.
+        // Usually the head ends with the read, and nothing has to be copied.
         let (found, used) = match request::parse(fresh, 0, bounds)? {
             Some((head, used)) => (Scanned::Head(head), used),
             None => (Scanned::Partial, 0),
@@ -370,12 +372,12 @@ fn scan_head(
     Ok(Scanned::Partial)
 }
 
-/// What was found where a head may be.
+/// Result of scanning for a request head.
 #[allow(clippy::large_enum_variant, reason = "moved once per request; a box would cost more")]
 enum Scanned {
     Head(Head),
     Partial,
-    /// The client ended.
+    /// The client closed its side.
     Eof,
 }
 
@@ -384,15 +386,15 @@ fn unexpected_eof() -> io::Error {
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Bytes of a body that are read at a time at first, and when there is much of it.
+/// Bytes of a body that are read at a time: at first, and at most.
 const MIN_READ: usize = 8 * 1024;
 const MAX_READ: usize = 64 * 1024;
-/// Bytes of a body that nobody wants, which are read for the sake of the connection.
+/// Bytes of an unread body that are drained so that the connection can be reused.
 const MAX_DRAIN: usize = 64 * 1024;
-/// How long nothing of a body may be taken before its client is looked after, and bytes that are read of
-/// a client that has ended to see whether they are all of it, where they cannot be counted unread. What
-/// has more waits until somebody takes it, or the connection ends for another reason.
+/// Time without a read of the body after which the client is checked, and bytes that are then read
+/// of a client that has closed to see if they complete the body, where they cannot be counted
+/// unread. A longer body waits until it is read, or the connection ends for another reason.
 const STALL_CHECK_AFTER: Duration = Duration::from_secs(1);
 const MAX_STALLED_READ: usize = 64 * 1024;
-/// Bytes behind a request that are read before it is answered.
+/// Bytes of pipelined requests that are read before the current one is answered.
 const MAX_PIPELINED: usize = 16 * 1024;

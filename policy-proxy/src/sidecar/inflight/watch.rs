@@ -1,4 +1,4 @@
-//! What a connection does about changes of policy, time and trust.
+//! Reviews of an HTTP connection: on changes of policy, by the clock, and on changes of trust.
 
 use super::{HttpConnection, InflightRequest};
 use crate::sidecar::accepted::AcceptedConnection;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 impl HttpConnection {
-    /// Makes the connection and registers it with its worker.
+    /// Creates the connection and registers it with its worker.
     pub(crate) fn register(accepted: AcceptedConnection, peer: Peer, http2: bool) -> Rc<Self> {
         let connection = Rc::new(Self::new(accepted, peer, http2));
         let weak = Rc::downgrade(&connection);
@@ -24,14 +24,15 @@ impl HttpConnection {
         connection
     }
 
-    /// Ends after what is open, unless it is to end at once already.
+    /// Ends after the in-flight requests, unless it is to end at once already.
     fn end_gracefully(&self) {
         if self.ending.get().is_none() {
             self.ending.raise(Ending::Gracefully);
         }
     }
 
-    /// Ends an open request. Where its answer is yet to begin, the refusal in its place is recorded.
+    /// Revokes an in-flight request. If its response has not started, the denial in its place is
+    /// recorded.
     fn revoke(&self, open: &mut InflightRequest) {
         let route = open.permit.route();
         let denial = Denial { reason: Denied::Revoked, route };
@@ -66,7 +67,7 @@ impl TrackedConnection for HttpConnection {
             }
             match (open.request.review(&live, &self.peer), policy) {
                 (Ok(permit), Some(policy)) => {
-                    // Else a long stream would keep the policy that let it in for as long as it lasts.
+                    // Otherwise a long stream would keep the policy of its start in memory.
                     let (worker, caller) = (self.worker.index, self.caller);
                     open.exchange.series = policy.counters.series_of(worker, caller, &permit);
                     open.permit = permit;
@@ -80,7 +81,7 @@ impl TrackedConnection for HttpConnection {
 
     fn tick(&self) {
         if !self.inflight.borrow().is_empty() {
-            // A client that takes no response is not told that it broke off.
+            // A client that reads no response never sees that its response was cut off.
             let old = |open: &InflightRequest| {
                 self.worker.now().saturating_sub(open.lost_at) >= LOST_TICKS
             };
@@ -88,7 +89,7 @@ impl TrackedConnection for HttpConnection {
             if !self.http2 && self.inflight.borrow().iter().any(|(_, open)| stuck(open)) {
                 self.ending.raise(Ending::Now);
             } else if !self.http2 && self.is_uploading() {
-                // Looks whether its client is still there, while nobody takes what it sends.
+                // Checks if the client is still there while its body is not read.
                 self.ending.wake();
             }
             return;
@@ -99,7 +100,7 @@ impl TrackedConnection for HttpConnection {
         let since = self.unfinished_since.get();
         let unfinished = self.worker.now().saturating_sub(since);
         let idle = self.worker.now().saturating_sub(self.idle_since.get());
-        // Who does not take the last of its answer does not end by being asked to.
+        // A client that does not read the rest of its response does not end by a graceful close.
         let deaf = timeouts.idle.saturating_add(timeouts.request_head);
         if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
             self.ending.raise(Ending::Now);
@@ -123,7 +124,7 @@ impl TrackedConnection for HttpConnection {
             }
         };
         self.worker.tcp_error(kind, self.client());
-        // Tunnels do not end with the connection.
+        // Tunnels outlive the connection.
         let mut all = self.inflight.borrow_mut();
         let standing = all.iter_mut().filter(|(_, open)| open.lost.get().is_none());
         standing.for_each(|(_, open)| self.revoke(open));
@@ -135,5 +136,6 @@ impl TrackedConnection for HttpConnection {
     }
 }
 
-/// Ticks, of a second each, after which a client that does not take the end of what it lost is cut off.
+/// Ticks, of a second each, after which a client that does not read the end of a revoked response
+/// is disconnected.
 const LOST_TICKS: u32 = 2;

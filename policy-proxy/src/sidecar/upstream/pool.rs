@@ -1,5 +1,5 @@
-//! HTTP/1 connections to the application: those that wait for a request, and the bodies of responses
-//! that keep one until they end.
+//! Pool of idle HTTP/1 connections to the application, and response bodies that return their
+//! connection to it when they end.
 
 use crate::sidecar::io::{Metered, Prefixed};
 use bytes::Bytes;
@@ -18,67 +18,66 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, spawn_local};
 
-/// A connection to the application and the exchange on it. SidecarState while its request is sent by a task
-/// of its own.
+/// A connection and the exchange on it, shared with the task that sends the rest of its request.
 pub(crate) type SharedConn<B> = Rc<UpstreamConn<B>>;
 
-/// A connection to the application.
+/// An HTTP/1 connection to the application.
 pub(crate) struct UpstreamConn<B> {
     pub(crate) connection: RefCell<Connection<Metered<TcpStream>, B>>,
-    /// What it takes of the client's share while it is in use.
+    /// Permit while the connection is one of several in use.
     pub(crate) permit: Cell<Option<ConnPermit<B>>>,
 }
 
-/// Connections of one client: those that wait for a request, and how many may be in use beside them.
+/// Idle connections of one client, and the limit of those in use.
 pub(crate) struct IdlePool<B> {
     idle: RefCell<Vec<SharedConn<B>>>,
-    /// Made for a client that has many in use: most have one, and wait.
-    in_use: OnceCell<Box<InUse>>,
+    /// Created for a client with concurrent requests; most have one at a time, and need none.
+    limit: OnceCell<Box<ConnLimit>>,
 }
 
-/// What a client's connections in use share.
-struct InUse {
-    /// For those that may be in use beside them.
+/// Limit of a client's connections in use.
+struct ConnLimit {
+    /// Permits of further connections.
     permits: Semaphore,
-    /// What sends requests whose answers are complete, the oldest in front.
+    /// Tasks that still send a request whose response is complete, the oldest first.
     uploads: RefCell<VecDeque<AbortHandle>>,
 }
 
-/// A connection's part of its client's share; given back when dropped.
+/// Permit of a connection in use; released on drop.
 pub(crate) struct ConnPermit<B>(Rc<IdlePool<B>>);
 
 /// The body of an application's response.
 #[derive(Debug)]
 pub(crate) enum UpstreamBody<B> {
-    /// From a connection of ours.
+    /// A response on an HTTP/1 connection.
     Http1(PooledBody<B>),
     /// A stream of an HTTP/2 connection.
     Http2(Received),
 }
 
-/// A response's body, with the connection that it comes by.
+/// The body of an HTTP/1 response, which returns its connection to the pool at its end.
 #[derive(Debug)]
 pub(crate) struct PooledBody<B> {
-    /// None once it is complete or broken.
+    /// None once the body is complete or failed.
     conn: Option<SharedConn<B>>,
     pool: Rc<IdlePool<B>>,
-    /// What sends the rest of the request, if that was not complete when the response began.
+    /// Task that sends the rest of the request, if the response began before its end.
     upload: Option<AbortHandle>,
 }
 
-/// Why a response's body breaks off.
+/// Error of an application's response body.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UpstreamBodyError {
-    /// An HTTP/1 connection.
+    /// The HTTP/1 connection failed.
     #[error(transparent)]
     Http1(#[from] Error),
-    /// An HTTP/2 stream.
+    /// The HTTP/2 stream was reset, or its connection failed.
     #[error(transparent)]
     Http2(#[from] h2::Error),
 }
 
 impl UpstreamBodyError {
-    /// What an HTTP/2 stream was reset with.
+    /// The reason of an HTTP/2 reset.
     pub(crate) fn reason(&self) -> Option<h2::Reason> {
         match self {
             Self::Http1(_) => None,
@@ -87,7 +86,7 @@ impl UpstreamBodyError {
     }
 }
 
-/// Connections that may wait.
+/// Idle connections of one client, at most.
 const MAX_IDLE: usize = 16;
 
 impl<B> UpstreamConn<B> {
@@ -95,7 +94,7 @@ impl<B> UpstreamConn<B> {
         Rc::new(Self { connection: RefCell::new(connection), permit: Cell::new(None) })
     }
 
-    /// Whether it is one of several that its client has in use.
+    /// True if it is one of several that its client has in use.
     fn has_permit(&self) -> bool {
         let permit = self.permit.take();
         let has = permit.is_some();
@@ -118,54 +117,55 @@ impl<B> std::fmt::Debug for IdlePool<B> {
 
 impl<B> Drop for ConnPermit<B> {
     fn drop(&mut self) {
-        if let Some(in_use) = self.0.in_use.get() {
-            in_use.permits.add_permits(1);
+        if let Some(limit) = self.0.limit.get() {
+            limit.permits.add_permits(1);
         }
     }
 }
 
 impl<B> Default for IdlePool<B> {
     fn default() -> Self {
-        Self { idle: RefCell::default(), in_use: OnceCell::new() }
+        Self { idle: RefCell::default(), limit: OnceCell::new() }
     }
 }
 
 impl<B> IdlePool<B> {
-    /// ConnPermit for another connection in use, of which there are `most`. If there is none, a request that
-    /// was answered in full gives way; who finds no room within `bound` gets none.
+    /// Acquires a permit for another connection, of `most`. If there is none, the oldest request
+    /// whose response is complete is aborted; fails after `bound`.
     pub(crate) async fn acquire(
         self: &Rc<Self>,
         most: usize,
         bound: Duration,
     ) -> Option<ConnPermit<B>> {
-        let in_use = self.in_use.get_or_init(|| Box::new(InUse::new(most)));
-        let permit = match in_use.permits.try_acquire() {
+        let limit = self.limit.get_or_init(|| Box::new(ConnLimit::new(most)));
+        let permit = match limit.permits.try_acquire() {
             Ok(permit) => permit,
             Err(_) => {
-                in_use.abort_oldest_upload();
-                tokio::time::timeout(bound, in_use.permits.acquire()).await.ok()?.ok()?
+                limit.abort_oldest_upload();
+                tokio::time::timeout(bound, limit.permits.acquire()).await.ok()?.ok()?
             }
         };
         permit.forget();
         Some(ConnPermit(Rc::clone(self)))
     }
 
-    /// The answer of what `sender` sends is complete.
+    /// Marks an upload whose response is complete, so that it can be aborted for another request.
     fn defer_upload(&self, upload: AbortHandle) {
-        let Some(in_use) = self.in_use.get() else { return };
-        let mut uploads = in_use.uploads.borrow_mut();
+        let Some(limit) = self.limit.get() else { return };
+        let mut uploads = limit.uploads.borrow_mut();
         uploads.retain(|upload| !upload.is_finished());
         uploads.push_back(upload);
     }
 }
 
-impl InUse {
+impl ConnLimit {
     fn new(most: usize) -> Self {
         let permits = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
         Self { permits, uploads: RefCell::default() }
     }
 
-    /// Lets go of the oldest request whose answer is complete: nobody waits for its end.
+    /// Aborts the oldest upload whose response is complete, because the client does not depend on
+    /// it.
     fn abort_oldest_upload(&self) {
         let oldest = || self.uploads.borrow_mut().pop_front();
         if let Some(upload) = std::iter::from_fn(oldest).find(|upload| !upload.is_finished()) {
@@ -175,7 +175,8 @@ impl InUse {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
-    /// A connection that can be asked. Those that the application has closed are let go.
+    /// Takes an idle connection that is still open, and drops those that the application has
+    /// closed.
     pub(crate) fn checkout(&self, cx: &mut Context<'_>) -> Option<SharedConn<B>> {
         loop {
             let conn = self.idle.borrow_mut().pop()?;
@@ -186,13 +187,13 @@ impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
         }
     }
 
-    /// Lets go of what the application has closed meanwhile.
+    /// Drops the connections that the application has closed.
     pub(crate) fn remove_closed(&self) {
         let mut cx = Context::from_waker(Waker::noop());
         self.idle.borrow_mut().retain(|conn| conn.connection.borrow_mut().poll_quiet(&mut cx));
     }
 
-    /// Keeps a connection whose exchange is complete, or closes it.
+    /// Returns a connection whose exchange is complete to the pool, or closes it.
     fn checkin(&self, conn: SharedConn<B>) {
         let permit = conn.permit.take();
         let mut idle = self.idle.borrow_mut();
@@ -205,8 +206,8 @@ impl<B: Body<Data = Bytes> + Unpin> IdlePool<B> {
 }
 
 impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> PooledBody<B> {
-    /// The body behind a head that was just read. What is left of the request is sent by a task of its
-    /// own, since a client that takes no response may have to be heard out first.
+    /// The body behind a response head. A task of its own sends the rest of the request, because a
+    /// client that reads no response may have to send its whole request first.
     pub(crate) fn new(conn: SharedConn<B>, pool: &Rc<IdlePool<B>>) -> Self {
         let sending = conn.connection.borrow().is_sending();
         let upload = sending.then(|| send_rest(Rc::clone(&conn), pool));
@@ -215,22 +216,22 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> PooledBody<B> {
         body
     }
 
-    /// The stream behind a 101.
+    /// Takes the stream behind a 101.
     pub(crate) fn into_upgraded(mut self) -> Option<Prefixed<Metered<TcpStream>>> {
         let conn = Rc::try_unwrap(self.conn.take()?).ok()?;
         let (stream, behind) = conn.connection.into_inner().into_stream();
         Some(Prefixed::new(behind, stream))
     }
 
-    /// Once the response is complete: keeps the connection for the next request, unless the rest of
-    /// this one is still being sent.
+    /// Returns the connection to the pool once the response is complete, unless the rest of the
+    /// request is still being sent.
     fn checkin_if_complete(&mut self) {
         let ended = |conn: &SharedConn<B>| {
             let conn = conn.connection.borrow();
             conn.is_answered() && !conn.is_switched()
         };
         let Some(conn) = self.conn.take_if(|conn| ended(conn)) else { return };
-        // Whoever sends goes on, and keeps the connection afterwards.
+        // The upload goes on, and returns the connection afterwards.
         if let Some(upload) = self.upload.take()
             && conn.has_permit()
         {
@@ -247,7 +248,7 @@ impl<B: Body<Data = Bytes> + Watched + Unpin + 'static> PooledBody<B> {
     }
 }
 
-/// An incomplete response leaves nothing to be sent for.
+/// An incomplete response aborts the upload.
 impl<B> Drop for PooledBody<B> {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take() {
@@ -256,8 +257,8 @@ impl<B> Drop for PooledBody<B> {
     }
 }
 
-/// Sends the rest of a request for as long as it is permitted, then keeps the connection if nobody else
-/// has it.
+/// Sends the rest of a request while it is permitted, then returns the connection to the pool
+/// unless the response still uses it.
 fn send_rest<B>(conn: SharedConn<B>, pool: &Rc<IdlePool<B>>) -> AbortHandle
 where
     B: Body<Data = Bytes> + Watched + Unpin + 'static,
@@ -280,17 +281,17 @@ where
 }
 
 impl<B> UpstreamBody<B> {
-    /// A response of a connection of ours.
+    /// A response of an HTTP/1 connection.
     pub(crate) fn of(head: Response<()>, body: PooledBody<B>) -> Response<Self> {
         head.map(|()| Self::Http1(body))
     }
 
-    /// Takes in what comes while nothing can be passed on.
+    /// Buffers frames that arrive while nothing can be forwarded.
     pub(crate) fn gather(&mut self, cx: &mut Context<'_>) {
         match self {
-            // The connection is its own: what nobody reads stays with the system.
+            // The connection is not shared: unread bytes stay in the socket's buffer.
             Self::Http1(_) => {}
-            // What broke off ends behind what came of it.
+            // The error follows the frames that arrived before it.
             Self::Http2(body) => {
                 let _ = body.gather(cx);
             }
