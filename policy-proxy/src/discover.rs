@@ -1,11 +1,12 @@
-//! Controller stream → store. The only module that sees `policy_proto`.
+//! The client of policy discovery: controller stream → store. The only module that names
+//! `policy_proto`.
 //!
-//! [`run`] asks the native service for the whole workload; where the server does not know it
+//! [`run`] watches the native service for the whole workload. If the server does not implement it
 //! (`UNIMPLEMENTED`), it falls back to Linkerd's `InboundServerPolicies`, one stream per port, and
-//! tries the native service again from time to time.
+//! retries the native service from time to time.
 //!
-//! **Invariants.** Policy is accepted from the configured server identity alone. What cannot be
-//! applied whole is not applied: the last good policy stays. No answer, and no number of answers,
+//! **Invariants.** Policy is accepted from the configured server identity alone. An update that
+//! cannot be applied as a whole is not applied: the last good policy stays. No number of responses
 //! makes the client call again without a delay.
 
 mod linkerd;
@@ -27,8 +28,8 @@ use stream_end::pause;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Keeps the store in line with the controller until `shutdown`. Also lets the store's time pass, so
-/// there must be exactly one of these per store. Fails never: whatever goes wrong is tried again.
+/// Keeps the store in sync with the controller until `shutdown`. It also advances the store's
+/// clock, so there must be exactly one of these per store. It never fails: every error is retried.
 pub async fn run(
     config: DiscoverConfig,
     store: PolicyStore,
@@ -66,7 +67,7 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
                 let ended = client.session(channel.clone()).await;
                 if ended.is_unimplemented() {
                     tracing::info!(controller = %config.controller, "using the compatible policy service");
-                    // Bounded: it ends for the native service to be tried again.
+                    // Bounded, so that the native service is retried.
                     linkerd::run(config, store, channel).await
                 } else {
                     ended
@@ -81,18 +82,19 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
     }
 }
 
-/// Waits for an identity where the controller asks for one, so that an ordinary start is no failed attempt.
-/// Who has none after a while is told so by the attempt.
+/// Waits for the proxy's identity if the controller requires one, so that an ordinary start is no
+/// failed attempt. After a timeout the attempt itself reports the missing identity.
 async fn wait_for_identity(config: &DiscoverConfig, identity: &IdentityHandle) {
     if !config.controller.is_loopback() {
         let _ = tokio::time::timeout(IDENTITY_WAIT, identity.present()).await;
     }
 }
 
-/// How long the first certificate may take; an issuer that starts with us takes seconds.
+/// Time to wait for the first certificate; an issuer that starts at the same time takes seconds.
 const IDENTITY_WAIT: Duration = Duration::from_secs(30);
 
-/// The controller is spoken to as who we are, for it lets workloads watch no policy but their own.
+/// The client's TLS configuration. The proxy authenticates itself, because the controller permits a
+/// workload to watch its own policy alone.
 fn credentials(identity: IdentityHandle) -> TlsSource {
     Arc::new(move |expected| {
         let own = identity.current().clone();

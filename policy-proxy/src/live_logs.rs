@@ -1,4 +1,4 @@
-//! What is logged, as the controller says while the process runs.
+//! Log settings that the controller changes while the process runs.
 
 use crate::log::LogFilter;
 use parking_lot::Mutex;
@@ -6,25 +6,26 @@ use policy_core::{AccessLogs, Logs};
 use policy_enforce::record::{AccessLog, Format};
 use std::sync::Arc;
 
-/// The log and the access log of this process, which go by what the controller says of the workload.
+/// The log and the access log of this process, which follow the controller's settings for the
+/// workload.
 #[derive(Debug)]
 pub struct LiveLogs {
     filter: Arc<LogFilter>,
     access_log: Arc<AccessLog>,
-    /// The access log as the process was started.
+    /// Format of the access log at the start.
     started: Option<Format>,
     applied: Mutex<Logs>,
 }
 
 impl LiveLogs {
-    /// Logs as they are now, to which they go back.
+    /// Creates the handle; the current settings are the defaults.
     pub fn new(filter: Arc<LogFilter>, access_log: Arc<AccessLog>) -> Self {
         let (started, applied) = (access_log.format(), Mutex::default());
         Self { filter, access_log, started, applied }
     }
 
-    /// Goes by what the controller says. What it does not say is as the process was started; what it says
-    /// again changes nothing, lest a new stream undo `PUT /proxy-log-level`.
+    /// Applies the controller's settings. Absent ones restore the defaults; unchanged ones are not
+    /// applied again, so that a new stream does not undo `PUT /proxy-log-level`.
     pub fn follow(&self, wanted: &Logs) {
         let mut applied = self.applied.lock();
         if applied.filter != wanted.filter {
@@ -40,7 +41,7 @@ impl LiveLogs {
     }
 
     fn apply_filter(&self, wanted: Option<&str>) {
-        // Told by the filter that it replaces, which may be the last to show it.
+        // Logged under the old filter, which may be the last that shows it.
         tracing::info!(annotation = wanted, "the log filter changes with the pod's annotation");
         let started = self.filter.started();
         let outcome = self.filter.set(wanted.unwrap_or(started));

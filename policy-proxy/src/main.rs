@@ -17,18 +17,18 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The cargo profile that this program was built with.
 const PROFILE: &str = env!("PORTCULLIS_PROFILE");
-/// The one that ships.
+/// The profile of releases.
 const SHIPPED: &str = "sidecar";
 /// A setting is missing or invalid (sysexits: EX_USAGE).
 const USAGE: u8 = 64;
-/// What was to be done failed.
+/// The command failed.
 const FAILURE: u8 = 1;
 
 fn main() -> ExitCode {
     let command = match Cli::try_parse() {
         Ok(cli) => cli.command,
         Err(error) => {
-            // To a closed pipe nothing can be said.
+            // Ignored: standard output may be closed.
             let _ = error.print();
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             if !shown {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a command failed: its exit code, and what is wrong, line by line.
+/// Error of a command: its exit code, and messages, one per line.
 type CommandError = (u8, Vec<String>);
 
 fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), CommandError> {
@@ -82,7 +82,7 @@ fn run(args: &RunArgs, environment: Environment<'_>) -> Result<(), CommandError>
 fn redirect(args: &RedirectArgs, environment: Environment<'_>) -> Result<(), CommandError> {
     let config = config::redirect(args, environment).map_err(|error| (USAGE, error.0))?;
     let done = redirect::run(&config).map_err(|error| (FAILURE, vec![error.to_string()]))?;
-    // Whether somebody reads it or not, it is done.
+    // Ignored: the command is done even if its output is not read.
     let _ = writeln!(std::io::stdout(), "policy-proxy: {done}");
     Ok(())
 }

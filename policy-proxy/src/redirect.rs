@@ -1,19 +1,19 @@
-//! Makes a pod's inbound TCP connections arrive at the sidecar.
+//! Redirection of a pod's inbound TCP connections to the sidecar.
 //!
 //! | connection | what happens |
 //! |---|---|
-//! | from outside, any port | redirected to the inbound port; netfilter keeps where it was going |
-//! | from outside, to the inbound port, the admin port or a skipped port | left alone |
-//! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | left alone |
-//! | the sidecar's own, by its user | left alone |
-//! | from the pod to elsewhere | left alone: the sidecar is inbound only |
+//! | from outside, any port | redirected to the inbound port; netfilter keeps its original destination |
+//! | from outside, to the inbound port, the admin port or a skipped port | not redirected |
+//! | through the loopback device: to 127.0.0.1, `::1` and the pod's own addresses | not redirected |
+//! | the sidecar's own, by its user | not redirected |
+//! | from the pod to elsewhere | not redirected: the sidecar is inbound only |
 //!
 //! A pod that calls its own Service leaves through its interface and comes back from the node, so it is
-//! redirected as a stranger is, and is decided on by the node's address.
+//! redirected like any client, and is decided on by the node's address.
 //!
-//! The rules are one table of our own that nft replaces in one transaction, for IPv4 and IPv6; or
-//! chains of our own in iptables' `nat` table, one transaction per family. They are read back after
-//! writing: the kernel's word counts, not the tool's exit code.
+//! The rules are one nft table that is replaced in one transaction, for IPv4 and IPv6; or chains in
+//! iptables' `nat` table, one transaction per family. They are read back after writing: the kernel's
+//! state counts, not the tool's exit code.
 
 mod cause;
 mod iptables;
@@ -29,23 +29,23 @@ use rules::{Rules, RulesState};
 use std::fmt;
 use tool::ToolError;
 
-/// Why the pod's connections are not redirected as they should be.
+/// Error of redirecting the pod's connections.
 #[derive(Debug, thiserror::Error)]
 pub enum RedirectError {
     /// No tool could write, read or remove the rules.
     #[error("{what}; likely cause: {cause}. What was tried: {failures}")]
     Unusable {
-        /// What could not be done.
+        /// The operation that failed.
         what: &'static str,
-        /// What each tool said.
+        /// The tools' errors.
         failures: String,
-        /// What is probably wrong, and what helps.
+        /// The likely cause and its remedy.
         cause: String,
     },
-    /// The rules in the kernel are not the ones that were asked for.
+    /// The rules in the kernel differ from the expected ones.
     #[error("the rules written with {tool} are not as they should be: {difference}")]
     Differs {
-        /// What they were read with.
+        /// The tool that read them.
         tool: &'static str,
         /// The first difference.
         difference: String,
@@ -55,7 +55,7 @@ pub enum RedirectError {
     Absent,
 }
 
-/// What was done, as one line.
+/// Summary of the result, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary(String);
 
@@ -65,7 +65,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// What can write rules.
+/// A tool that can write rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
     Nft,
@@ -73,7 +73,7 @@ enum Backend {
 }
 
 impl Backend {
-    /// All, in order of preference.
+    /// All tools, in order of preference.
     fn all() -> Vec<Self> {
         let mut all = vec![Self::Nft, Self::Iptables(Iptables::Default)];
         if !iptables::is_legacy() {
@@ -82,7 +82,7 @@ impl Backend {
         all
     }
 
-    /// Those that `mode` permits, in order of preference.
+    /// The tools that `mode` permits, in order of preference.
     fn of(mode: Mode) -> Vec<Self> {
         let mut permitted = Self::all();
         permitted.retain(|backend| match (mode, backend) {
@@ -152,8 +152,8 @@ fn apply(rules: &Rules, mode: Mode) -> Result<Summary, RedirectError> {
     Err(unusable("the pod's connections cannot be redirected", &failures))
 }
 
-/// Removes what an earlier run wrote by other means, which might come first. What cannot be read was
-/// not written by it either.
+/// Removes rules that an earlier run wrote with another tool, which might take precedence. Rules
+/// that cannot be read were not written by it either.
 fn replace_others(written: Backend, rules: &Rules) -> Result<(), RedirectError> {
     for backend in Backend::all().into_iter().filter(|other| *other != written) {
         if matches!(backend.state(rules), Ok(RulesState::Same | RulesState::Differs(_))) {

@@ -8,11 +8,11 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full, Limited};
 use policy_tls::peer::Peer;
 
-/// Longer filters are refused.
+/// Bytes of a filter, at most.
 const MAX_BYTES: usize = 4096;
 
 impl Admin {
-    /// Loopback only, and only where it is switched on.
+    /// Serves loopback only, and only if enabled.
     pub(super) async fn log_level<B>(
         &self,
         peer: &Peer,
@@ -35,7 +35,7 @@ impl Admin {
             return refuse_method("GET, HEAD, PUT");
         }
         let body = Limited::new(request.into_body(), MAX_BYTES);
-        // A body that does not come is cut off with its connection.
+        // A body that does not arrive is cut off by the timeout of its connection.
         let wanted = match Box::pin(body.collect()).await {
             Ok(body) => String::from_utf8(body.to_bytes().to_vec()).ok(),
             Err(_) => None,

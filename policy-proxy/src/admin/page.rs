@@ -1,13 +1,13 @@
-//! Requests that a page in a browser may have made, on a machine from which the port is forwarded.
+//! Detection of requests that a page in a browser may have sent through a forwarded port.
 
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Request};
 use std::net::IpAddr;
 
-/// Whether a page in a browser may have made the request. Pages of other origins say so (`Origin`). One
-/// whose name was rebound to loopback is of this origin, but asks for its own name: whoever means
-/// loopback says `localhost` or an address.
+/// True if a page in a browser may have sent the request. Pages of other origins send `Origin`. A
+/// page whose name was rebound to loopback (DNS rebinding) has this origin, but sends its own name
+/// as `Host`: other clients of loopback send `localhost` or an address.
 pub(super) fn may_come_from_browser<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(Authority::host).or_else(|| host_of(headers));

@@ -1,4 +1,4 @@
-//! Tests of who gets which answer on the admin port.
+//! Tests of authorization and responses on the admin port.
 
 use super::*;
 use http::request;
@@ -231,7 +231,8 @@ async fn a_tcp_probe_connects_to_the_application_on_the_ports_that_were_named() 
 
 #[tokio::test]
 async fn a_tcp_probe_waits_for_a_bounded_time_and_for_policy() {
-    // Nobody accepts, and its queue is full: to more the kernel does not answer.
+    // The listener never accepts, and its backlog is full: the kernel does not answer further
+    // connections.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     socket.listen(0).unwrap();

@@ -38,7 +38,7 @@ pub(super) fn admin(args: &RunArgs, reader: &mut Reader<'_>, facts: &Facts) -> A
     AdminConfig { metrics, shutdown, log_level, tcp_probe_ports, pod_addresses, ..config }
 }
 
-/// For how long a metric is shown after it last changed.
+/// Time that a metric is exported after it last changed.
 pub(super) fn retain_idle(args: &RunArgs, reader: &mut Reader<'_>) -> Duration {
     let typed = args.admin.metrics_retain_idle.as_ref();
     let given = reader.given("metrics-retain-idle", typed, &["METRICS_RETAIN_IDLE"]);

@@ -1,8 +1,8 @@
-//! The variables of the environment that mean something to the proxy, and what it says of others.
+//! The environment variables that the proxy reads, and warnings about others.
 //!
-//! A `PORTCULLIS_` variable is a flag by another name, so that an unknown one is a mistake. A
-//! `LINKERD2_PROXY_` variable may be meant for another proxy or version: unknown ones are warned about,
-//! those that mean nothing here are named once. docs/environment.md is written from here.
+//! A `PORTCULLIS_` variable is a flag by another name, so that an unknown one is an error. A
+//! `LINKERD2_PROXY_` variable may be meant for another proxy or version: unknown ones are logged as
+//! warnings, and those without effect are listed once. docs/environment.md is generated from here.
 
 use super::reader::ConfigError;
 use crate::args::Cli;
@@ -11,23 +11,23 @@ use policy_core::near::nearest;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-/// What a variable of Linkerd's does here.
+/// Support of a Linkerd variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It is read.
+    /// The variable is read.
     Honoured,
-    /// It is accepted and changes nothing, for this reason.
+    /// The variable is accepted without effect, for this reason.
     Ignored(&'static str),
     /// The proxy does not start with it, for this reason.
     Refused(&'static str),
 }
 
-/// Something to say about the environment, by its importance.
+/// A note on the environment, logged by its severity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Variables that change nothing.
+    /// Variables without effect.
     Ignored(Vec<String>),
-    /// A variable that nobody knows.
+    /// An unknown variable.
     Unknown(String),
 }
 
@@ -37,7 +37,7 @@ impl Note {
         match self {
             Self::Ignored(names) => {
                 let names = names.join(", ");
-                tracing::info!(names, "variables that are accepted and have no support");
+                tracing::info!(names, "variables that are accepted and have no effect");
             }
             Self::Unknown(words) => tracing::warn!("{words}"),
         }
@@ -55,7 +55,7 @@ const NO_QUEUE: &str = "requests do not queue for the application";
 const NO_POOL: &str = "upstream connections belong to one client's connection";
 const BY_CONTROLLER: &str = "the controller reads the annotation";
 
-/// Linkerd's variables without their prefix; a name that ends in `*` stands for all that begin so.
+/// Linkerd's variables without their prefix; a trailing `*` matches any rest.
 pub const LINKERD: &[(&str, Support)] = &[
     ("ACCESS_LOG", Support::Honoured),
     ("ADMIN_LISTEN_ADDR", Support::Honoured),
@@ -153,14 +153,14 @@ pub const LINKERD: &[(&str, Support)] = &[
     ("TRACE_*", Support::Ignored(NO_TRACES)),
 ];
 
-/// What a variable of Linkerd's, without its prefix, does here; none: nobody knows it.
+/// Returns the support of a Linkerd variable, without its prefix; none if it is unknown.
 pub fn support(name: &str) -> Option<Support> {
     let exact = LINKERD.iter().find(|(known, _)| *known == name);
     let group = |known: &str| known.strip_suffix('*').is_some_and(|stem| name.starts_with(stem));
     exact.or_else(|| LINKERD.iter().find(|(known, _)| group(known))).map(|(_, support)| *support)
 }
 
-/// Looks through all variables of the environment.
+/// Checks all environment variables.
 ///
 /// # Errors
 /// Those that are mistakes, each with the nearest known name or the reason.
@@ -170,7 +170,7 @@ pub fn review(
     let own = own_variables();
     let (mut errors, mut ignored, mut notes) = (Vec::new(), BTreeSet::new(), Vec::new());
     for (name, value) in variables {
-        // A name that is not text is none of ours.
+        // Names that are not UTF-8 are never settings.
         let Some(name) = name.to_str() else { continue };
         if name.starts_with(OURS) && !own.contains(name) && !is_service_link(name, &value) {
             let known: Vec<&str> = own.iter().map(String::as_str).collect();
@@ -203,7 +203,7 @@ pub fn review(
     Ok(notes)
 }
 
-/// The variable of every flag of every subcommand.
+/// The variables of all flags of all subcommands.
 fn own_variables() -> BTreeSet<String> {
     let command = Cli::command();
     let arguments = command.get_subcommands().flat_map(clap::Command::get_arguments);
@@ -218,9 +218,9 @@ fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Kubernetes tells every container of the Services of its namespace by variables that begin with the
-/// Service's name, and ours begin with `portcullis`. What it says by them is told from a setting whose
-/// name was mistyped.
+/// True for a service link: Kubernetes sets variables for the Services of a namespace in every
+/// container. They begin with the Service's name, which may be `portcullis`, and must not count as
+/// mistyped settings.
 fn is_service_link(name: &str, value: &OsStr) -> bool {
     let Some(value) = value.to_str() else { return false };
     let rest = name.rsplit_once("_PORT_").map(|(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! Where our identity comes from.
+//! The settings of the proxy's identity.
 
 use super::parse;
 use super::reader::{Reader, Setting};
@@ -53,7 +53,7 @@ fn is_set(given: Setting) -> bool {
     !given.value.is_empty()
 }
 
-/// Where nothing is said of it, whoever is named decides, as for Linkerd's proxies.
+/// Without `--identity`, the variables that are set select the source, as for Linkerd's proxies.
 fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityKind {
     if agent(args, reader).is_some_and(is_set) {
         IdentityKind::Spiffe
@@ -130,7 +130,7 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
 }
 
 fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> {
-    // Agents set the last one for whatever runs beside them (Workload Endpoint section 4).
+    // SPIFFE agents set the last one for workloads (Workload Endpoint section 4).
     let given = agent(args, reader).or_else(|| reader.plain("SPIFFE_ENDPOINT_SOCKET"));
     let linkerd = "IDENTITY_SPIRE_WORKLOAD_API_ADDRESS";
     if given.is_none() {
@@ -157,7 +157,7 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
     Some(config)
 }
 
-/// The name in SNI; where Linkerd's local name is set, it counts for name and identity alike.
+/// The SNI name. Linkerd's local name, if set, is the name and the identity.
 fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_NAME"];
     let given = reader.given("identity-name", args.identity_name.as_ref(), &names);
@@ -175,8 +175,8 @@ fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> 
     reader.given("identity-id", args.identity_id.as_ref(), &names)
 }
 
-/// The roots of the client of an issuer: given once for all, or followed through a document that
-/// others may write.
+/// The trust roots of the issuer's client: fixed, or followed through a signed document that others
+/// may write.
 fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
     let Some(document) = given_signed(args, reader) else {
         return Anchors::Trusted(roots(args, reader));

@@ -1,4 +1,4 @@
-//! The settings that bound connections and requests, and those of Linkerd that mean nothing here.
+//! The settings of limits of connections and requests.
 
 use super::parse::{self, Expected};
 use super::reader::Reader;

@@ -1,11 +1,11 @@
-//! How this process logs.
+//! The settings of logs.
 
 use super::reader::{ConfigError, Environment, Reader};
 use crate::args::RunArgs;
 use crate::log::LogConfig;
 use policy_enforce::record::Format;
 
-/// Reads how to log, which must be known before anything else can be said.
+/// Reads the log settings, which must be known before anything else can be logged.
 ///
 /// # Errors
 /// [`ConfigError`] names each setting that is invalid.

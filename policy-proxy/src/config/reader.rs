@@ -1,16 +1,16 @@
-//! Reads settings from flags and environment and collects what is wrong with them.
+//! Reads settings from flags and environment and collects their errors.
 
 use std::ffi::OsString;
 
 /// Looks up a variable of the environment.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Everything that is wrong with the settings; each line names the setting as it was given.
+/// Errors of settings; each line names the setting as it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct ConfigError(pub Vec<String>);
 
-/// One setting that was given.
+/// A setting that was given.
 pub(super) struct Setting {
     /// The flag or variable it came from.
     pub(super) name: String,
@@ -27,8 +27,8 @@ impl<'a> Reader<'a> {
         Self { environment, errors: Vec::new() }
     }
 
-    /// The flag, else `PORTCULLIS_` and its name, else Linkerd's variables in order. Without a name of a
-    /// flag: Linkerd's variables alone.
+    /// Returns the value of the flag, else of `PORTCULLIS_` and its name, else of Linkerd's
+    /// variables in order. With an empty flag: of Linkerd's variables alone.
     pub(super) fn given(
         &mut self,
         flag: &str,
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A variable that is nobody's own.
+    /// Returns the value of a variable without a prefix.
     pub(super) fn plain(&mut self, name: &str) -> Option<Setting> {
         match (self.environment)(name).map(OsString::into_string) {
             None => None,
@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The setting read by `parse`, or `default` if it was not given or is invalid, which is noted.
+    /// Parses the setting, or returns `default` if it was not given or is invalid, which is
+    /// reported.
     pub(super) fn read<T, E: ToString>(
         &mut self,
         given: Option<Setting>,
@@ -81,7 +82,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A setting that must be given.
+    /// Returns the value of a required setting.
     pub(super) fn required(&mut self, given: Option<Setting>, flag: &str, linkerd: &str) -> String {
         match given {
             Some(given) if !given.value.is_empty() => given.value,

@@ -1,4 +1,4 @@
-//! The settings of the store: what decides while policy is missing or old.
+//! The settings of the store: decisions while policy is missing or stale.
 
 use super::parse;
 use super::reader::Reader;
@@ -32,7 +32,7 @@ pub(super) fn store(
         _ => Err("expected wait or default"),
     });
     if pending && default.is_none() {
-        // Linkerd's would let everybody in.
+        // Linkerd's would permit everything.
         let text = format!(
             "--default-policy: must be given with --pending-policy=default, as one of {known}"
         );
@@ -54,7 +54,7 @@ pub(super) fn store(
     config
 }
 
-/// What `--pending-policy=default` decides by (proxy-semantics 2.4).
+/// The policy of `--pending-policy=default` (proxy-semantics 2.4).
 fn pending_policy(default: DefaultPolicy, timeout: Duration) -> ServerPolicy {
     let protocol = Protocol::Detect { timeout };
     let mut policy = ServerPolicy::without_grants(Owner::Default(default), protocol);

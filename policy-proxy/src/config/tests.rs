@@ -1,4 +1,4 @@
-//! Tests of how settings are found and what is said about wrong ones.
+//! Tests of precedence and errors of settings.
 
 use super::*;
 use crate::args::{LogArgs, SidecarArgs};

@@ -1,4 +1,4 @@
-//! Linkerd's service: one stream per port, full states only, no answer.
+//! Linkerd's service: one stream per port, full states only, no acknowledgements.
 
 use super::settings::DiscoverConfig;
 use super::stream_end::{StreamEnd, expiry, pause};
@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-/// Keeps every port's policy in line with the server until it is time to try the native service
-/// again. Ends early if the connection is lost, since another server may answer next.
+/// Keeps every port's policy in sync with the server until it is time to retry the native service.
+/// Ends early if the connection is lost, because another server may answer next.
 pub(super) async fn run(
     config: &Arc<DiscoverConfig>,
     store: &PolicyStore,
@@ -28,7 +28,7 @@ pub(super) async fn run(
     store.declare(&config.declared, UndeclaredPorts::Default);
     let mut demand = store.demand();
     let mut tasks = JoinSet::new();
-    // With the store's number of each.
+    // Watched ports, with the store's serial number of each.
     let mut watched: BTreeMap<NonZeroU16, (u64, AbortHandle)> = BTreeMap::new();
     let until = tokio::time::sleep(config.native_retry);
     tokio::pin!(until);
@@ -51,7 +51,7 @@ pub(super) async fn run(
         tokio::select! {
             () = &mut until => return StreamEnd::Expired(config.native_retry),
             changed = demand.changed() => if changed.is_err() { return StreamEnd::Closed },
-            // A task that was given up counts for nothing; the others end when the connection does.
+            // An aborted task is ignored; the others end with the connection.
             Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Ok(end) = ended {
                     return end;
@@ -61,7 +61,7 @@ pub(super) async fn run(
     }
 }
 
-/// Follows one port for as long as it is wanted and the connection lasts.
+/// Watches a port while it is in use and the connection lasts.
 async fn watch(
     config: Arc<DiscoverConfig>,
     store: PolicyStore,
@@ -136,7 +136,7 @@ fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server:
     let refused = match compat::decode(server) {
         Ok(policy) => {
             follow_facts(config, store, server);
-            // This service names no revision; the content alone tells one from another.
+            // This service has no revisions; they are made from the content.
             let content = FixedState::default().hash_one(format!("{server:?}"));
             let revision = Revision { content, ..Revision::default() };
             store.apply(port, Arc::new(policy), revision).err().map(|error| error.to_string())
@@ -156,7 +156,7 @@ fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server:
     };
 }
 
-/// This service states the pod's addresses with each port; everything else is the operator's word.
+/// This service states the pod's addresses with each port; the other facts are configured.
 fn follow_facts(config: &DiscoverConfig, store: &PolicyStore, server: &inbound::Server) {
     if let Ok(stated) = compat::decode_facts(server)
         && !stated.pod_addresses.is_empty()

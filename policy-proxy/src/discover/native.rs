@@ -1,4 +1,4 @@
-//! The native service: one stream for all ports, answered with ACK and NACK.
+//! The native service: one stream for all ports, acknowledged with ACK and NACK.
 
 use super::settings::DiscoverConfig;
 use super::stream_end::{StreamEnd, expiry};
@@ -23,34 +23,36 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-/// What is kept from stream to stream: each port's state, so that the server can go on from it, and
-/// what says how new it has to be.
+/// State that outlives a stream: each port's policy and revision, so that the server can resume
+/// from it.
 pub(super) struct Client {
     config: Arc<DiscoverConfig>,
     store: PolicyStore,
     ports: BTreeMap<NonZeroU16, PortState>,
     /// The revision of the workload that is in force.
     workload: Option<m::Revision>,
-    /// Which addresses are the workload's node.
+    /// The addresses of the workload's node.
     node: NodeAddresses,
 }
 
-/// One stream.
+/// A stream.
 struct Session<'a> {
     client: &'a mut Client,
     demand: watch::Receiver<u64>,
-    /// Ports that nothing declares, with the store's number of each.
+    /// Subscribed ports that are not declared, with the store's serial number of each.
     subscribed: BTreeMap<NonZeroU16, u64>,
-    /// Said, but not yet taken by the connection.
+    /// Messages that are queued for the connection.
     outbox: VecDeque<Message>,
-    /// What each port must still be acknowledged for, and the generation workers must have passed.
+    /// Revisions that are not acknowledged, and the generation that all workers must have reached
+    /// before.
     unacknowledged: BTreeMap<NonZeroU16, (m::Revision, u64)>,
 }
 
-/// More than any number of ports needs; a server that takes nothing off is not worth talking to.
+/// Limit of queued messages: more than any number of ports needs, so that a server that does not
+/// read them is disconnected.
 const MAX_OUTBOX: usize = 4096;
 
-/// How long a refusal of the workload may take to reach the server.
+/// Time for a NACK of the workload to reach the server.
 const NACK_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Client {
@@ -59,7 +61,7 @@ impl Client {
         Self { config, store, ports: BTreeMap::new(), workload: None, node }
     }
 
-    /// Runs one stream to its end. Nothing that was put in force is lost by its ending.
+    /// Runs one stream to its end. Applied policies outlive it.
     pub(super) async fn session(&mut self, channel: Channel) -> StreamEnd {
         let streams = self.store.telemetry().discovery.streams.clone();
         self.store.telemetry().discovery.rpc_begun(&self.config.controller.to_string());
@@ -131,14 +133,14 @@ impl Session<'_> {
     ) -> Result<(), StreamEnd> {
         let ended = self.exchange(first, &mut inbound, &outbound).await;
         if matches!(ended, Err(StreamEnd::Workload(_))) {
-            // Its server ends the stream once it has read why; another may not.
+            // The server ends the stream once it has read the NACK; other servers may not.
             let flushed = self.flush_outbox(&mut inbound, &outbound);
             let _ = tokio::time::timeout(NACK_TIMEOUT, flushed).await;
         }
         ended
     }
 
-    /// Says what is left to say and waits until the server ends the stream.
+    /// Sends the queued messages and waits until the server ends the stream.
     async fn flush_outbox(
         &mut self,
         inbound: &mut Responses<tonic::body::Body>,
@@ -202,7 +204,7 @@ impl Session<'_> {
         }
     }
 
-    /// Puts the workload in force, whole or not at all.
+    /// Applies the workload, as a whole or not at all.
     fn workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
         let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
         let facts = workload.facts.as_ref();
@@ -221,7 +223,7 @@ impl Session<'_> {
             workload.declared_ports.iter().copied().map(number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
-        // Apart from what is decided by: nothing that is open is decided on again for a log's sake.
+        // Log settings are no part of the facts: a change of these must not trigger reviews.
         let logs = std::mem::take(&mut facts.logs);
         if let Some(own) = &self.client.config.logs {
             own.follow(&logs);
@@ -233,8 +235,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Nothing of the workload is applied, and nothing that follows: policies may lean on facts that
-    /// are not known here. The server learns why, and the stream ends.
+    /// Rejects the workload with a NACK and ends the stream: policies that follow may depend on
+    /// facts that are unknown here.
     fn refuse_workload(&mut self, error: DecodeError) -> StreamEnd {
         self.client.store.telemetry().discovery.rejected.inc();
         self.outbox.push_back(Message::Nack(m::Nack {
@@ -251,7 +253,7 @@ impl Session<'_> {
             StreamEnd::Protocol(format!("port.port: `{}` is not a port", update.port()))
         })?;
         if !self.client.store.ports().contains_key(&port) {
-            // Given up while the update was under way.
+            // Unsubscribed while the update was in flight.
             self.client.ports.remove(&port);
             return Ok(());
         }
@@ -291,7 +293,7 @@ impl Session<'_> {
         }
     }
 
-    /// The last good policy stays, and the server learns why.
+    /// Rejects an update with a NACK; the last good policy stays.
     fn refuse(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
         tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
         self.client.store.reject(port);
@@ -309,7 +311,7 @@ impl Session<'_> {
         self.client.store.telemetry().discovery.unacknowledged.set(waiting);
     }
 
-    /// Acknowledges everything that every worker decides by.
+    /// Acknowledges the revisions that every worker decides by.
     fn acknowledge(&mut self, reached: u64) {
         let passed =
             |(_, (_, generation)): &(&NonZeroU16, &(m::Revision, u64))| *generation <= reached;
@@ -324,7 +326,7 @@ impl Session<'_> {
         }
     }
 
-    /// Asks for the ports in use that nothing declares, and gives up those no longer used.
+    /// Subscribes to undeclared ports in use, and unsubscribes from those no longer used.
     fn subscribe(&mut self) {
         self.demand.mark_unchanged();
         let held = self.client.store.ports();
@@ -336,7 +338,7 @@ impl Session<'_> {
         let known = |port: &NonZeroU16| held.contains_key(port) && !anew(port);
         self.client.ports.retain(|port, _| known(port));
         self.unacknowledged.retain(|port, _| known(port));
-        // First, because a port that was given up and is wanted again is in both.
+        // First, because a port that was released and is in use again is in both.
         if !fewer.is_empty() {
             self.outbox.push_back(Message::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
         }
@@ -347,7 +349,7 @@ impl Session<'_> {
     }
 }
 
-/// The ports of `these` that `those` do not have under the same number.
+/// The ports of `these` that `those` lacks, or has under another serial number.
 fn missing(
     these: &BTreeMap<NonZeroU16, u64>,
     those: &BTreeMap<NonZeroU16, u64>,

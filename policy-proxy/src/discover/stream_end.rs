@@ -1,4 +1,4 @@
-//! Why a stream ended, when one is to, and how long to wait before the next.
+//! Ends of policy streams, and the delay before the next.
 
 use super::settings::DiscoverConfig;
 use policy_enforce::store::PolicyStore;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Status};
 
-/// Why a stream ended.
+/// The reason for which a stream ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StreamEnd {
-    /// The server said so.
+    /// The server ended it with a status.
     #[error("{}", describe(.0))]
     Status(#[from] Status),
     /// The connection could not be made.
@@ -21,13 +21,13 @@ pub(super) enum StreamEnd {
     /// The server closed the stream.
     #[error("the server closed the stream")]
     Closed,
-    /// No first message within the bound.
+    /// No first message before the timeout.
     #[error("no message within {0:?}")]
     InitialTimeout(Duration),
-    /// A bound of ours on a stream that works.
+    /// The idle timeout or lifetime of a working stream.
     #[error("opened anew after {0:?}")]
     Expired(Duration),
-    /// The server described the workload in a way that this version cannot read.
+    /// The workload message is invalid for this version.
     #[error("workload.{0}")]
     Workload(DecodeError),
     /// The server broke the protocol.
@@ -36,12 +36,12 @@ pub(super) enum StreamEnd {
 }
 
 impl StreamEnd {
-    /// Whether the server does not know the service.
+    /// True if the server does not implement the service.
     pub(super) fn is_unimplemented(&self) -> bool {
         self.code() == Some(Code::Unimplemented)
     }
 
-    /// Whether asking again soon is of no use: the server understood and will not change its mind.
+    /// True if a retry soon would fail in the same way.
     pub(super) fn is_permanent(&self) -> bool {
         match self {
             Self::Status(status) => {
@@ -52,7 +52,7 @@ impl StreamEnd {
         }
     }
 
-    /// Counts the RPC that ended so.
+    /// Counts the ended RPC.
     pub(super) fn count(&self, config: &DiscoverConfig, store: &PolicyStore) {
         let failure = !matches!(self, Self::Expired(_) | Self::Closed);
         let address = config.controller.to_string();
@@ -60,7 +60,7 @@ impl StreamEnd {
         store.telemetry().discovery.rpc_ended(&address, status, failure);
     }
 
-    /// Whether the connection is gone, so that the next one may reach another server.
+    /// True if the connection is lost, so that the next one may reach another server.
     pub(super) fn is_disconnect(&self) -> bool {
         match self {
             Self::Status(status) => status.code() == Code::Unavailable || status.source().is_some(),
@@ -86,7 +86,7 @@ impl StreamEnd {
     }
 }
 
-/// Waits before the next attempt and says why.
+/// Logs the end of the stream and waits before the next attempt.
 pub(super) async fn pause(
     backoff: &mut Backoff,
     ended: &StreamEnd,
@@ -112,7 +112,7 @@ pub(super) async fn pause(
     tokio::time::sleep(delay).await;
 }
 
-/// Waits until a stream is to be opened anew and says after how long that was.
+/// Waits for the idle timeout or the end of the lifetime, and returns which duration expired.
 pub(super) async fn expiry(
     begun: Instant,
     last_message: Instant,
@@ -138,5 +138,5 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// By which operators filter these lines.
+/// Log target that operators filter by.
 const TARGET: &str = "policy_proxy::discover";

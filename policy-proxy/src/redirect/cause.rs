@@ -1,11 +1,11 @@
-//! What is probably wrong when rules cannot be set.
+//! Diagnosis of rules that cannot be set.
 
 use super::tool::ToolError;
 
-/// What this process may do.
+/// Capabilities of this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
-    /// Whether it has the capability NET_ADMIN; absent if that cannot be read.
+    /// True if it has the capability NET_ADMIN; absent if that cannot be read.
     net_admin: Option<bool>,
 }
 
@@ -16,7 +16,8 @@ impl Process {
     }
 }
 
-/// From the effective capabilities in `/proc/self/status` (proc(5), capabilities(7)).
+/// Reads NET_ADMIN from the effective capabilities in `/proc/self/status` (proc(5),
+/// capabilities(7)).
 fn net_admin(status: &str) -> Option<bool> {
     const NET_ADMIN: u64 = 1 << 12;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -24,7 +25,7 @@ fn net_admin(status: &str) -> Option<bool> {
     Some(capabilities & NET_ADMIN != 0)
 }
 
-/// In words that help whoever reads them in `kubectl describe pod`.
+/// Returns the likely cause and its remedy, for readers of `kubectl describe pod`.
 pub(super) fn likely(failures: &[ToolError], process: &Process) -> String {
     if process.net_admin == Some(false) {
         return NO_CAPABILITY.to_owned();

@@ -1,27 +1,28 @@
-//! Rules as one nft table of our own, for IPv4 and IPv6, replaced in one transaction.
+//! Rules as one nft table of Portcullis, for IPv4 and IPv6, replaced in one transaction.
 
 use super::rules::{Ports, Rules, RulesState};
 use super::tool::{self, ToolError};
 use serde_json::{Value, json};
 
-/// Replaces our table.
+/// Replaces the table.
 pub(super) fn apply(rules: &Rules) -> Result<(), ToolError> {
     tool::run("nft", &["-f", "-"], &script(rules)).map(drop)
 }
 
-/// Removes our table, if it is there.
+/// Removes the table, if it exists.
 pub(super) fn undo() -> Result<(), ToolError> {
     tool::run("nft", &["-f", "-"], REMOVE).map(drop)
 }
 
-/// Compares our table.
+/// Compares the table.
 pub(super) fn state(rules: &Rules) -> Result<RulesState, ToolError> {
-    // Numeric: the names of protocols are in /etc/protocols, which an image need not have.
+    // Numeric, because names of protocols need /etc/protocols, which an image may lack.
     let list = ["-n", "-j", "list", "table", "inet", "portcullis"];
     let listed = match tool::run("nft", &list, "") {
         Ok(listed) => listed,
         Err(ToolError::Refused(_, said)) if said.contains("No such file or directory") => {
-            // So it says as well where the kernel has no nf_tables, in which case this fails too.
+            // nft prints the same where the kernel has no nf_tables, in which case this command
+            // fails too.
             return tool::run("nft", &["list", "tables"], "").map(|_| RulesState::Absent);
         }
         Err(failure) => return Err(failure),
@@ -32,12 +33,13 @@ pub(super) fn state(rules: &Rules) -> Result<RulesState, ToolError> {
     Ok(compare(&expected(rules), &found.stripped()))
 }
 
-/// A table that is only deleted must exist; one that is declared first always does.
+/// Deletes the table; declaring it first avoids an error if it does not exist.
 const REMOVE: &str = "table inet portcullis\ndelete table inet portcullis\n";
 
-/// In `local` nothing is redirected. It names what must never be, and it makes kernels that call a
-/// hook only where a chain asks for it settle the pod's own connections here: on their way back in
-/// through the loopback device they are not looked at again.
+/// The nft script of the rules. `local` redirects nothing. It lists connections that must never be
+/// redirected, and it makes kernels that call a hook only if a chain registers for it track the
+/// pod's own connections here, so that they are not redirected on their way back in through the
+/// loopback device.
 fn script(rules: &Rules) -> String {
     let Rules { inbound, user, excluded } = rules;
     let ports: Vec<String> = excluded.iter().map(|ports| ports.to_text('-')).collect();
@@ -63,7 +65,7 @@ fn script(rules: &Rules) -> String {
     )
 }
 
-/// What `nft -n -j list` says of [`script`], without what it numbers.
+/// The expected output of `nft -n -j list` for [`script`], without handles.
 fn expected(rules: &Rules) -> Vec<Value> {
     let Rules { inbound, user, excluded } = rules;
     let port = |ports: &Ports| match *ports {
@@ -100,7 +102,7 @@ fn expected(rules: &Rules) -> Vec<Value> {
     ]
 }
 
-/// Its number (IANA, Protocol Numbers).
+/// Protocol number of TCP (IANA, Protocol Numbers).
 const TCP: u8 = 6;
 
 /// The output of `nft -j list`.
@@ -110,7 +112,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Without the tool's version and the kernel's numbers.
+    /// Removes the tool's version and the kernel's handles.
     fn stripped(self) -> Vec<Value> {
         let mut items = self.nftables;
         items.retain(|item| item.get("metainfo").is_none());

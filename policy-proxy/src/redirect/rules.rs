@@ -1,4 +1,4 @@
-//! What is to be redirected, apart from how it is written.
+//! The rules of redirection, independent of the tool that writes them.
 
 use super::settings::RedirectConfig;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::num::{NonZeroU16, NonZeroU32};
 /// The rules of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Where connections are redirected to.
+    /// The port that connections are redirected to.
     pub(super) inbound: NonZeroU16,
-    /// Whose connections are left alone.
+    /// The user whose connections are not redirected.
     pub(super) user: NonZeroU32,
-    /// Ports that are left alone, the sidecar's own among them. In order; no two touch. Never empty.
+    /// Ports that are not redirected, with the sidecar's own. Sorted, not adjacent, never empty.
     pub(super) excluded: Vec<Ports>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Ports {
     pub(super) last: u16,
 }
 
-/// How the rules in the kernel compare with those wanted.
+/// State of the rules in the kernel, compared with the expected ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RulesState {
     Same,
@@ -32,7 +32,7 @@ pub(super) enum RulesState {
 }
 
 impl Ports {
-    /// With `separator` between the two, unless they are one.
+    /// Formats the range with `separator`, or the single port.
     pub(super) fn to_text(self, separator: char) -> String {
         let Self { first, last } = self;
         if first == last { first.to_string() } else { format!("{first}{separator}{last}") }
@@ -66,7 +66,7 @@ pub(super) mod tests {
     use super::*;
     use crate::redirect::settings::{Mode, Task};
 
-    /// Rules as they follow from these ports.
+    /// Rules for these ports.
     pub(in crate::redirect) fn rules(inbound: u16, admin: u16, skipped: &[u16]) -> Rules {
         let port = |port| NonZeroU16::new(port).unwrap();
         Rules::of(&RedirectConfig {

@@ -1,4 +1,4 @@
-//! Tests of what is said about the environment, and of the page that lists it.
+//! Tests of the notes on the environment, and of the page that lists it.
 
 use super::*;
 use crate::args::RunArgs;
@@ -80,7 +80,7 @@ fn a_mistyped_port_of_ours_is_not_taken_for_a_service() {
     );
 }
 
-/// Every variable that is asked for, whatever is configured.
+/// All variables that are read, whatever is configured.
 fn asked() -> BTreeSet<String> {
     let asked = RefCell::new(BTreeSet::new());
     for (identity, given) in [
@@ -150,11 +150,11 @@ fn flags() -> String {
 }
 
 fn variables() -> String {
-    let mut table = "| variable | support |\n|---|---|\n".to_owned();
+    let mut table = "| variable | effect |\n|---|---|\n".to_owned();
     for (name, support) in LINKERD {
         let support = match support {
             Support::Honoured => "read".to_owned(),
-            Support::Ignored(why) => format!("accepted, without support: {why}"),
+            Support::Ignored(why) => format!("accepted, without effect: {why}"),
             Support::Refused(why) => format!("refused unless empty: {why}"),
         };
         table.push_str(&format!("| `{LINKERDS}{name}` | {support} |\n"));
