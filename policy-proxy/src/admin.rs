@@ -386,7 +386,7 @@ impl Admin {
         store.telemetry().generations(workers.published(), workers.reached());
         match store.telemetry().encode(&store.status()) {
             Ok(body) => with_type(StatusCode::OK, OPENMETRICS, body),
-            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n"),
+            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be encoded\n"),
         }
     }
 

@@ -12,10 +12,10 @@ pub(crate) fn raise_bound() {
     }
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => {
-            tracing::debug!(from = ?current, to = ?maximum, "raised the bound on descriptors")
+            tracing::debug!(from = ?current, to = ?maximum, "raised the limit of open file descriptors")
         }
         Err(error) => {
-            tracing::warn!(?current, ?maximum, %error, "cannot raise the bound on descriptors");
+            tracing::warn!(?current, ?maximum, %error, "cannot raise the limit of open file descriptors");
         }
     }
 }

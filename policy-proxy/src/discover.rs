@@ -66,7 +66,7 @@ async fn follow(config: &Arc<DiscoverConfig>, store: &PolicyStore, identity: &Id
             Ok(channel) => {
                 let ended = client.session(channel.clone()).await;
                 if ended.is_unimplemented() {
-                    tracing::info!(controller = %config.controller, "using the compatible policy service");
+                    tracing::info!(controller = %config.controller, "the controller does not implement PolicyDiscovery: using Linkerd's InboundServerPolicies");
                     // Bounded, so that the native service is retried.
                     linkerd::run(config, store, channel).await
                 } else {
@@ -98,7 +98,8 @@ const IDENTITY_WAIT: Duration = Duration::from_secs(30);
 fn credentials(identity: IdentityHandle) -> TlsSource {
     Arc::new(move |expected| {
         let own = identity.current().clone();
-        let missing = || io::Error::new(io::ErrorKind::NotConnected, "no identity of our own yet");
+        let missing =
+            || io::Error::new(io::ErrorKind::NotConnected, "the proxy has no identity yet");
         own.ok_or_else(missing)?.client(expected).map_err(io::Error::other)
     })
 }

@@ -46,7 +46,7 @@ impl LiveLogs {
         let started = self.filter.started();
         let outcome = self.filter.set(wanted.unwrap_or(started));
         let outcome = outcome.or_else(|error| {
-            tracing::warn!(%error, "the pod's annotation is no log filter: it stays as started");
+            tracing::warn!(%error, "invalid log filter in the pod's annotation, using the initial one");
             self.filter.set(started)
         });
         if let Err(error) = outcome {

@@ -33,7 +33,7 @@ use tool::ToolError;
 #[derive(Debug, thiserror::Error)]
 pub enum RedirectError {
     /// No tool could write, read or remove the rules.
-    #[error("{what}; likely cause: {cause}. What was tried: {failures}")]
+    #[error("{what}; likely cause: {cause}. Errors: {failures}")]
     Unusable {
         /// The operation that failed.
         what: &'static str,
@@ -43,7 +43,7 @@ pub enum RedirectError {
         cause: String,
     },
     /// The rules in the kernel differ from the expected ones.
-    #[error("the rules written with {tool} are not as they should be: {difference}")]
+    #[error("the rules read with {tool} are not as expected: {difference}")]
     Differs {
         /// The tool that read them.
         tool: &'static str,

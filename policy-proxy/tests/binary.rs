@@ -350,7 +350,7 @@ fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with
     let debugged = proxy.asks_until("\"GET /logged HTTP/1.1\" 200");
     assert!(debugged.iter().any(|line| line.contains("DEBUG")), "{debugged:?}");
     proxy.say.send_replace(Logs { filter: Some("a=loud".into()), access_log: None });
-    proxy.asks_until("the pod's annotation is no log filter: it stays as started");
+    proxy.asks_until("invalid log filter in the pod's annotation, using the initial one");
     // What is on its way, and then nothing more.
     let quiet = || {
         get(proxy.listener, "/logged").unwrap();

@@ -6,8 +6,7 @@ use clap::Args;
 /// and the flag's name.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "Every setting can be given as PORTCULLIS_<FLAG> in the environment. \
-Exit codes: 64 for a setting that is invalid, 1 when the rules cannot be written, or are not as they \
-should be.")]
+Exit codes: 64 for a setting that is invalid, 1 when the rules cannot be written, or are not as expected.")]
 pub struct RedirectArgs {
     /// The sidecar's port for redirected connections [default: 4143]
     #[arg(long, value_name = "PORT")]

@@ -37,7 +37,7 @@ impl Note {
         match self {
             Self::Ignored(names) => {
                 let names = names.join(", ");
-                tracing::info!(names, "variables that are accepted and have no effect");
+                tracing::info!(names, "environment variables without effect");
             }
             Self::Unknown(words) => tracing::warn!("{words}"),
         }
@@ -121,7 +121,7 @@ pub const LINKERD: &[(&str, Support)] = &[
     ("INBOUND_MAX_IN_FLIGHT", Support::Honoured),
     (
         "INBOUND_METRICS_AUTHORITY_LABELS",
-        Support::Ignored("what a client calls us is never a label: it has no bound"),
+        Support::Ignored("an authority is never a label: clients choose its values"),
     ),
     ("INBOUND_PORTS", Support::Honoured),
     ("INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", Support::Honoured),

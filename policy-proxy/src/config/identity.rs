@@ -23,7 +23,7 @@ enum IdentityKind {
 pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityConfig> {
     let args = &args.identity;
     if reader.given("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
-        let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; --identity=none does without";
+        let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; use --identity=none";
         reader.fail(text.to_owned());
     }
     let given = reader.given("identity", args.identity.as_ref(), &[]);
@@ -143,8 +143,9 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
         ("identity-signed-roots", &args.identity_signed_roots),
     ];
     for (flag, _) in typed.iter().filter(|(_, value)| value.is_some()) {
-        reader
-            .fail(format!("--{flag}: not used with --identity=spiffe, whose agent says the roots"));
+        reader.fail(format!(
+            "--{flag}: not used with --identity=spiffe: the agent provides the trust roots"
+        ));
     }
     let given = identity_id(args, reader);
     let id = reader.read(given, None, |text| match is_spiffe_id(text) {
@@ -200,7 +201,7 @@ fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting>
     reader.given("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
 }
 
-const BOTH_ROOTS: &str = "--identity-roots: not used beside --identity-anchors; give one of them";
+const BOTH_ROOTS: &str = "--identity-roots: mutually exclusive with --identity-anchors";
 
 fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
     let file_given = reader.given("identity-roots", args.identity_roots.as_ref(), &[]);

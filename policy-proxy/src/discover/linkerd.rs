@@ -150,7 +150,7 @@ fn apply(config: &DiscoverConfig, store: &PolicyStore, port: NonZeroU16, server:
     match refused {
         None => discovery.applied.inc(),
         Some(reason) => {
-            tracing::warn!(port, reason, "policy refused, the last good one stays");
+            tracing::warn!(port, reason, "policy update rejected, keeping the last good policy");
             discovery.rejected.inc()
         }
     };

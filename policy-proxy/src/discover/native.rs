@@ -187,7 +187,7 @@ impl Session<'_> {
                 bound = expiry(begun, last_message, &self.client.config) => return Err(StreamEnd::Expired(bound)),
             }
             if self.outbox.len() > MAX_OUTBOX {
-                return Err(StreamEnd::Protocol("the server takes no messages".to_owned()));
+                return Err(StreamEnd::Protocol("the server does not read messages".to_owned()));
             }
         }
     }
@@ -295,7 +295,7 @@ impl Session<'_> {
 
     /// Rejects an update with a NACK; the last good policy stays.
     fn refuse(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
-        tracing::warn!(port, reason = %error, "policy refused, the last good one stays");
+        tracing::warn!(port, reason = %error, "policy update rejected, keeping the last good policy");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();
         self.outbox.push_back(Message::Nack(m::Nack {

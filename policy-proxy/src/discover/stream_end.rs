@@ -25,7 +25,7 @@ pub(super) enum StreamEnd {
     #[error("no message within {0:?}")]
     InitialTimeout(Duration),
     /// The idle timeout or lifetime of a working stream.
-    #[error("opened anew after {0:?}")]
+    #[error("renewed after {0:?}")]
     Expired(Duration),
     /// The workload message is invalid for this version.
     #[error("workload.{0}")]
@@ -105,7 +105,7 @@ pub(super) async fn pause(
         | StreamEnd::Protocol(_) => {
             tracing::warn!(
                 target: TARGET, %controller, reason = %ended, ?delay,
-                "policy stream ended, trying again"
+                "policy stream ended, retrying"
             );
         }
     }

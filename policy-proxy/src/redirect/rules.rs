@@ -57,7 +57,12 @@ impl Rules {
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports: Vec<String> = self.excluded.iter().map(|ports| ports.to_text('-')).collect();
-        write!(f, "inbound TCP goes to port {}, save that to {}", self.inbound, ports.join(","))
+        write!(
+            f,
+            "inbound TCP is redirected to port {}, except to ports {}",
+            self.inbound,
+            ports.join(",")
+        )
     }
 }
 
@@ -84,7 +89,7 @@ pub(super) mod tests {
         let shown = |rules: Rules| rules.to_string();
         assert_eq!(
             shown(rules(4143, 4191, &[8002, 8000, 8001, 22, 65535, 4191])),
-            "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8002,65535"
+            "inbound TCP is redirected to port 4143, except to ports 22,4143,4191,8000-8002,65535"
         );
         let all: Vec<u16> = (1..=u16::MAX).collect();
         assert_eq!(rules(4143, 4191, &all).excluded, [Ports { first: 1, last: 65535 }]);

@@ -29,7 +29,7 @@ pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%address, %error, "cannot watch the listening socket");
+            tracing::error!(%address, %error, "cannot register the listening socket");
             return;
         }
     };

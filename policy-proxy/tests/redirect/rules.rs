@@ -102,7 +102,8 @@ fn redirects_what_comes_from_outside(tool: Tool) {
     let Some(world) = world_or_skip() else { return };
     let path = tool.path(&world);
     let listeners = Listeners::start(&world.pod, &[22, 80, 4143, 4191, 8000, 8002, 65535]);
-    let redirected = "inbound TCP goes to port 4143, save that to 22,4143,4191,8000-8001";
+    let redirected =
+        "inbound TCP is redirected to port 4143, except to ports 22,4143,4191,8000-8001";
     wants(tool, &world, path.as_ref(), "--skip-inbound-ports 8000-8001,22", (0, redirected));
     for (pod, client) in POD.into_iter().zip(CLIENT) {
         let seen = |port| from_outside_to(&world, &listeners, SocketAddr::new(pod, port));
@@ -141,7 +142,7 @@ fn what_a_pod_says_to_itself_is_left_alone() {
     for tool in TOOLS {
         let Some(world) = world_or_skip() else { return };
         let path = tool.path(&world);
-        wants(tool, &world, path.as_ref(), "", (0, "inbound TCP goes to port 4143"));
+        wants(tool, &world, path.as_ref(), "", (0, "inbound TCP is redirected to port 4143"));
         let listeners = Listeners::start(&world.pod, &[80, 4143]);
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         for address in loopback.into_iter().chain(POD).chain(SECOND) {
@@ -225,14 +226,14 @@ fn a_check_writes_nothing_and_finds_what_was_tampered_with() {
         wants("--check", 1, "no rules of Portcullis were found");
         wants("--check", 1, "no rules of Portcullis were found");
         for how in 0..3 {
-            wants("", 0, "inbound TCP goes to port 4143");
+            wants("", 0, "inbound TCP is redirected to port 4143");
             wants("--check", 0, "as read with");
-            wants("--check --skip-inbound-ports 80", 1, "are not as they should be");
+            wants("--check --skip-inbound-ports 80", 1, "are not as expected");
             tool.tamper(&world, how);
-            wants("--check", 1, "are not as they should be");
-            wants("--check", 1, "are not as they should be");
+            wants("--check", 1, "are not as expected");
+            wants("--check", 1, "are not as expected");
         }
-        wants("", 0, "inbound TCP goes to port 4143");
+        wants("", 0, "inbound TCP is redirected to port 4143");
         wants("--check", 0, "as read with");
     }
 }

@@ -89,10 +89,10 @@ pub(crate) enum ClientConnError {
     #[error("client: {0}")]
     Io(#[from] io::Error),
     /// The response body failed, which was counted there.
-    #[error("the answer breaks off")]
+    #[error("response body failed")]
     ResponseAborted,
     /// The connection was closed at once, for example by a revocation.
-    #[error("told to end")]
+    #[error("connection closed")]
     Closed,
 }
 
