@@ -9,7 +9,6 @@
 mod accept;
 mod accepted;
 mod body;
-mod bounds;
 mod client_body;
 mod client_conn;
 pub mod client_hello;
@@ -25,6 +24,7 @@ mod http1;
 mod http2;
 mod inflight;
 mod io;
+mod limits;
 mod listen;
 mod opaque;
 mod permits;
@@ -37,7 +37,7 @@ mod upload;
 mod upstream;
 mod worker;
 
-pub use bounds::{Limits, Sockets, Timeouts};
 pub use handle::Sidecar;
+pub use limits::{Limits, SocketOptions, Timeouts};
 pub use listen::StartError;
 pub use settings::{ClientAddress, Listener, SidecarConfig, Target};

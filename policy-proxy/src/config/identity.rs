@@ -22,11 +22,11 @@ enum IdentityKind {
 
 pub(super) fn identity(args: &RunArgs, reader: &mut Reader<'_>) -> Option<IdentityConfig> {
     let args = &args.identity;
-    if reader.given("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
+    if reader.lookup("", None, &["IDENTITY_DISABLED"]).is_some_and(is_set) {
         let text = "LINKERD2_PROXY_IDENTITY_DISABLED: not supported; use --identity=none";
         reader.fail(text.to_owned());
     }
-    let given = reader.given("identity", args.identity.as_ref(), &[]);
+    let given = reader.lookup("identity", args.identity.as_ref(), &[]);
     let source = match given {
         Some(_) => reader.read(given, IdentityKind::Files, source),
         None => from_linkerd(args, reader),
@@ -66,11 +66,11 @@ fn from_linkerd(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityKind {
 
 fn agent(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let linkerd = ["IDENTITY_SPIRE_WORKLOAD_API_ADDRESS", "IDENTITY_SPIRE_SOCKET"];
-    reader.given("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
+    reader.lookup("identity-spiffe-socket", args.identity_spiffe_socket.as_ref(), &linkerd)
 }
 
 fn issuer(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
-    reader.given("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
+    reader.lookup("identity-addr", args.identity_addr.as_ref(), &["IDENTITY_SVC_ADDR"])
 }
 
 fn files(args: &IdentityArgs, reader: &mut Reader<'_>) -> IdentityFiles {
@@ -89,10 +89,10 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
     let given = issuer(args, reader);
     let address = reader.required(given, "identity-addr", "IDENTITY_SVC_ADDR");
     let typed = args.identity_service_name.as_ref();
-    let server = reader.given("identity-service-name", typed, &["IDENTITY_SVC_NAME"]);
+    let server = reader.lookup("identity-service-name", typed, &["IDENTITY_SVC_NAME"]);
     let server = server.map(|given| given.value);
     let given =
-        reader.given("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
+        reader.lookup("identity-token", args.identity_token.as_ref(), &["IDENTITY_TOKEN_FILE"]);
     let token = reader.required(given, "identity-token", "IDENTITY_TOKEN_FILE");
     let roots = anchors(args, reader);
     let name = server_name(args, reader);
@@ -102,12 +102,12 @@ fn certify(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<CertifyConfig
         let text = format!("{setting}: `{value}`: expected `{name}`, as in --identity-name");
         reader.fail(text);
     }
-    let given = reader.given("identity-dir", args.identity_dir.as_ref(), &["IDENTITY_DIR"]);
+    let given = reader.lookup("identity-dir", args.identity_dir.as_ref(), &["IDENTITY_DIR"]);
     let folder = given.filter(|given| !given.value.is_empty()).map(|given| given.value.into());
     let least = args.identity_min_refresh.as_ref();
-    let least = reader.given("identity-min-refresh", least, &["IDENTITY_MIN_REFRESH"]);
+    let least = reader.lookup("identity-min-refresh", least, &["IDENTITY_MIN_REFRESH"]);
     let most = args.identity_max_refresh.as_ref();
-    let most = reader.given("identity-max-refresh", most, &["IDENTITY_MAX_REFRESH"]);
+    let most = reader.lookup("identity-max-refresh", most, &["IDENTITY_MAX_REFRESH"]);
     if address.is_empty() {
         return None;
     }
@@ -161,7 +161,7 @@ fn spiffe(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<SpiffeConfig> 
 /// The SNI name. Linkerd's local name, if set, is the name and the identity.
 fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_NAME"];
-    let given = reader.given("identity-name", args.identity_name.as_ref(), &names);
+    let given = reader.lookup("identity-name", args.identity_name.as_ref(), &names);
     let Some(given) = given else {
         return reader.required(None, "identity-name", "IDENTITY_SERVER_NAME").into();
     };
@@ -173,7 +173,7 @@ fn server_name(args: &IdentityArgs, reader: &mut Reader<'_>) -> Arc<str> {
 
 fn identity_id(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
     let names = ["IDENTITY_LOCAL_NAME", "IDENTITY_SERVER_ID"];
-    reader.given("identity-id", args.identity_id.as_ref(), &names)
+    reader.lookup("identity-id", args.identity_id.as_ref(), &names)
 }
 
 /// The trust roots of the issuer's client: fixed, or followed through a signed document that others
@@ -182,12 +182,12 @@ fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
     let Some(document) = given_signed(args, reader) else {
         return Anchors::Trusted(roots(args, reader));
     };
-    let given = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    let given = reader.lookup("identity-anchors", args.identity_anchors.as_ref(), &[]);
     if given.is_none() {
         let text = "--identity-signed-roots: needs --identity-anchors, the roots to begin with";
         reader.fail(text.to_owned());
     }
-    if reader.given("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
+    if reader.lookup("identity-roots", args.identity_roots.as_ref(), &[]).is_some() {
         reader.fail(BOTH_ROOTS.to_owned());
     }
     let begin = given.and_then(|Setting { name, value }| {
@@ -198,14 +198,14 @@ fn anchors(args: &IdentityArgs, reader: &mut Reader<'_>) -> Anchors {
 }
 
 fn given_signed(args: &IdentityArgs, reader: &mut Reader<'_>) -> Option<Setting> {
-    reader.given("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
+    reader.lookup("identity-signed-roots", args.identity_signed_roots.as_ref(), &[])
 }
 
 const BOTH_ROOTS: &str = "--identity-roots: mutually exclusive with --identity-anchors";
 
 fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
-    let file_given = reader.given("identity-roots", args.identity_roots.as_ref(), &[]);
-    let anchors = reader.given("identity-anchors", args.identity_anchors.as_ref(), &[]);
+    let file_given = reader.lookup("identity-roots", args.identity_roots.as_ref(), &[]);
+    let anchors = reader.lookup("identity-anchors", args.identity_anchors.as_ref(), &[]);
     match (file_given, anchors) {
         (Some(given), None) => Roots::File(given.value.into()),
         (None, Some(given)) => Roots::Text(given.value),
@@ -213,7 +213,7 @@ fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
             reader.fail(BOTH_ROOTS.to_owned());
             Roots::File(given.value.into())
         }
-        (None, None) => match reader.given("", None, &["IDENTITY_TRUST_ANCHORS"]) {
+        (None, None) => match reader.lookup("", None, &["IDENTITY_TRUST_ANCHORS"]) {
             Some(given) => Roots::Text(given.value),
             None => Roots::File(file(reader, "identity-roots", None)),
         },
@@ -221,7 +221,7 @@ fn roots(args: &IdentityArgs, reader: &mut Reader<'_>) -> Roots {
 }
 
 fn file(reader: &mut Reader<'_>, flag: &str, typed: Option<&String>) -> PathBuf {
-    let given = reader.given(flag, typed, &[]);
+    let given = reader.lookup(flag, typed, &[]);
     if given.is_none() {
         reader.fail(format!("--{flag}: must be given, or --identity=none"));
     }
@@ -234,9 +234,9 @@ fn backoff(
     default: (Duration, Duration),
 ) -> (Duration, Duration) {
     let least = args.identity_backoff_min.as_ref();
-    let least = reader.given("identity-backoff-min", least, &["IDENTITY_SPIRE_EXP_BACKOFF_MIN"]);
+    let least = reader.lookup("identity-backoff-min", least, &["IDENTITY_SPIRE_EXP_BACKOFF_MIN"]);
     let most = args.identity_backoff_max.as_ref();
-    let most = reader.given("identity-backoff-max", most, &["IDENTITY_SPIRE_EXP_BACKOFF_MAX"]);
+    let most = reader.lookup("identity-backoff-max", most, &["IDENTITY_SPIRE_EXP_BACKOFF_MAX"]);
     let read = (
         reader.read(least, default.0, parse::duration),
         reader.read(most, default.1, parse::duration),

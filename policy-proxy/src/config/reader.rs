@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the value of the flag, else of `PORTCULLIS_` and its name, else of Linkerd's
     /// variables in order. With an empty flag: of Linkerd's variables alone.
-    pub(super) fn given(
+    pub(super) fn lookup(
         &mut self,
         flag: &str,
         typed: Option<&String>,

@@ -195,9 +195,9 @@ impl Session<'_> {
     fn handle(&mut self, message: Response) -> Result<(), StreamEnd> {
         match message {
             Response::Workload(workload) => {
-                self.workload(&workload).map_err(|error| self.refuse_workload(error))
+                self.handle_workload(&workload).map_err(|error| self.nack_workload(error))
             }
-            Response::Port(update) => self.port(*update),
+            Response::Port(update) => self.handle_port(*update),
             Response::Unknown => {
                 Err(StreamEnd::Protocol("kind: not set, or not known to this version".to_owned()))
             }
@@ -205,7 +205,7 @@ impl Session<'_> {
     }
 
     /// Applies the workload, as a whole or not at all.
-    fn workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
+    fn handle_workload(&mut self, workload: &m::Workload) -> Result<(), DecodeError> {
         let refuse = |field: &str, message: String| DecodeError { path: field.to_owned(), message };
         let facts = workload.facts.as_ref();
         let facts = facts.ok_or_else(|| refuse("facts", "must be set".to_owned()))?;
@@ -220,7 +220,7 @@ impl Session<'_> {
             }
         };
         let ports: Option<BTreeSet<_>> =
-            workload.declared_ports.iter().copied().map(number).collect();
+            workload.declared_ports.iter().copied().map(port_number).collect();
         let ports = ports.ok_or_else(|| refuse("declared_ports", "not a port".to_owned()))?;
         tracing::debug!(workload = %workload.name, ports = ports.len(), "workload");
         // Log settings are no part of the facts: a change of these must not trigger reviews.
@@ -237,7 +237,7 @@ impl Session<'_> {
 
     /// Rejects the workload with a NACK and ends the stream: policies that follow may depend on
     /// facts that are unknown here.
-    fn refuse_workload(&mut self, error: DecodeError) -> StreamEnd {
+    fn nack_workload(&mut self, error: DecodeError) -> StreamEnd {
         self.client.store.telemetry().discovery.rejected.inc();
         self.outbox.push_back(Message::Nack(m::Nack {
             port: 0,
@@ -248,8 +248,8 @@ impl Session<'_> {
         StreamEnd::Workload(error)
     }
 
-    fn port(&mut self, update: Update) -> Result<(), StreamEnd> {
-        let port = number(update.port()).ok_or_else(|| {
+    fn handle_port(&mut self, update: Update) -> Result<(), StreamEnd> {
+        let port = port_number(update.port()).ok_or_else(|| {
             StreamEnd::Protocol(format!("port.port: `{}` is not a port", update.port()))
         })?;
         if !self.client.store.ports().contains_key(&port) {
@@ -260,17 +260,17 @@ impl Session<'_> {
         let mut state = self.client.ports.get(&port).cloned().unwrap_or_default();
         let sent = update.revision().cloned();
         match state.apply_read(update) {
-            Ok(applied) => self.put_in_force(port, state, applied, sent),
+            Ok(applied) => self.apply(port, state, applied, sent),
             Err(ApplyError::Base { .. }) => {
                 self.client.store.lose(port);
                 self.outbox.push_back(Message::Resync(m::Resync { port: port.get().into() }));
             }
-            Err(ApplyError::Decode(error)) => self.refuse(port, sent, error),
+            Err(ApplyError::Decode(error)) => self.nack(port, sent, error),
         }
         Ok(())
     }
 
-    fn put_in_force(
+    fn apply(
         &mut self,
         port: NonZeroU16,
         state: PortState,
@@ -288,13 +288,13 @@ impl Session<'_> {
             }
             Err(error) => {
                 let error = DecodeError { path: String::new(), message: error.to_string() };
-                self.refuse(port, Some(sent), error);
+                self.nack(port, Some(sent), error);
             }
         }
     }
 
     /// Rejects an update with a NACK; the last good policy stays.
-    fn refuse(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
+    fn nack(&mut self, port: NonZeroU16, sent: Option<m::Revision>, error: DecodeError) {
         tracing::warn!(port, reason = %error, "policy update rejected, keeping the last good policy");
         self.client.store.reject(port);
         self.client.store.telemetry().discovery.rejected.inc();
@@ -340,10 +340,11 @@ impl Session<'_> {
         self.unacknowledged.retain(|port, _| known(port));
         // First, because a port that was released and is in use again is in both.
         if !fewer.is_empty() {
-            self.outbox.push_back(Message::Unsubscribe(m::Unsubscribe { ports: numbers(&fewer) }));
+            self.outbox
+                .push_back(Message::Unsubscribe(m::Unsubscribe { ports: port_numbers(&fewer) }));
         }
         if !more.is_empty() {
-            self.outbox.push_back(Message::Subscribe(m::Subscribe { ports: numbers(&more) }));
+            self.outbox.push_back(Message::Subscribe(m::Subscribe { ports: port_numbers(&more) }));
         }
         self.subscribed = wanted;
     }
@@ -358,10 +359,10 @@ fn missing(
     missing.map(|(port, _)| *port).collect()
 }
 
-fn numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
+fn port_numbers(ports: &BTreeSet<NonZeroU16>) -> Vec<u32> {
     ports.iter().map(|port| port.get().into()).collect()
 }
 
-fn number(port: u32) -> Option<NonZeroU16> {
+fn port_number(port: u32) -> Option<NonZeroU16> {
     u16::try_from(port).ok().and_then(NonZeroU16::new)
 }

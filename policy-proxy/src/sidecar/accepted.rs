@@ -34,7 +34,7 @@ impl AcceptedConnection {
 
     /// True if the port's policy refuses everything but HTTP. False without a policy, which decides
     /// nothing.
-    pub(super) fn refuses_bytes(&self) -> bool {
+    pub(super) fn requires_http(&self) -> bool {
         let live = self.handle.live();
         live.in_force().is_ok_and(|policy| !policy.evaluator.policy().admits_bytes())
     }
@@ -79,7 +79,7 @@ impl AcceptedConnection {
         }
     }
 
-    pub(super) fn count_detected(&self, detected: Detection, took: Duration) {
+    pub(super) fn record_detection(&self, detected: Detection, took: Duration) {
         use policy_enforce::telemetry::Detected as Counted;
         let counted = match detected {
             Detection::Protocol(WireProtocol::Http1) => Counted::Http1,

@@ -112,7 +112,7 @@ impl ClientConn {
 
     /// True if the connection is plaintext.
     pub(super) fn is_plain(&self) -> bool {
-        self.inner.borrow().io.as_ref().is_some_and(|io| io.get().is_plain())
+        self.inner.borrow().io.as_ref().is_some_and(|io| io.get_ref().is_plain())
     }
 
     /// Shuts the write side down.

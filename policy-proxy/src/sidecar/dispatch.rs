@@ -68,7 +68,7 @@ async fn detect_http(accepted: AcceptedConnection, peer: Peer, mut io: ClientIo,
         Ok(detected) => detected,
         Err(_) => return accepted.worker.tcp_error(ErrorKind::Io, accepted.client),
     };
-    accepted.count_detected(detected, begun.elapsed());
+    accepted.record_detection(detected, begun.elapsed());
     serve_detected(accepted, peer, io, detected);
 }
 
@@ -79,7 +79,7 @@ fn serve_detected(accepted: AcceptedConnection, peer: Peer, io: ClientIo, detect
         Detection::Eof => return,
         Detection::Protocol(spoken) => spoken,
         // Where only HTTP is permitted, a silent client may take its time.
-        Detection::Timeout if may_be_http1(protocol) && accepted.refuses_bytes() => {
+        Detection::Timeout if may_be_http1(protocol) && accepted.requires_http() => {
             WireProtocol::Http1
         }
         Detection::Timeout => WireProtocol::Other,

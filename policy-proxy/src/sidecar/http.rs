@@ -30,13 +30,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo, many: bool) {
-    let connection = HttpConnection::register(accepted, peer, many);
+pub(super) async fn serve(accepted: AcceptedConnection, peer: Peer, io: ClientIo, is_http2: bool) {
+    let connection = HttpConnection::register(accepted, peer, is_http2);
     if connection.worker.is_draining() {
         connection.drain();
     }
     let io = connection.metered(io);
-    if many {
+    if is_http2 {
         // Boxed: the larger of the two, and the rarer.
         let answer = |head, body| answer(Rc::clone(&connection), head, ClientBody::Http2(body));
         Box::pin(http2::serve(&*connection, io, answer)).await;
@@ -102,17 +102,17 @@ async fn forward(
     let upstream = &connection.upstream;
     if let Some(version) = carried {
         headers::unwrap_carried(&mut head, version, body.size_hint().exact().is_some());
-        until(Box::pin(upstream.http1_multiplexed(head, body)), held).await
+        wait_for_response(Box::pin(upstream.http1_multiplexed(head, body)), held).await
     } else if head.version >= Version::HTTP_2 {
         // Boxed: larger than the future for HTTP/1.
         let request = Request::from_parts(*head, body);
-        until(Box::pin(upstream.http2(request)), held).await
+        wait_for_response(Box::pin(upstream.http2(request)), held).await
     } else {
-        until(pin!(upstream.http1(head, body, None)), held).await
+        wait_for_response(pin!(upstream.http1(head, body, None)), held).await
     }
 }
 
-async fn until<F, E>(
+async fn wait_for_response<F, E>(
     mut sending: Pin<F>,
     held: &mut Held<InflightGuard>,
 ) -> Result<Response<UpstreamBody<RequestBody>>, Answer>

@@ -4,11 +4,11 @@
 //! body are polled from here too; nothing passes between tasks.
 
 use super::body::ResponseBody;
-use super::bounds::MIN_HEAD_LIMIT;
 use super::client_body::ClientBody;
 use super::client_conn::{ClientConn, ClientConnError};
 use super::inflight::HttpConnection;
 use super::io::{ClientIo, Metered, Prefixed};
+use super::limits::MIN_HEAD_LIMIT;
 use super::response::ClientResponse;
 use super::tunnel::{self, Upgrade};
 use super::upload::UploadBody;
@@ -149,7 +149,7 @@ where
         let Head { parts, body, keep_alive, expects, trailers } = head;
         let is_head = parts.method == Method::HEAD;
         let mut request = Asked { version: parts.version, head: is_head, trailers, keep_alive };
-        let body = ClientBody::Http1(UploadBody::behind(&self.conn, body, (expects, self.bounds)));
+        let body = ClientBody::Http1(UploadBody::new(&self.conn, body, (expects, self.bounds)));
         let mut pending = Reused::new(|| (self.service)(Rc::clone(self.connection), parts, body));
         let answered = poll_fn(|cx| match pending.poll(cx) {
             Poll::Ready(answered) => {

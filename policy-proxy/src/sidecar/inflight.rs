@@ -138,7 +138,7 @@ impl HttpConnection {
     pub(super) fn metered(&self, io: ClientIo) -> Metered<ClientIo> {
         let series = self.worker.tcp(Side::Source, &self.handle, self.caller);
         let bound = self.worker.shared.config.timeouts.stall;
-        Metered::new(io, Meter::open(&series, self.worker.index)).within(bound)
+        Metered::new(io, Meter::open(&series, self.worker.index)).with_write_timeout(bound)
     }
 
     /// Counts a failed request, or the failed connection.

@@ -42,8 +42,8 @@ pub(crate) struct Metered<S> {
 
 impl<S> Prefixed<Metered<S>> {
     /// The same stream without a write timeout.
-    pub(crate) fn for_ever(self) -> Self {
-        Self { inner: self.inner.within(None), ..self }
+    pub(crate) fn without_timeout(self) -> Self {
+        Self { inner: self.inner.with_write_timeout(None), ..self }
     }
 }
 
@@ -117,13 +117,13 @@ impl<S> Metered<S> {
 
     /// Sets the timeout of a write that makes no progress: in whole seconds, at least one; none if
     /// the bound is 0.
-    pub(crate) fn within(self, bound: Option<Duration>) -> Self {
+    pub(crate) fn with_write_timeout(self, bound: Option<Duration>) -> Self {
         let bound = bound.filter(|bound| !bound.is_zero());
         let seconds = bound.map(|bound| u32::try_from(bound.as_secs().max(1)).unwrap_or(u32::MAX));
         Self { bound: seconds.and_then(NonZeroU32::new), ..self }
     }
 
-    pub(crate) fn get(&self) -> &S {
+    pub(crate) fn get_ref(&self) -> &S {
         &self.inner
     }
 

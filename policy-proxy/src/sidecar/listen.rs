@@ -1,6 +1,6 @@
 //! Listening sockets: each address once per worker.
 
-use super::bounds::Sockets;
+use super::limits::SocketOptions;
 use super::settings::{Listener, Target};
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use std::io;
@@ -35,7 +35,7 @@ pub enum StartError {
 pub(super) fn bind(
     listeners: &[Listener],
     workers: NonZeroUsize,
-    sockets: &Sockets,
+    sockets: &SocketOptions,
 ) -> Result<Vec<Vec<BoundListener>>, StartError> {
     let mut all: Vec<Vec<BoundListener>> = (0..workers.get()).map(|_| Vec::new()).collect();
     for listener in listeners {
@@ -59,7 +59,7 @@ pub(super) fn bind(
 fn listen(
     address: SocketAddr,
     shared: bool,
-    sockets: &Sockets,
+    sockets: &SocketOptions,
 ) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;

@@ -1,6 +1,6 @@
 //! Configuration of a sidecar: its listeners, limits and identity in records.
 
-use super::bounds::{Limits, Sockets, Timeouts};
+use super::limits::{Limits, SocketOptions, Timeouts};
 use crate::admin::Admin;
 use policy_enforce::record::Notices;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ pub struct SidecarConfig {
     /// Limits on size and number.
     pub limits: Limits,
     /// Socket options.
-    pub sockets: Sockets,
+    pub sockets: SocketOptions,
 }
 
 /// Maps a client's address to the one that policy, rate limits and records use.
@@ -81,7 +81,7 @@ impl SidecarConfig {
             notices: Arc::new(Notices::new(workload, Notices::INTERVAL)),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
-            sockets: Sockets::default(),
+            sockets: SocketOptions::default(),
         }
     }
 }

@@ -19,8 +19,11 @@ pub(super) struct Upgrade {
 /// Copies until both sides have closed or permission is lost.
 pub(super) async fn forward(client: Prefixed<Metered<ClientIo>>, upgrade: Upgrade) {
     let Upgrade { server, guard } = upgrade;
-    let mut copy =
-        pin!(CopyBidirectional::new(client.for_ever(), server.for_ever(), HttpWatch::Off));
+    let mut copy = pin!(CopyBidirectional::new(
+        client.without_timeout(),
+        server.without_timeout(),
+        HttpWatch::Off
+    ));
     poll_fn(|cx| match guard.poll_lost(cx) {
         Some(_) => Poll::Ready(()),
         None => copy.as_mut().poll_copy(cx).map(|_| ()),

@@ -18,7 +18,7 @@ pub(super) struct UploadBody {
 
 impl UploadBody {
     /// The body behind a request head.
-    pub(super) fn behind(conn: &Rc<ClientConn>, framing: Framing, head: (bool, Bounds)) -> Self {
+    pub(super) fn new(conn: &Rc<ClientConn>, framing: Framing, head: (bool, Bounds)) -> Self {
         let (expects, bounds) = head;
         let decoder = match framing {
             Framing::None => return Self { conn: None },

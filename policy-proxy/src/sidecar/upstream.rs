@@ -5,8 +5,8 @@ mod pool;
 
 pub(super) use pool::{UpstreamBody, UpstreamBodyError};
 
-use super::bounds::{MIN_HEAD_LIMIT, Sockets};
 use super::io::Metered;
+use super::limits::{MIN_HEAD_LIMIT, SocketOptions};
 use super::listen::keepalive;
 use super::settings::SidecarConfig;
 use bytes::Bytes;
@@ -36,11 +36,11 @@ use tokio::task::{JoinHandle, spawn_local};
 pub(super) struct Upstream<B> {
     address: SocketAddr,
     /// Series of its connections, and the worker's index in them.
-    counted: (Arc<TcpSeries>, usize),
+    series: (Arc<TcpSeries>, usize),
     connect: Duration,
     /// Timeout of a write that makes no progress.
     stall: Option<Duration>,
-    sockets: Sockets,
+    sockets: SocketOptions,
     settings: Settings,
     /// Idle HTTP/1 connections: one, or several for a client that sends HTTP/1 requests in HTTP/2.
     idle: Rc<IdlePool<B>>,
@@ -68,7 +68,7 @@ type Attempt = (Result<TcpStream, Fault>, Instant);
 pub(super) async fn connect(
     address: SocketAddr,
     bound: Duration,
-    sockets: &Sockets,
+    sockets: &SocketOptions,
 ) -> Result<TcpStream, Fault> {
     match tokio::time::timeout(bound, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => {
@@ -96,12 +96,12 @@ where
     pub(super) fn new(
         address: SocketAddr,
         config: &SidecarConfig,
-        counted: (Arc<TcpSeries>, usize),
+        series: (Arc<TcpSeries>, usize),
     ) -> Self {
         let limits = &config.limits;
         Self {
             address,
-            counted,
+            series,
             connect: config.timeouts.connect,
             stall: config.timeouts.stall,
             sockets: config.sockets,
@@ -163,8 +163,8 @@ where
     }
 
     fn metered(&self, stream: TcpStream) -> Metered<TcpStream> {
-        let (series, worker) = &self.counted;
-        Metered::new(stream, Meter::open(series, *worker)).within(self.stall)
+        let (series, worker) = &self.series;
+        Metered::new(stream, Meter::open(series, *worker)).with_write_timeout(self.stall)
     }
 
     /// Sends one of several concurrent HTTP/1 requests. Each has a connection of its own until its

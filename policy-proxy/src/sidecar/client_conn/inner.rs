@@ -180,7 +180,7 @@ impl Inner {
                 // A client that closed its side after the whole request may still read the
                 // response; only a reset means that it is gone.
                 Upload::Complete if has_ended => {
-                    let reset = self.io.as_ref().is_some_and(|io| io.get().is_reset());
+                    let reset = self.io.as_ref().is_some_and(|io| io.get_ref().is_reset());
                     return if reset { Err(unexpected_eof().into()) } else { Ok(()) };
                 }
                 Upload::Complete if self.read_buf.len() >= MAX_PIPELINED => return Ok(()),
@@ -210,12 +210,14 @@ impl Inner {
         let (Some(io), Upload::Reading { decoder, .. }) = (&mut self.io, &self.upload) else {
             return Ok(());
         };
-        if stalled.ended || since.elapsed() < STALL_CHECK_AFTER || !io.get().is_read_closed() {
+        if stalled.ended || since.elapsed() < STALL_CHECK_AFTER || !io.get_ref().is_read_closed() {
             return Ok(());
         }
-        let is_whole = if io.get().is_reset() {
+        let is_whole = if io.get_ref().is_reset() {
             false
-        } else if let (Some(left), Some(unread)) = (decoder.remaining(), io.get().unread_bytes()) {
+        } else if let (Some(left), Some(unread)) =
+            (decoder.remaining(), io.get_ref().unread_bytes())
+        {
             // Left in the socket's buffer, because it may be as much as the system buffers.
             let read = u64::try_from(self.read_buf.len()).unwrap_or(u64::MAX);
             left <= read.saturating_add(unread)

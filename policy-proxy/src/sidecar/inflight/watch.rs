@@ -101,8 +101,8 @@ impl TrackedConnection for HttpConnection {
         let unfinished = self.worker.now().saturating_sub(since);
         let idle = self.worker.now().saturating_sub(self.idle_since.get());
         // A client that does not read the rest of its response does not end by a graceful close.
-        let deaf = timeouts.idle.saturating_add(timeouts.request_head);
-        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, deaf) {
+        let unresponsive = timeouts.idle.saturating_add(timeouts.request_head);
+        if (since > 0 && over(unfinished, timeouts.request_head)) || over(idle, unresponsive) {
             self.ending.raise(Ending::Now);
         } else if over(idle, timeouts.idle) || self.handle.is_given_up() {
             self.end_gracefully();

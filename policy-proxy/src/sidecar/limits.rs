@@ -68,7 +68,7 @@ pub struct Limits {
 
 /// Socket options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sockets {
+pub struct SocketOptions {
     /// Accept backlog per listener and worker.
     pub backlog: i32,
     /// Time without a byte after which the system sends a TCP keepalive to a client.
@@ -130,7 +130,7 @@ impl Default for Limits {
     }
 }
 
-impl Default for Sockets {
+impl Default for SocketOptions {
     fn default() -> Self {
         Self {
             backlog: 1024,
