@@ -35,15 +35,15 @@ mod tests {
 
     #[test]
     fn loopback_is_asked_for_by_its_name_or_an_address() {
-        let asked = |host: &str| {
+        let from_page = |host: &str| {
             may_come_from_browser(&Request::get("/").header(HOST, host).body(()).unwrap())
         };
         for host in ["localhost:14191", "LOCALHOST", "127.0.0.1:4191", "[::1]:4191", "192.0.2.7"] {
-            assert!(!asked(host), "{host}");
+            assert!(!from_page(host), "{host}");
         }
         let names = ["page.example:4191", "localhost.page.example", "127.0.0.1.page.example"];
         for host in names.into_iter().chain(["", "[", "a]", "[localhost", "\u{e9}"]) {
-            assert!(asked(host), "{host}");
+            assert!(from_page(host), "{host}");
         }
         let two = Request::get("/").header(HOST, "localhost").header(HOST, "page.example");
         assert!(may_come_from_browser(&two.body(()).unwrap()));

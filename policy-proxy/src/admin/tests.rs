@@ -106,8 +106,8 @@ fn metrics_answer_loopback_but_no_page_in_a_browser() {
         ("127.0.0.1", "localhost:4191", ("origin", "http://page.example")),
         ("10.1.2.3", "localhost:4191", ("forwarded", "for=127.0.0.1")),
     ] {
-        let asked = Request::get("/metrics").header("host", host).header(name, value);
-        assert_eq!(ask_with(&admin, &plain(peer), asked).0, StatusCode::FORBIDDEN, "{name}");
+        let requested = Request::get("/metrics").header("host", host).header(name, value);
+        assert_eq!(ask_with(&admin, &plain(peer), requested).0, StatusCode::FORBIDDEN, "{name}");
     }
 }
 

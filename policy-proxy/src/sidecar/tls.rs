@@ -105,8 +105,8 @@ pub(super) async fn read_client_hello<S: AsyncRead + Unpin>(
     loop {
         let read = stream.read_buf(&mut seen).await?;
         let scan = client_hello::scan(&seen);
-        let told = !matches!(scan, Scan::Partial);
-        if told || read == 0 {
+        let decided = !matches!(scan, Scan::Partial);
+        if decided || read == 0 {
             return Ok((seen.freeze(), scan));
         }
         if seen.len() >= client_hello::MAX_SCAN {

@@ -81,8 +81,8 @@ fn a_mistyped_port_of_ours_is_not_taken_for_a_service() {
 }
 
 /// All variables that are read, whatever is configured.
-fn asked() -> BTreeSet<String> {
-    let asked = RefCell::new(BTreeSet::new());
+fn requested() -> BTreeSet<String> {
+    let requested = RefCell::new(BTreeSet::new());
     for (identity, given) in [
         ("files", false),
         ("certify", false),
@@ -92,7 +92,7 @@ fn asked() -> BTreeSet<String> {
         ("none", false),
     ] {
         let environment = |name: &str| {
-            asked.borrow_mut().insert(name.to_owned());
+            requested.borrow_mut().insert(name.to_owned());
             match name {
                 "PORTCULLIS_IDENTITY" => Some(OsString::from(identity)),
                 "PORTCULLIS_IDENTITY_ADDR" if given => Some("localhost.:8080".into()),
@@ -105,13 +105,13 @@ fn asked() -> BTreeSet<String> {
         let _ = super::super::read(&RunArgs::default(), &environment);
         let _ = super::super::log(&RunArgs::default(), &environment);
     }
-    asked.into_inner()
+    requested.into_inner()
 }
 
 #[test]
 fn the_table_names_exactly_what_is_read() {
-    let asked = asked();
-    let read = asked.iter().filter_map(|name| name.strip_prefix(LINKERDS));
+    let requested = requested();
+    let read = requested.iter().filter_map(|name| name.strip_prefix(LINKERDS));
     let theirs = read.filter(|name| !matches!(support(name), Some(Support::Refused(_)))).collect();
     let honoured: BTreeSet<&str> = LINKERD
         .iter()
@@ -120,7 +120,7 @@ fn the_table_names_exactly_what_is_read() {
         .collect();
     assert_eq!(honoured, theirs);
     let own = own_variables();
-    for name in asked.iter().filter(|name| name.starts_with(OURS)) {
+    for name in requested.iter().filter(|name| name.starts_with(OURS)) {
         assert!(own.contains(name), "{name} is read and is no flag");
     }
 }

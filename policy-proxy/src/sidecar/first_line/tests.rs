@@ -3,13 +3,13 @@
 use super::*;
 use proptest::prelude::*;
 
-fn told(bytes: &[u8]) -> Verdict {
+fn verdict(bytes: &[u8]) -> Verdict {
     FirstLine::default().feed(bytes)
 }
 
 #[track_caller]
 fn check(bytes: &[u8], want: Verdict) {
-    assert_eq!(told(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
+    assert_eq!(verdict(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
 }
 
 #[track_caller]
@@ -171,7 +171,7 @@ proptest! {
             rest = after;
         }
         last = pieces.feed(rest);
-        prop_assert_eq!(last, told(&line));
+        prop_assert_eq!(last, verdict(&line));
     }
 
     #[test]
@@ -189,7 +189,7 @@ proptest! {
             let is_token = line.split(|b| is_blank(*b)).find(|word| !word.is_empty());
             let is_token = is_token.is_some_and(|word| word.iter().copied().all(super::is_token));
             let few = line.split(|b| is_blank(*b)).filter(|word| !word.is_empty()).count() <= 4;
-            let spoken = told(&line);
+            let spoken = verdict(&line);
             let http = matches!(spoken, Verdict::Known(WireProtocol::Http1 | WireProtocol::Http2 | WireProtocol::Proxy));
             prop_assert!(http || !(is_token || few), "{:?} is {:?}", line, spoken);
         }
@@ -200,8 +200,8 @@ proptest! {
         let (bound, begin) = if zero { (MAX_DOUBTFUL, &b"\0"[..]) } else { (MAX_LINE, &b""[..]) };
         let bound = usize::try_from(bound).unwrap();
         let line = [begin, &text.as_bytes().repeat(bound.saturating_add(1))].concat();
-        prop_assert!(matches!(told(&line[..=bound]), Verdict::Known(_)), "{}", text);
+        prop_assert!(matches!(verdict(&line[..=bound]), Verdict::Known(_)), "{}", text);
         let before = if zero { Verdict::Doubtful } else { Verdict::Incomplete };
-        prop_assert_eq!(told(&line[..bound]), before);
+        prop_assert_eq!(verdict(&line[..bound]), before);
     }
 }
