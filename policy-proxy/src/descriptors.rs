@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Raises the soft limit to the hard limit. The default soft limit is 1,024, for programs that use
 /// `select`; a connection takes two descriptors, so that 500 idle connections of one client would
 /// lock all others out.
-pub(crate) fn raise_bound() {
+pub(crate) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;

@@ -210,7 +210,7 @@ fn undo(rules: &Rules, mode: Mode) -> Result<Summary, RedirectError> {
 }
 
 fn unusable(what: &'static str, failures: &[ToolError]) -> RedirectError {
-    let cause = cause::likely(failures, &cause::Process::this());
+    let cause = cause::likely(failures, &cause::Process::current());
     let failures: Vec<String> = failures.iter().map(ToolError::to_string).collect();
     RedirectError::Unusable { what, failures: failures.join("; "), cause }
 }

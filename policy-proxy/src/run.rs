@@ -55,7 +55,7 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`]: it did not start, or was stopped before it had drained.
 pub fn run(config: Config) -> Result<(), RunError> {
-    descriptors::raise_bound();
+    descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(control(config));
     runtime.shutdown_background();

@@ -10,7 +10,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn this() -> Self {
+    pub(super) fn current() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self { net_admin: net_admin(&status) }
     }

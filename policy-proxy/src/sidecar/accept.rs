@@ -41,7 +41,7 @@ pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
                 worker.shared.store.telemetry().transport.accepted.inc();
                 spawn_local(accept(Rc::clone(&worker), target, stream, from));
             }
-            Err(error) if concerns_one(&error) => {}
+            Err(error) if is_connection_error(&error) => {}
             Err(error) => {
                 tracing::warn!(%address, %error, "cannot accept");
                 tokio::time::sleep(backoff).await;
@@ -51,7 +51,7 @@ pub(super) async fn run(worker: Rc<Worker>, bound: BoundListener) {
     }
 }
 
-fn concerns_one(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     [K::ConnectionAborted, K::ConnectionReset, K::ConnectionRefused, K::Interrupted]
         .contains(&error.kind())

@@ -16,7 +16,7 @@ pub(super) enum HttpWatch {
     Off,
     /// Bytes are held back until they are ruled out as HTTP.
     Hold,
-    /// Bytes are forwarded, except for the one that makes the line HTTP.
+    /// Bytes are forwarded, except for the piece that makes the line HTTP.
     Observe,
 }
 

@@ -60,7 +60,7 @@ impl Enforcer for ConnectionEnforcer<'_> {
     }
 
     fn failed(&self, answer: &Answer) {
-        if let Some(kind) = failure(answer) {
+        if let Some(kind) = error_kind(answer) {
             self.0.http_error(kind);
         }
     }
@@ -91,7 +91,7 @@ impl OpenRequest for InflightGuard {
 }
 
 /// The error kind of an answer; none if the answer is a decision.
-fn failure(answer: &Answer) -> Option<ErrorKind> {
+fn error_kind(answer: &Answer) -> Option<ErrorKind> {
     match answer {
         Answer::Upstream(Fault::Connect) => Some(ErrorKind::Connect),
         Answer::Upstream(Fault::ConnectTimeout) => Some(ErrorKind::ConnectTimeout),
