@@ -40,7 +40,7 @@ fn profile(out: &Path) -> Option<&str> {
     build.parent()?.file_name()?.to_str()
 }
 
-/// Linker arguments that order the functions. The kernel maps sixteen pages of program text around
+/// Linker script that places the functions that run next to each other. The kernel maps sixteen pages of program text around
 /// each page that is touched: without an order, functions spread over eight megabytes make six of
 /// them resident. A function whose name has another hash than when it was recorded is placed by its
 /// name alone, behind the others.

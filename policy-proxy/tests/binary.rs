@@ -323,7 +323,7 @@ fn it_becomes_ready_forwards_counts_and_drains_on_sigterm() {
 
 impl Running {
     /// Sends requests until a log line contains `words`, and returns the lines up to it.
-    fn asks_until(&self, words: &str) -> Vec<String> {
+    fn request_until_logged(&self, words: &str) -> Vec<String> {
         let mut lines = Vec::new();
         wait_until_blocking(words, || {
             get(self.listener, "/logged").unwrap();
@@ -341,17 +341,17 @@ fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with
     let debug = Some("policy_proxy=debug,warn".into());
     let json = Logs { filter: debug.clone(), access_log: Some(AccessLogs::Json) };
     proxy.say.send_replace(json.clone());
-    let begun = proxy.asks_until("\"uri\":\"/logged\"");
+    let begun = proxy.request_until_logged("\"uri\":\"/logged\"");
     assert!(
         begun.iter().any(|line| line.contains("changes with the pod's annotation")),
         "{begun:?}"
     );
     assert!(!begun.iter().any(|line| line.contains("\"GET /logged HTTP/1.1\"")), "{begun:?}");
     proxy.say.send_replace(Logs { access_log: Some(AccessLogs::Apache), ..json });
-    let debugged = proxy.asks_until("\"GET /logged HTTP/1.1\" 200");
+    let debugged = proxy.request_until_logged("\"GET /logged HTTP/1.1\" 200");
     assert!(debugged.iter().any(|line| line.contains("DEBUG")), "{debugged:?}");
     proxy.say.send_replace(Logs { filter: Some("a=loud".into()), access_log: None });
-    proxy.asks_until("invalid log filter in the pod's annotation, using the initial one");
+    proxy.request_until_logged("invalid log filter in the pod's annotation, using the initial one");
     // Reads pending lines until there are none.
     let quiet = || {
         get(proxy.listener, "/logged").unwrap();
@@ -361,7 +361,7 @@ fn what_it_logs_follows_the_controller_and_goes_back_to_what_it_was_started_with
     wait_until_blocking("the access log is off", quiet);
     proxy.say.send_replace(Logs { filter: debug, access_log: None });
     proxy.say.send_replace(Logs::default());
-    proxy.asks_until("the log filter changes");
+    proxy.request_until_logged("the log filter changes");
     wait_until_blocking("and stays off", quiet);
 }
 

@@ -68,7 +68,7 @@ impl Ports {
     }
 
     /// The status of a request on a new connection of `from`, and the connection.
-    async fn knock(&self, from: [u8; 4], port: u16) -> (u16, TcpStream) {
+    async fn request(&self, from: [u8; 4], port: u16) -> (u16, TcpStream) {
         let mut stream = self.connect(from, port).await;
         (ask(&mut stream).await, stream)
     }
@@ -77,7 +77,7 @@ impl Ports {
     async fn idle(&self, from: [u8; 4], ports: std::ops::Range<u16>) -> Vec<TcpStream> {
         let mut open = Vec::new();
         for port in ports {
-            open.push(self.knock(from, port).await.1);
+            open.push(self.request(from, port).await.1);
         }
         open
     }
@@ -129,14 +129,14 @@ async fn idle_strangers_keep_no_port_from_those_that_may_use_it() {
     let mut idle = ports.idle(STRANGER, CLOSED..all).await;
     // Requests on other ports do not help the other client.
     let _more = ports.idle(STRANGER, all..all + 4).await;
-    let (status, mut stream) = ports.knock(CLIENT, 8000).await;
+    let (status, mut stream) = ports.request(CLIENT, 8000).await;
     assert_eq!(status, 200);
     assert!(ends(&mut idle[0]).await, "what made room is closed");
     // A port in use keeps its policy, however many others are requested.
     let _rest = ports.idle(STRANGER, all..CLOSED + 64).await;
     assert_eq!(ask(&mut stream).await, 200);
     assert_eq!(ports.app.requests(), 2);
-    let (status, _second) = ports.knock(CLIENT, 8001).await;
+    let (status, _second) = ports.request(CLIENT, 8001).await;
     assert_eq!(status, 200);
 }
 
@@ -148,12 +148,12 @@ async fn a_permitted_connection_keeps_its_port_only_while_something_is_open() {
     open.write_all(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let mut idle = Vec::new();
     for port in CLOSED + 1..all {
-        let (status, stream) = ports.knock(STRANGER, port).await;
+        let (status, stream) = ports.request(STRANGER, port).await;
         assert_eq!(status, 200);
         idle.push(stream);
     }
     for port in 8000..8002 {
-        assert_eq!(ports.knock(CLIENT, port).await.0, 200, "{port}");
+        assert_eq!(ports.request(CLIENT, port).await.0, 200, "{port}");
     }
     assert!(ends(&mut idle[0]).await, "what made room is closed");
     assert_eq!(ask(idle.last_mut().unwrap()).await, 200);
