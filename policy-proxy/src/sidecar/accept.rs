@@ -142,8 +142,8 @@ fn destination(
     }
 }
 
-/// A connection that was going to the listener itself is direct; redirected loopback traffic, and what
-/// was going to another listener of ours, goes nowhere.
+/// The destination of a redirected connection: one to the listener itself is direct; none for
+/// loopback and for other listeners of the sidecar.
 fn redirected(
     original: SocketAddr,
     local: SocketAddr,

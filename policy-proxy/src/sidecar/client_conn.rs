@@ -98,8 +98,8 @@ impl ClientConn {
         }
     }
 
-    /// Prepares for the response: drains an unwanted body if it is short, and cancels `100
-    /// Continue`. Returns true if the connection can be kept alive.
+    /// Prepares for the response: drains an unwanted body if it is short, and drops a pending
+    /// `100-continue`. Returns true if the connection can be kept alive.
     pub(super) fn can_keep_alive(&self, cx: &mut Context<'_>) -> bool {
         let mut inner = self.inner.borrow_mut();
         inner.drain_upload(cx);
